@@ -8,6 +8,7 @@ Combinations that a cloud refuses are refused here first, each by a rule with id
 from __future__ import annotations
 
 from gpufleet.fleet.application import Application, ApplicationVolume, Container, PortMapping
+from gpufleet.fleet.bmc import Bmc
 from gpufleet.fleet.boot import BootImage, BootMode, FirstBootSettings, NetbootServer
 from gpufleet.fleet.fleet_loader import build_stack_json_schema, load_fleet, parse_fleet
 from gpufleet.fleet.hardware import HardwareCost, SourcedFigure
@@ -30,8 +31,9 @@ from gpufleet.fleet.purchase import (
     SpotInterruptions,
     SpotPurchase,
 )
-from gpufleet.fleet.rack import Rack, RackNetwork, RackNode
+from gpufleet.fleet.rack import Rack, RackNode
 from gpufleet.fleet.rack_file import RACK_PLUGIN, load_rack, load_racks
+from gpufleet.fleet.rack_network import RackNetwork
 from gpufleet.fleet.rule import RULES
 from gpufleet.fleet.spec import BootDisk, Fleet, Pool, SshAccess, StackRack, Workstation
 from gpufleet.fleet.template import Blueprint, NodeTemplate
@@ -43,6 +45,7 @@ __all__ = [
     "Application",
     "ApplicationVolume",
     "Blueprint",
+    "Bmc",
     "BootDisk",
     "BootImage",
     "BootMode",

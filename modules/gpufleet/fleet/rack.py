@@ -7,9 +7,10 @@ from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
 from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
-from pydantic import AfterValidator, Field, IPvAnyNetwork, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from gpufleet.boundary import is_identifier
+from gpufleet.fleet.bmc import Bmc, NodeBmc, RackBmc
 from gpufleet.fleet.boot import FirstBootSettings
 from gpufleet.fleet.frozen_model import (
     NAME,
@@ -24,6 +25,7 @@ from gpufleet.fleet.frozen_model import (
 )
 from gpufleet.fleet.hardware import HardwareCost
 from gpufleet.fleet.pool_request import AcceleratorRequest
+from gpufleet.fleet.rack_network import RackNetwork
 
 GIB_PER_GB = 1e9 / 2**30  # drives are sold in decimal gigabytes
 Slot = Annotated[StrictInt, Field(ge=1, le=200)]
@@ -72,22 +74,6 @@ def _identifier_check(kind: str) -> AfterValidator:
     return AfterValidator(check_well_formed)
 
 
-class RackNetwork(FrozenModel):
-    """The rack's subnet: slot n has the host number ``slot_offset`` + n, unless its node says otherwise."""
-
-    cidr: IPvAnyNetwork
-    slot_offset: Annotated[StrictInt, Field(ge=0, le=1000)] = 10
-
-    def address_of_slot(self, slot: int) -> str:
-        """Return the address at ``slot + slot_offset`` in the network; a validation error beyond it."""
-        number = self.slot_offset + slot
-        if number >= self.cidr.num_addresses - 1:  # the last is the broadcast address
-            raise build_spec_error(
-                f"slot {slot} has no address in {self.cidr}", "widen network.cidr, or lower slot_offset"
-            )
-        return str(self.cidr[number])
-
-
 class RackNodeEntry(FrozenModel):
     """One line of ``nodes``: a name or a range of names (``blade[01-20]``) and what is known of them."""
 
@@ -99,6 +85,7 @@ class RackNodeEntry(FrozenModel):
     machine: str | None = None
     storage_gb: PositiveFloat | None = None
     accelerators: tuple[AcceleratorRequest, ...] | None = None
+    bmc: NodeBmc | None = None
 
 
 def _check_not_empty(entries: tuple[RackNodeEntry, ...]) -> tuple[RackNodeEntry, ...]:
@@ -118,6 +105,12 @@ class RackNode(FrozenModel):
     machine: str
     storage_gb: StrictFloat | None
     accelerators: tuple[AcceleratorRequest, ...]
+    bmc: Bmc | None = None
+
+    @property
+    def bmc_target(self) -> tuple[str, str | None] | None:
+        """Return what no two nodes may share: the BMC's address and the system on it."""
+        return (self.bmc.address, self.bmc.system) if self.bmc else None
 
     @property
     def storage_gib(self) -> float | None:
@@ -136,6 +129,7 @@ class Rack(FrozenModel):
     site: Name
     machine: str
     network: RackNetwork | None = None
+    bmc: RackBmc | None = None
     storage_gb: PositiveFloat | None = None
     accelerators: tuple[AcceleratorRequest, ...] = ()
     cost: HardwareCost | None = None
@@ -161,6 +155,22 @@ class Rack(FrozenModel):
                         f"{seen[value]} and {node.name} share the {field} {value}", "make it unique"
                     )
                 seen[value] = node.name
+        return self
+
+    @model_validator(mode="after")
+    def _check_bmcs(self) -> Self:
+        """Check that no two nodes would switch the same machine, and that no entry's ``bmc`` is without the rack's."""
+        seen: dict[tuple[str, str | None], str] = {}
+        for node in self.nodes:
+            target = node.bmc_target
+            if target is not None and target in seen:
+                raise build_spec_error(
+                    f"{seen[target]} and {node.name} share the BMC {target[0]}", "give each its own address"
+                )
+            if target is not None:
+                seen[target] = node.name
+        if self.bmc is None and any(entry.bmc for entry in self.entries):
+            raise build_spec_error("a node has a BMC and the rack names no protocol", "give bmc.protocol")
         return self
 
     @model_validator(mode="after")
@@ -219,4 +229,5 @@ class Rack(FrozenModel):
             machine=entry.machine or self.machine,
             storage_gb=entry.storage_gb or self.storage_gb,
             accelerators=self.accelerators if entry.accelerators is None else entry.accelerators,
+            bmc=self.bmc.build_node_bmc(name, slot, entry.bmc) if self.bmc else None,
         )

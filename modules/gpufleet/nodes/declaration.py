@@ -77,6 +77,7 @@ def _rack_node(
         "serial": node.serial,
         "address": node.address,
         "mac": node.mac,
+        "bmc": node.bmc.model_dump(exclude_none=True) if node.bmc else None,
         "storage_gib": node.storage_gib,
         "accelerators": list_machine_accelerators(node.machine, node.accelerators),
     }

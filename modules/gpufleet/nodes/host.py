@@ -61,17 +61,21 @@ def make_inventory_host(
     node: Node,
     declared_node: Node | None = None,
     blueprint_variables: Mapping[str, Any] | None = None,
+    bmc: Mapping[str, Any] | None = None,
 ) -> InventoryHost:
     """Return a node as a host; ``declared_node`` is the same slot as a rack file that was just read declares it.
 
     ``blueprint_variables`` are those that the node's template gives, from the operator's stack. Any other value is the
-    operator's only if that file holds the very same one; that the registry has it is not enough.
+    operator's only if that file holds the very same one; that the registry has it is not enough. ``bmc`` comes only
+    from that file: credentials are sent to its address.
     """
     variables = build_node_variables(node)
     files = (
         variables if declared_node is node else build_node_variables(declared_node) if declared_node else {}
     )
     operator_values = {key: value for key, value in variables.items() if key in files and files[key] == value}
+    if bmc:
+        operator_values["gpufleet_bmc"] = bmc
     if blueprint_variables is not None:  # so the stack declares a template of that name
         operator_values["gpufleet_template"] = node.template
     vocabulary = {key: value for key, value in variables.items() if _is_own_vocabulary(key, value)}

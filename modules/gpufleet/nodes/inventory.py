@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from ipaddress import ip_address, ip_network
@@ -21,6 +21,7 @@ from gpufleet.errors import InputError
 from gpufleet.nodes.blueprint import build_blueprint_variables
 from gpufleet.nodes.declaration import list_declared_nodes
 from gpufleet.nodes.host import InventoryHost, find_identity_problem, make_inventory_host
+from gpufleet.nodes.identity import Slot
 from gpufleet.nodes.model import Node
 
 BlueprintLookup = Callable[[Node], fleet.Blueprint | None]
@@ -76,6 +77,7 @@ def build_ansible_inventory(
         declared,
         include_missing=include_missing,
         blueprint_lookup=make_node_blueprint_lookup(project_root),
+        bmcs={key: bmc for use in uses for key, bmc in _list_bmcs(use[0])},
     )
     inventory = replace(inventory, racks=tuple(use[0].name for use in uses))
     if rehearsal:
@@ -92,10 +94,16 @@ def is_rehearsal_address(address: str | None) -> bool:
 
 
 def _block_connections(host: InventoryHost) -> InventoryHost:
-    """Make a simulated instance, or a slot that was not booted, unreachable: nothing connects to its address."""
-    if is_rehearsal_address(host.all_variables.get("ansible_host")):
-        return host
-    return replace(host, vars={**host.vars, "ansible_ssh_common_args": "-o ProxyCommand=false"})
+    """Make a simulated instance, or a slot that was not booted, unreachable: nothing connects to its address.
+
+    A real BMC is left out likewise: a rehearsal must not switch real machines.
+    """
+    variables = {key: value for key, value in host.vars.items() if key != "gpufleet_bmc"}
+    if is_rehearsal_address(host.vars.get("gpufleet_bmc", {}).get("address")):
+        variables["gpufleet_bmc"] = host.vars["gpufleet_bmc"]
+    if not is_rehearsal_address(host.all_variables.get("ansible_host")):
+        variables["ansible_ssh_common_args"] = "-o ProxyCommand=false"
+    return replace(host, vars=variables)
 
 
 def make_node_blueprint_lookup(project_root: Path) -> BlueprintLookup:
@@ -127,6 +135,7 @@ def assemble_ansible_inventory(
     *,
     include_missing: bool = False,
     blueprint_lookup: BlueprintLookup | None = None,
+    bmcs: Mapping[Slot, dict[str, Any]] | None = None,
 ) -> AnsibleInventory:
     """Return the inventory of registered nodes and of the declared slots that the registry does not know yet."""
     live_nodes, declared_nodes = (
@@ -147,7 +156,13 @@ def assemble_ansible_inventory(
     ]
     variables = _blueprint_variables(plan for _, _, plan in planned)
     hosts = [
-        make_inventory_host(name, node, slots.get(node.rack_slot), variables.get(id(plan)))
+        make_inventory_host(
+            name,
+            node,
+            slots.get(node.rack_slot),
+            variables.get(id(plan)),
+            (bmcs or {}).get(node.rack_slot) if node.rack_slot else None,
+        )
         for name, node, plan in planned
     ]
     accepted = _drop_group_names(hosts, left_out)
@@ -162,6 +177,12 @@ def assemble_ansible_inventory(
         tuple(_summary_notes(missing_nodes, unresolved)),
         tuple(left_out),
     )
+
+
+def _list_bmcs(rack: fleet.Rack) -> Iterator[tuple[Slot, dict[str, Any]]]:
+    for node in rack.nodes if rack.bmc else ():
+        if node.bmc:
+            yield (rack.name, str(node.slot)), node.bmc.model_dump(exclude_none=True)
 
 
 def _blueprint_variables(plans: Iterable[fleet.Blueprint | None]) -> dict[int, dict[str, Any]]:

@@ -332,15 +332,13 @@ def _apply_kernel(ingest: EventIngester, node_name: str, event: TaskEvent) -> No
     ingest.apply_event_observation(observation, event)
 
 
-def _apply_blade(ingest: EventIngester, node_name: str, event: TaskEvent) -> None:
-    """Store a blade's power, links and board, each finding with its reason."""
+def _apply_hardware(ingest: EventIngester, node_name: str, event: TaskEvent) -> None:
+    """Store what a blade's board or a server's BMC reports, each finding with its reason."""
     report = mapping_or_empty(event.report.get("facts"))
     reasons = report.get("reasons")
-    node = ingest.registry.get_node(node_name)
-    observed = {
-        "blade": dict(mapping_or_empty(report.get("facts"))),
-        "blade_reasons": reasons if isinstance(reasons, list) else [],
-    }
+    node, name = ingest.registry.get_node(node_name), str(event.report.get("event"))
+    observed: dict[str, Any] = {name: dict(mapping_or_empty(report.get("facts")))}
+    observed[f"{name}_reasons"] = reasons if isinstance(reasons, list) else []
     identity = NodeIdentity(instance_id=node.instance_id, rack=node.rack, slot=node.slot)
     ingest.apply_event_observation(
         NodeObservation("ansible", node.name, identity, observed=observed, observed_at=event.at), event
@@ -396,5 +394,6 @@ _HANDLERS: dict[str, Handler] = {
     "kernel_upgraded": _apply_kernel,
     "kernel_upgrade_failed": _apply_kernel,
     "burn_in": _apply_burn_in,
-    "blade": _apply_blade,
+    "blade": _apply_hardware,
+    "power": _apply_hardware,
 }

@@ -45,6 +45,7 @@ CONTROLLER_ACTIONS = frozenset(
         "include_vars",
         "meta",
         "pause",
+        "power",
         "report",
         "set_fact",
         "set_stats",

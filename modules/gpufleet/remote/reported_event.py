@@ -19,14 +19,15 @@ REPORTING_ACTIONS: Final[Mapping[str, frozenset[str]]] = {
     "driver_plan": frozenset({"driver_plan"}),
     "drivers": frozenset({"driver_state"}),
     "drivers_failed": frozenset({"report"}),
+    "power": frozenset({"power"}),
     "kernel_upgraded": frozenset({"report"}),
     "kernel_upgrade_failed": frozenset({"report"}),
     "wiped": frozenset({"wipe"}),
     "wipe_planned": frozenset({"wipe_plan"}),
 }
-"""Event to the actions of our collection that report it; ``report`` and the plans run on the controller only."""
+"""Event to the actions of our collection that report it; those of ``_CONTROLLER`` run on the controller only."""
 
-_CONTROLLER = frozenset({"report", "driver_plan", "wipe_plan"})
+_CONTROLLER = frozenset({"report", "driver_plan", "power", "wipe_plan"})
 
 
 def extract_reported_event(host: str, action: str, result: Mapping[str, Any]) -> dict[str, Any]:

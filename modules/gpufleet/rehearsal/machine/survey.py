@@ -35,6 +35,8 @@ TEST_PROGRAMS = {
     "faketime": "faketime",
     "fio": "fio",
     "iperf3": "iperf3",
+    "ipmi_sim": "openipmi",
+    "ipmitool": "ipmitool",
     "mkfs.ext4": "e2fsprogs",
     "gpg": "gnupg",
     "nft": "nftables",

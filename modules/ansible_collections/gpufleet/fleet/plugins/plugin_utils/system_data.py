@@ -40,6 +40,7 @@ ROLE_GROUPS: Mapping[str, tuple[str, ...]] = {
         "nfs_client",
         "nfs_server",
         "os_upgrade",
+        "power",
         "restart",
         "storage",
         "system",

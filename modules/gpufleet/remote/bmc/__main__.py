@@ -1,0 +1,71 @@
+"""The child process: one request on standard input, one report on standard output."""
+
+from __future__ import annotations
+
+import base64
+import logging
+import resource
+import sys
+import warnings
+from typing import Any
+
+from gpufleet.boundary import decode_json_object, validate_with_pydantic
+from gpufleet.remote.bmc.model import PowerReport, PowerRequest
+from gpufleet.remote.bmc.sequence import BmcError, PowerSequence
+
+MEMORY_BYTES = 1 << 30
+
+
+def run_request(request: PowerRequest) -> PowerReport:
+    """Carry out a request; whatever a BMC sends, the result is a report."""
+    client: Any
+    if request.bmc.protocol == "redfish":
+        from gpufleet.remote.bmc import redfish as protocol
+
+        connect: Any = protocol.RedfishClient
+    else:
+        from gpufleet.remote.bmc import ipmi as protocol  # type: ignore[no-redef]
+
+        connect = protocol.IpmiClient  # type: ignore[attr-defined]
+    client = None
+    try:
+        client = connect(request)
+        return PowerSequence(client, request).run()
+    except BmcError as error:
+        return PowerReport(problem=str(error)[:500])
+    except Exception as error:  # noqa: BLE001 - the libraries raise what an unexpected answer makes them raise
+        return PowerReport(problem=protocol.describe_error(error)[:500])
+    finally:
+        if client is not None:
+            close_quietly(client)
+
+
+def close_quietly(client: Any) -> None:
+    """End the session; that a BMC does not take the goodbye changes nothing in the report."""
+    try:
+        client.close()
+    except Exception:  # noqa: BLE001
+        logging.getLogger(__name__).debug("the session was not ended")
+
+
+def remove_secrets(report: PowerReport, request: PowerRequest) -> PowerReport:
+    """Return a report without the credentials: a BMC may send back what it was sent."""
+    user, password = request.user.get_secret_value(), request.password.get_secret_value()
+    pair = base64.b64encode(f"{user}:{password}".encode()).decode()
+    texts = report.model_dump(include={"manufacturer", "model", "serial", "problem"})
+    cleaned = {key: text.replace(pair, "***").replace(password, "***")[:200] for key, text in texts.items()}
+    return report.model_copy(update=cleaned)
+
+
+def main() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would hold the password
+    logging.disable(logging.CRITICAL)
+    warnings.simplefilter("ignore")
+    values = decode_json_object(sys.stdin.buffer.read(), "request")
+    request = validate_with_pydantic(PowerRequest, values, "request")
+    sys.stdout.write(remove_secrets(run_request(request), request).model_dump_json())
+
+
+if __name__ == "__main__":
+    main()

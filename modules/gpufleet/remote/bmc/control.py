@@ -1,0 +1,38 @@
+"""Runs one request in a child process that cannot outlive its time."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+
+from gpufleet.boundary import decode_json_object, make_values_printable, validate_with_pydantic
+from gpufleet.errors import InputError
+from gpufleet.remote.bmc.model import PowerReport, PowerRequest
+
+LIBRARIES = {"redfish": "sushy", "ipmi": "pyghmi"}
+
+
+def run_power_action(request: PowerRequest) -> PowerReport:
+    """Return what the BMC reported; everything that goes wrong with it is the report's problem."""
+    library = LIBRARIES[request.bmc.protocol]
+    if importlib.util.find_spec(library) is None:
+        return PowerReport(
+            problem=f"{request.bmc.protocol} needs the Python package {library}: pip install 'gpufleet[bmc]'"
+        )
+    try:
+        completed = subprocess.run(
+            [sys.executable, "-m", "gpufleet.remote.bmc"],
+            input=request.model_dump_json().encode(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=request.limit_seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return PowerReport(problem=f"the BMC took longer than {request.limit_seconds} seconds")
+    try:
+        values = decode_json_object(completed.stdout, "BMC")
+        return make_values_printable(validate_with_pydantic(PowerReport, values, "BMC"))
+    except InputError:
+        return PowerReport(problem=f"the {library} process ended with status {completed.returncode}")
