@@ -46,16 +46,24 @@ def power_on(**more):
     return {"gpufleet.fleet.power": {**task, **more}, "register": "power"}
 
 
+POWER_OFF_AFTER_A_WIPE = {
+    "ansible.builtin.include_role": {"name": "gpufleet.fleet.wipe", "tasks_from": "power_off.yml"},
+    "vars": {"power_user": USER, "power_password": PASSWORD},
+}
+
+
 def test_one_bmc_that_refuses_does_not_stop_the_others(servers, run_play, rack_project):
     result = run_play(
         power_on(required=False),
         {"ansible.builtin.debug": {"msg": "{{ inventory_hostname }} goes on: {{ power.power.state }}"}},
+        POWER_OFF_AFTER_A_WIPE,
         limit="gpu01,gpu02",
         ANSIBLE_VERBOSITY="3",
     )
     assert result.returncode == 0, result.stdout + result.stderr
     assert "gpu01 goes on: on" in result.stdout
     assert "gpu02 goes on: unknown" in result.stdout
+    assert "power off after GracefulShutdown (was on)" in result.stdout
     assert "gpu02: nothing listens on the BMC's port" in result.stdout + result.stderr
     assert PASSWORD not in result.stdout + result.stderr
     with Registry(f"sqlite:///{rack_project}/.gpufleet/registry.db") as registry:
@@ -63,7 +71,7 @@ def test_one_bmc_that_refuses_does_not_stop_the_others(servers, run_play, rack_p
         values = {value.key: value.value for value in registry.list_node_values(first.id)}
         problems = {value.key: value.value for value in registry.list_node_values(second.id)}
     assert values["observed.power"] == {
-        "state": "on",
+        "state": "off",
         "protocol": "redfish",
         "manufacturer": "Sushy Emulator",
     }
@@ -71,3 +79,20 @@ def test_one_bmc_that_refuses_does_not_stop_the_others(servers, run_play, rack_p
     assert problems["observed.power_reasons"][0]["message"] == "nothing listens on the BMC's port"
     assert (first.reachable, second.reachable) != (False, False)
     assert PASSWORD not in json.dumps([values, problems])
+
+
+def restart(**variables):
+    head = {"reboot_before": {"state": {"restart": []}}, "power_user": USER, "power_password": PASSWORD}
+    tasks_from = {"name": "gpufleet.fleet.restart", "tasks_from": "restart.yml"}
+    return {"ansible.builtin.include_role": tasks_from, "vars": head | variables}
+
+
+def test_restart_that_fails_over_ssh_continues_through_the_bmc_only_if_allowed(servers, run_play):
+    """Ansible refuses to restart a host of the local connection: for the role a restart that fails."""
+    refused = run_play(restart(), limit="gpu01")
+    assert refused.returncode == 2, refused.stdout
+    assert "Contact the BMC" not in refused.stdout
+    allowed = run_play(restart(restart_power_cycle=True), limit="gpu01", ANSIBLE_VERBOSITY="1")
+    assert "power on after On (was off)" in allowed.stdout
+    assert "Keep the time that it took" in allowed.stdout
+    assert PASSWORD not in allowed.stdout
