@@ -20,7 +20,7 @@ PROGRAM = ROOT / "modules/ansible_collections/gpufleet/fleet/roles/nvidia_mig/fi
 def gpus(tmp_path):
     """Run the program on a number of GPUs in some state; returns (status, answer, state afterwards)."""
     (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/nvidia-smi").symlink_to(ROOT / "tests/roles/files/nvidia_smi_mig.py")
+    (tmp_path / "bin/nvidia-smi").symlink_to(ROOT / "tests/roles/files/nvidia_smi.py")
     file = tmp_path / "state.json"
 
     def run(geometry, *, mode="Disabled", instances=(), count=1, verb="apply", options=(), **state):

@@ -30,7 +30,15 @@ def test_missing_card_is_reported(converge_play):
         "kfd": "there is no /dev/kfd: no amdgpu driver is loaded",
         "rocminfo": "ROCk module is NOT loaded, possibly no GPU devices",
         "operator nobody-here": "there is no such user or group",
+        "gpu_settings": "applied at the next boot; no card of amdgpu is in /sys/class/drm",
     }
+
+
+def test_gpu_settings_wait_for_a_card_and_do_not_fail_the_boot_of_a_container(converge_play, lab):
+    converge_play("amd")
+    unit = lab.host("amd01").file("/etc/systemd/system/gpufleet-gpu-settings.service")
+    assert "ConditionVirtualization=!container" in unit.content_string
+    assert lab.host("amd01").service("gpufleet-gpu-settings").is_enabled
 
 
 def test_operators_may_use_the_device_files(converge_play, lab):

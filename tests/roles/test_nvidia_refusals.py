@@ -30,7 +30,7 @@ def runs(lab):
     host = lab.host(HOST)
     state = json.dumps({"gpus": [{"mode": "Disabled", "instances": []}] * 2})
     files = {
-        "/usr/local/bin/nvidia-smi": (HERE / "files/nvidia_smi_mig.py").read_text(),
+        "/usr/local/bin/nvidia-smi": (HERE / "files/nvidia_smi.py").read_text(),
         "/usr/local/bin/mokutil": MOKUTIL,
         "/etc/gpufleet-rehearsal/mig.json": state,
         "/etc/gpufleet-rehearsal/mok.pub": "DER",
@@ -64,6 +64,32 @@ def test_mig_geometry_that_fits_is_applied_once(lab, runs):
     assert (first["changed"], second["changed"]) == (True, False)
     gpus = json.loads(lab.host(HOST).check_output("cat /etc/gpufleet-rehearsal/mig.json"))["gpus"]
     assert [gpu["instances"] for gpu in gpus] == [["3g.40gb", "1g.10gb", "1g.10gb", "1g.10gb"]] * 2
+
+
+def test_power_limit_that_no_card_has_is_refused_in_one_line(runs):
+    message = task_output(runs[0], "Show the power limit's refusal")["msg"]
+    assert message == "GPU 0, 1 (NVIDIA H100 80GB HBM3): power_limit 900 W must be within 200-700 W"
+
+
+def test_gpu_settings_are_applied_once_and_by_the_unit_at_each_boot(lab, runs):
+    task = "Check the declared GPU settings"
+    answers = [
+        [result for result in run.results_of(HOST) if task in result.task][-1].output["changed"]
+        for run in runs
+    ]
+    assert answers == [True, False]
+    host = lab.host(HOST)
+    lost = json.dumps({"gpus": [{"mode": "Disabled", "instances": []}] * 2})
+    host.check_output(
+        f"rm /run/gpufleet/gpu_settings.json; printf '%s' '{lost}' > /etc/gpufleet-rehearsal/mig.json"
+    )
+    host.check_output("systemctl start gpufleet-gpu-settings")
+    gpus = json.loads(host.check_output("cat /etc/gpufleet-rehearsal/mig.json"))["gpus"]
+    assert [(gpu["power_limit"], gpu["locked_graphics"]) for gpu in gpus] == [(300.0, [345, 1410])] * 2
+    assert host.service("gpufleet-gpu-settings").is_enabled
+    host.check_output(
+        "systemctl disable --now gpufleet-gpu-settings && rm -rf /etc/gpufleet/gpu_settings.json"
+    )
 
 
 def test_machine_owner_key_is_requested_once_under_secure_boot(lab, runs):

@@ -31,6 +31,7 @@ ROLE_GROUPS: Mapping[str, tuple[str, ...]] = {
         "container_toolkit",
         "efa",
         "exporters",
+        "gpu_settings",
         "hardening",
         "hugepages_and_limits",
         "ib_tools",
