@@ -57,11 +57,14 @@ def gpu_settings_files(applied: Mapping[str, Any], *, program: Mapping[str, str]
     is_foreign = applied["container"] and applied["problem"]
     condition = ["ConditionVirtualization=!container"] if is_foreign else []
     unit = ["[Unit]", "Description=Settings of the GPUs as declared", *condition, *UNIT_LINES]
+    program_files: list[FileEntry] = [
+        {"path": f"{PACKAGE}/{name}", "content": text} for name, text in program.items()
+    ]
     return [
         {"path": "/etc/gpufleet", "state": "directory"},
         {"path": LIBRARY, "state": "directory"},
         {"path": PACKAGE, "state": "directory"},
-        *({"path": f"{PACKAGE}/{name}", "content": text} for name, text in program.items()),
+        *program_files,
         {"path": CONFIG, "content": json.dumps(applied["config"], indent=1) + "\n"},
         {"path": f"{SYSTEM_UNITS}/{UNIT}", "content": managed_file_text(unit)},
     ]

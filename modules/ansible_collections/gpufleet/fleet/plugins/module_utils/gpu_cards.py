@@ -90,12 +90,14 @@ def query_nvidia(fields: list[str], query: str = "gpu") -> list[list[str]]:
     return [[cell.strip() for cell in line.split(",")] for line in output.splitlines() if line.strip()]
 
 
-def parse_number(cell: str) -> float | None:
-    """Return a number, or None for an answer such as ``[N/A]``."""
+def parse_numbers(card: Card, setting: str, cells: list[str], remedy: str = "") -> list[float]:
+    """Return the numbers of a row; none if one is an answer such as ``[N/A]``, which the card then remembers."""
     try:
-        return float(cell)
+        return [float(cell) for cell in cells]
     except ValueError:
-        return None
+        answer = next(cell for cell in cells if not re.fullmatch(r"[\d.]+", cell))
+        card.unsupported[setting] = f"nvidia-smi: {answer}{remedy}"
+        return []
 
 
 def read_nvidia_cards(keys: set[str]) -> list[Card]:
@@ -104,13 +106,10 @@ def read_nvidia_cards(keys: set[str]) -> list[Card]:
     if "power_limit" in keys:
         rows = query_nvidia(["power.limit", "power.default_limit", "power.min_limit", "power.max_limit"])
         for card, row in zip(cards, rows):
-            numbers = [parse_number(cell) for cell in row]
-            if None in numbers:
-                card.unsupported["power_limit"] = f"nvidia-smi: {row[numbers.index(None)]}"
-            else:
-                limit, default, least, most = numbers
-                card.current["power_limit"], card.default["power_limit"] = round(limit), round(default)
-                card.power_range = (least, most)
+            limits = parse_numbers(card, "power_limit", row)
+            if limits:
+                card.current["power_limit"], card.default["power_limit"] = round(limits[0]), round(limits[1])
+                card.power_range = (limits[2], limits[3])
     if "compute_mode" in keys:
         for card, (mode,) in zip(cards, query_nvidia(["compute_mode"])):
             read_nvidia_mode(card, "compute_mode", mode.lower(), tuple(COMPUTE_MODES))
@@ -144,13 +143,12 @@ def read_application_clocks(cards: list[Card]) -> None:
     except GpuSettingsError as error:
         rows = [[str(error)]] * len(cards)
     for card, row in zip(cards, rows):
-        numbers = [parse_number(cell) for cell in row]
-        if None in numbers:
-            reason = row[numbers.index(None)]
-            card.unsupported["application_clocks"] = f"nvidia-smi: {reason}; use graphics_clocks"
-        else:
-            card.current["application_clocks"] = [round(number) for number in numbers[:2]]
-            card.default["application_clocks"] = [round(number) for number in numbers[2:]]
+        clocks = [
+            round(number)
+            for number in parse_numbers(card, "application_clocks", row, "; use graphics_clocks")
+        ]
+        if clocks:
+            card.current["application_clocks"], card.default["application_clocks"] = clocks[:2], clocks[2:]
 
 
 def read_supported_clocks(cards: list[Card]) -> None:
