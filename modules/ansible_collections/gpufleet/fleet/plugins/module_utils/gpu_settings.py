@@ -162,7 +162,7 @@ def apply_settings(
         )
         refusals = make_changes(vendor, changes)
         unsupported += [(change.card, f"{change.setting}: {reason}") for change, reason in refusals]
-        refused = [change for change, _ in refusals]
+        refused = [change for change, reason in refusals if reason]
         made = [change for change in made if change not in refused]
         write_record(record_file, list_card_records(vendor, declared, cards))
         if made:
