@@ -47,6 +47,10 @@ HOSTS = {
         BLADE | READY | {"commission_probe": {"applications": [], "has_kernel_arguments": True}},
         ["kernel_arguments_here"],
     ),
+    "governed": (
+        BLADE | PROBED | READY | {"gpufleet_cpu_governor": "performance"},
+        ["kernel_arguments_here"],
+    ),
     "watched": (BLADE | PROBED | READY | {"gpufleet_exporters": ["auto"]}, ["monitoring_here"]),
     "shared": (BLADE | PROBED | READY | {"gpufleet_nfs": {"mounts": []}}, ["nfs_here"]),
     "server": ({"gpufleet_kind": "gpu_server"} | PROBED, ["burn_in_now", "drivers_planned"]),

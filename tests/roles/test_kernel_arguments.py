@@ -34,3 +34,27 @@ def test_what_waits_for_the_restart_is_reported(converge_play):
     ]
     assert set(report) >= {"cgroup_enable=memory", "hugepages=2"}
     assert report["cgroup_enable=memory"] == "in the boot loader; in force after a restart"
+
+
+def test_governor_is_set_on_every_policy_and_again_at_each_boot(converge_play, lab):
+    converge_play("kernel_arguments")
+    host = lab.host("base01")
+    folder = "/etc/gpufleet-rehearsal/policy"
+    assert (
+        host.check_output(f"cat {folder}0/scaling_governor {folder}4/scaling_governor").split()
+        == ["performance"] * 2
+    )
+    assert host.service("gpufleet-cpu-governor").is_enabled
+    host.check_output(f"echo ondemand >{folder}4/scaling_governor; systemctl restart gpufleet-cpu-governor")
+    assert host.check_output(f"cat {folder}4/scaling_governor") == "performance"
+
+
+def test_governor_that_the_host_does_not_offer_is_refused_in_one_line(converge_play):
+    runs = converge_play("kernel_arguments")
+    [message] = [
+        r.output["msg"] for r in runs.second.results_of("base01") if r.task == "Show the governor's refusal"
+    ]
+    assert message == (
+        "cpu_governor_name is turbo: this host's CPU driver offers conservative, ondemand, userspace, powersave,"
+        " performance, schedutil; nothing was changed"
+    )

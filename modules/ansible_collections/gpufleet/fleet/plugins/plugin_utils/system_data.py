@@ -29,6 +29,7 @@ ROLE_GROUPS: Mapping[str, tuple[str, ...]] = {
         "common",
         "container_engine",
         "container_toolkit",
+        "cpu_governor",
         "efa",
         "exporters",
         "gpu_settings",
