@@ -84,3 +84,16 @@ def test_missing_version_names_the_package_and_its_archives(plan, expected):
 )
 def test_mig_fails_only_where_a_gpu_answers(report, expected):
     assert has_mig_failed(report) is expected
+
+
+def test_imex_needs_a_channel_that_the_driver_creates():
+    plan = {"fabric_manager": {"units": ["nvidia-imex.service"], "packages": []}}
+    lines = nvidia_driver.nvidia_modprobe_config(plan, modules=["nvidia"], options={}).splitlines()
+    assert lines[-1] == "options nvidia NVreg_CreateImexChannel0=1"
+    lines = nvidia_driver.nvidia_modprobe_config(
+        plan, modules=["nvidia"], options={"NVreg_CreateImexChannel0": 0}
+    ).splitlines()
+    assert lines[-1] == "options nvidia NVreg_CreateImexChannel0=0"
+    assert "options" not in nvidia_driver.nvidia_modprobe_config(
+        {"fabric_manager": None}, modules=["nvidia"], options={}
+    )

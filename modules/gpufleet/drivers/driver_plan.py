@@ -21,6 +21,7 @@ ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
 DRIVER_KEYS = ("vendor", "branch", "module", "origin")
 SOFTWARE_KEYS = (
     "driver", "cuda", "rocm", "mig", "origin", "repository_keys", "container_engine", "container_toolkit",
+    "imex",
 )  # fmt: skip
 FINGERPRINT_PATTERN = re.compile(r"[0-9A-F]{40}")
 VERSION_HINTS = {"cuda": "a version like 12.8", "rocm": "a version like 7.2"}
@@ -88,6 +89,7 @@ class RequestedSoftware:
     cuda: str | None = None
     rocm: str | None = None
     mig: Any = None
+    imex: bool = False
     repository_keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
@@ -105,6 +107,7 @@ class RequestedSoftware:
         requested = cls(
             **{key: str(value) for key, value in texts.items() if value},
             mig=software.get("mig"),
+            imex=_read_flag(software.get("imex"), "imex"),
             repository_keys=_read_repository_keys(software.get("repository_keys")),
         )
         return _check_choices(replace(requested, cuda=versions["cuda"], rocm=versions["rocm"]))
@@ -324,6 +327,17 @@ def _read_version(value: object, part: str) -> str | None:
             remedy=f"give {VERSION_HINTS[part]}",
         )
     return ".".join(pieces[:2])
+
+
+def _read_flag(value: object, part: str) -> bool:
+    if value not in (None, "", True, False):
+        raise InputError(
+            f"{shorten_repr(value)} is not true or false",
+            where="gpufleet_software",
+            key=part,
+            remedy="give true",
+        )
+    return value is True
 
 
 def _read_mapping(raw: object, key: str, known_keys: tuple[str, ...]) -> dict[str, Any]:

@@ -23,6 +23,8 @@ from gpufleet.errors import InputError
 
 MAX_BRANCH = 1000  # above every branch; packages of kernel modules carry the kernel's version
 MIG_REMEDY = "write it as section MIG of docs/driver-upgrades.md shows"
+IMEX = "imex"  # its packages follow the driver's version, like those of the fabric manager
+FABRIC_UNITS = {IMEX: ("nvidia-imex.service",)}
 CARDS_PER_NVSWITCH_BOARD = 8  # cards on a board with NVSwitches; smaller boards have none
 
 
@@ -69,7 +71,9 @@ def plan_nvidia_driver(host: HostPlanContext) -> DriverPlan:
         remove=change.remove,
         holds=tuple(package.name for package in (*package_set.packages, *package_set.fabric)),
         headers=headers,
-        fabric_manager=FabricManagerPlan(package_set.fabric, ("nvidia-fabricmanager.service",))
+        fabric_manager=FabricManagerPlan(
+            package_set.fabric, FABRIC_UNITS.get(fabric, ("nvidia-fabricmanager.service",))
+        )
         if fabric
         else None,
         cuda=toolkit,
@@ -87,8 +91,16 @@ def choose_fabric_manager_key(host: HostPlanContext) -> str:
     nvidia_cards, switches = host.detected.nvidia, host.detected.switches
     cards_by_fabric = {card.fabric: card for card in nvidia_cards if card.fabric}
     if "rack" in cards_by_fabric:
-        host.add_plan_reason("fabric.rack", name=cards_by_fabric["rack"].display_name)
-        return ""
+        name = cards_by_fabric["rack"].display_name
+        if not host.requested.imex:
+            host.add_plan_reason("fabric.rack", name=name)
+            return ""
+        if not any(table.get(IMEX) for table in host.system["nvidia"].values()):
+            raise build_refusal_error("imex.no_package", title=host.system_title)
+        host.add_plan_reason("imex.needed", name=name)
+        return IMEX
+    if host.requested.imex:
+        raise build_refusal_error("imex.no_rack", names=detection.format_card_names(nvidia_cards))
     for kind, fabric_key in (("nvlink5", "fabric_manager_nvlink5"), ("nvswitch", "fabric_manager")):
         if kind in cards_by_fabric:
             return _fabric_key_of_board(host, cards_by_fabric[kind], switches, fabric_key)

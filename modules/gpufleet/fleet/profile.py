@@ -161,6 +161,9 @@ class SoftwareProfile(FrozenModel):
     ] = "auto"
     container_toolkit: bool = False
     mig: Mig | None = None
+    imex: Annotated[
+        bool, Field(description="memory sharing between the nodes of an NVLink rack (GB200 NVL72)")
+    ] = False
     origin: Annotated[
         Literal["auto", "distribution", "vendor"],
         Field(
@@ -174,6 +177,7 @@ class SoftwareProfile(FrozenModel):
         vendor_by_key: tuple[tuple[str, Any, str], ...] = (
             ("cuda", self.cuda, "nvidia"),
             ("mig", self.mig, "nvidia"),
+            ("imex", self.imex or None, "nvidia"),
             ("rocm", self.rocm, "amd"),
         )
         for key, value, vendor in vendor_by_key:

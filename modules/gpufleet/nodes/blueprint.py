@@ -35,6 +35,7 @@ def build_software_variables(blueprint: Blueprint) -> dict[str, Any]:
         "container_toolkit": profile.container_toolkit,
         "mig": [cards.model_dump(mode="json") for cards in profile.mig] if profile.mig else None,
     }
+    variables.update({"imex": True} if profile.imex else {})
     return variables if profile.origin == "auto" else {**variables, "origin": profile.origin}
 
 

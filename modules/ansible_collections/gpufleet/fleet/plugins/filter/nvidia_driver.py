@@ -115,6 +115,9 @@ def nvidia_modprobe_config(
     lines = []
     for name in driver_plan.get("blacklist") or []:
         lines += [f"blacklist {name}", f"options {name} modeset=0"]
+    # IMEX needs a channel, which the driver does not create by default (Azure/azhpc-images, read 2026-11-23).
+    if "nvidia-imex.service" in (driver_plan.get("fabric_manager") or {}).get("units", []):
+        options = {"NVreg_CreateImexChannel0": 1, **options}
     if options:
         ordered = sorted(options.items(), key=lambda option: option[0].lower())
         joined = " ".join(f"{name}={value}" for name, value in ordered)

@@ -89,8 +89,9 @@ OTHER_PACKAGE = re.compile(
 MODULE_PACKAGE = re.compile(r"^(nvidia-(kernel-|open-)*dkms|kmod-nvidia)")
 USER_PACKAGE = re.compile(r"^(libnvidia-ml|libnvidia-compute|nvidia-driver-cuda|libcuda1|nvidia-utils)")
 FABRIC_MANAGER = re.compile(r"^(nvidia-fabric-?manager(-\d+)?)$")
+IMEX = re.compile(r"^nvidia-imex(-\d+)?$")  # in place of the fabric manager on nodes of an NVLink rack
 TOOLKIT = re.compile(r"^cuda-(\d+\.\d+)$")
-DRIVER_UNITS = ("nvidia-persistenced.service", "nvidia-fabricmanager.service")
+DRIVER_UNITS = ("nvidia-persistenced.service", "nvidia-fabricmanager.service", "nvidia-imex.service")
 MODULE_NAMES = ("nvidia", "nvidia-current")
 UNIT_STATES = {"active": "running", "failed": "failed"}
 REHEARSED_SYSFS = Path("/etc/gpufleet-rehearsal/sys")
@@ -254,7 +255,9 @@ def read_driver_state(state_reader: DriverStateReader, certificates: list[str]) 
     packages = state_reader.read_package_versions()
     driver_set = select_driver_packages(packages)
     held_names = state_reader.read_held_packages()
-    fabric = first_matching_version(packages, FABRIC_MANAGER)
+    imex = first_matching_version(packages, IMEX)
+    fabric = first_matching_version(packages, FABRIC_MANAGER) or imex
+    fabric_unit = "nvidia-imex" if imex else "nvidia-fabricmanager"
     packaged = first_matching_version(driver_set, MODULE_PACKAGE) or first_matching_version(
         driver_set, USER_PACKAGE
     )
@@ -279,7 +282,7 @@ def read_driver_state(state_reader: DriverStateReader, certificates: list[str]) 
         else "not_needed",
         "services": state_reader.read_enabled_services(),
         "smi": state_reader.read_nvidia_smi(),
-        "fabric_manager": {"version": fabric, **(state_reader.read_unit_state("nvidia-fabricmanager") or {})}
+        "fabric_manager": {"version": fabric, **(state_reader.read_unit_state(fabric_unit) or {})}
         if fabric
         else None,
         "persistence": state_reader.read_unit_state("nvidia-persistenced"),

@@ -64,7 +64,7 @@ DRIVER_PACKAGE = re.compile(
 )
 # What a plan may ask the repositories for, besides the headers of the running kernel.
 CANDIDATE = re.compile(
-    r"^(nvidia-(open|driver|kernel-dkms|open-kernel-dkms|kernel-open-dkms|smi|driver-pinning-\d+|fabricmanager(-\d+)?"
+    r"^(nvidia-(open|driver|kernel-dkms|open-kernel-dkms|kernel-open-dkms|smi|driver-pinning-\d+|fabricmanager(-\d+)?|imex(-\d+)?"
     r"|headless-no-dkms-\d+(-server)?(-open)?|utils-\d+(-server)?|cuda-toolkit)|libcuda1|libnvidia-ml1|cuda-drivers|nvlsm"
     r"|cuda-(toolkit|compat)-\d+-\d+|linux-modules-nvidia-\d+-(server-)?(open-)?[a-z]+(-64k)?(-hwe-[\d.]+)?|amdgpu-dkms"
     r"|amdrocm[\d.]*(-gfx\w+)?|rocm|firmware-amd-graphics|mesa-vulkan-drivers|linux-firmware|linux-headers-[a-z][\w.-]*"
