@@ -90,6 +90,7 @@ def shorten(plan):
     return document | {
         "packages": [short(package) for package in document["packages"]],
         "fabric_manager": [short(package) for package in fabric["packages"]] if fabric else None,
+        "gpudirect": [short(package) for package in document["gpudirect"]],
         "cuda": [short(package) for package in cuda["packages"]] if cuda else None,
         "compat": [short(package) for package in cuda["compat"]] if cuda else None,
         "rocm": [short(package) for package in rocm["packages"]] if rocm else None,

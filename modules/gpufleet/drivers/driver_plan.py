@@ -21,7 +21,7 @@ ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
 DRIVER_KEYS = ("vendor", "branch", "module", "origin")
 SOFTWARE_KEYS = (
     "driver", "cuda", "rocm", "mig", "origin", "repository_keys", "container_engine", "container_toolkit",
-    "imex",
+    "imex", "gds", "gdrcopy",
 )  # fmt: skip
 FINGERPRINT_PATTERN = re.compile(r"[0-9A-F]{40}")
 VERSION_HINTS = {"cuda": "a version like 12.8", "rocm": "a version like 7.2"}
@@ -90,6 +90,8 @@ class RequestedSoftware:
     rocm: str | None = None
     mig: Any = None
     imex: bool = False
+    gds: bool = False
+    gdrcopy: bool = False
     repository_keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
@@ -107,7 +109,7 @@ class RequestedSoftware:
         requested = cls(
             **{key: str(value) for key, value in texts.items() if value},
             mig=software.get("mig"),
-            imex=_read_flag(software.get("imex"), "imex"),
+            **{part: _read_flag(software.get(part), part) for part in ("imex", "gds", "gdrcopy")},
             repository_keys=_read_repository_keys(software.get("repository_keys")),
         )
         return _check_choices(replace(requested, cuda=versions["cuda"], rocm=versions["rocm"]))
@@ -238,6 +240,7 @@ class DriverPlan:
     headers: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     fabric_manager: FabricManagerPlan | None = None
+    gpudirect: tuple[PlannedPackage, ...] = ()
     cuda: CudaPlan | None = None
     rocm: RocmPlan | None = None
     module_signing: Signing = "none"

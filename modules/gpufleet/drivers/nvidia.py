@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from gpufleet.drivers import branch, cuda, detection, installed, kernel, mig, package_choice
+from gpufleet.drivers import branch, cuda, detection, gpudirect, installed, kernel, mig, package_choice
 from gpufleet.drivers.branch import DriverChoice
 from gpufleet.drivers.data_file import GpuCard
 from gpufleet.drivers.driver_plan import Action, DriverPlan, FabricManagerPlan
@@ -48,6 +48,7 @@ def plan_nvidia_driver(host: HostPlanContext) -> DriverPlan:
     package_set, change = _choose_target(host, installed_driver, choice, fabric)
     _check_mig(host, package_set.version)
     toolkit = cuda.plan_cuda_toolkit(host, choice)
+    gpudirect_packages = gpudirect.plan_gpudirect_packages(host, choice)
     has_no_kernel = kernel.is_container_without_kernel(host)
     needs_build = choice.get_package_table(host)["module"] == "dkms"
     headers = kernel.choose_kernel_header_packages(host) if needs_build and not has_no_kernel else ()
@@ -69,13 +70,16 @@ def plan_nvidia_driver(host: HostPlanContext) -> DriverPlan:
         streams=package_choice.list_dnf_module_streams(host, choice),
         packages=package_set.packages,
         remove=change.remove,
-        holds=tuple(package.name for package in (*package_set.packages, *package_set.fabric)),
+        holds=tuple(
+            package.name for package in (*package_set.packages, *package_set.fabric, *gpudirect_packages)
+        ),
         headers=headers,
         fabric_manager=FabricManagerPlan(
             package_set.fabric, FABRIC_UNITS.get(fabric, ("nvidia-fabricmanager.service",))
         )
         if fabric
         else None,
+        gpudirect=gpudirect_packages,
         cuda=toolkit,
         module_signing=signed,
         blacklist=("nouveau",),
@@ -265,6 +269,8 @@ def _plan_unmanaged(host: HostPlanContext, installed_driver: InstalledDriver) ->
     loaded, number = str(installed_driver.loaded), installed_driver.branch_number or 0
     first, last = branch.supported_driver_branch_range(host.detected.nvidia)
     is_requested = host.requested.branch in ("auto", str(number))
+    if host.requested.gds or host.requested.gdrcopy:
+        raise build_refusal_error("gpudirect.unmanaged", version=loaded)
     if not (
         is_requested
         and first <= number <= last

@@ -164,6 +164,8 @@ class SoftwareProfile(FrozenModel):
     imex: Annotated[
         bool, Field(description="memory sharing between the nodes of an NVLink rack (GB200 NVL72)")
     ] = False
+    gds: Annotated[bool, Field(description="GPUDirect Storage, with its kernel module")] = False
+    gdrcopy: Annotated[bool, Field(description="gdrcopy, from a repository that has its packages")] = False
     origin: Annotated[
         Literal["auto", "distribution", "vendor"],
         Field(
@@ -178,6 +180,8 @@ class SoftwareProfile(FrozenModel):
             ("cuda", self.cuda, "nvidia"),
             ("mig", self.mig, "nvidia"),
             ("imex", self.imex or None, "nvidia"),
+            ("gds", self.gds or None, "nvidia"),
+            ("gdrcopy", self.gdrcopy or None, "nvidia"),
             ("rocm", self.rocm, "amd"),
         )
         for key, value, vendor in vendor_by_key:

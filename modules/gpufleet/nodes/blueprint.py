@@ -35,7 +35,8 @@ def build_software_variables(blueprint: Blueprint) -> dict[str, Any]:
         "container_toolkit": profile.container_toolkit,
         "mig": [cards.model_dump(mode="json") for cards in profile.mig] if profile.mig else None,
     }
-    variables.update({"imex": True} if profile.imex else {})
+    parts = {"imex": profile.imex, "gds": profile.gds, "gdrcopy": profile.gdrcopy}
+    variables.update({part: True for part, is_requested in parts.items() if is_requested})
     return variables if profile.origin == "auto" else {**variables, "origin": profile.origin}
 
 

@@ -85,7 +85,7 @@ def driver_packages_to_install(
 ) -> DriverPackagesToInstall:
     """Return the packages of a plan on a host in this state.
 
-    No headers fit a container, which has its host's kernel. The fabric manager's own role holds what it installs.
+    No headers fit a container, which has its host's kernel. The roles of fabric manager and GPUDirect hold theirs.
     """
     # A newer kernel without the driver's module must not come alone; the role os_upgrade changes both together.
     kernel_packages = [name for name in state.get("kernel_packages") or [] if name.startswith("linux-")]
@@ -93,8 +93,12 @@ def driver_packages_to_install(
     pins = [package["name"] for package in driver_plan["packages"] if package["name"].startswith(PINNING)]
     wanted_pins = {*pins, f"{PINNING}{driver_plan['branch']}"}
     other_pins = [name for name in state["packages"] if name.startswith(PINNING) and name not in wanted_pins]
-    fabric_manager = {
-        package["name"] for package in (driver_plan.get("fabric_manager") or {}).get("packages") or []
+    others = {
+        package["name"]
+        for package in [
+            *((driver_plan.get("fabric_manager") or {}).get("packages") or []),
+            *(driver_plan.get("gpudirect") or []),
+        ]
     }
     return {
         "pins": pins,
@@ -102,7 +106,7 @@ def driver_packages_to_install(
         "changes_pins": bool(pins or other_pins),
         "present": [*headers, *format_package_specs(driver_plan["packages"])],
         "held": [
-            *(name for name in driver_plan.get("holds") or [] if name not in fabric_manager),
+            *(name for name in driver_plan.get("holds") or [] if name not in others),
             *kernel_packages,
         ],
     }

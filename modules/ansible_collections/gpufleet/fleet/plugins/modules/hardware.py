@@ -64,15 +64,15 @@ DRIVER_PACKAGE = re.compile(
 )
 # What a plan may ask the repositories for, besides the headers of the running kernel.
 CANDIDATE = re.compile(
-    r"^(nvidia-(open|driver|kernel-dkms|open-kernel-dkms|kernel-open-dkms|smi|driver-pinning-\d+|fabricmanager(-\d+)?|imex(-\d+)?"
+    r"^(nvidia-(open|driver|kernel-dkms|open-kernel-dkms|kernel-open-dkms|smi|driver-pinning-\d+|fabricmanager(-\d+)?|imex(-\d+)?|gds(-\d+-\d+)?"
     r"|headless-no-dkms-\d+(-server)?(-open)?|utils-\d+(-server)?|cuda-toolkit)|libcuda1|libnvidia-ml1|cuda-drivers|nvlsm"
     r"|cuda-(toolkit|compat)-\d+-\d+|linux-modules-nvidia-\d+-(server-)?(open-)?[a-z]+(-64k)?(-hwe-[\d.]+)?|amdgpu-dkms"
     r"|amdrocm[\d.]*(-gfx\w+)?|rocm|firmware-amd-graphics|mesa-vulkan-drivers|linux-firmware|linux-headers-[a-z][\w.-]*"
-    r"|rocminfo|rocm-smi|rocm-opencl-icd|hipcc|librocblas0|libhipblas0)$"
+    r"|nvidia-fs-dkms|gdrdrv-dkms|libgdrapi|gdrcopy-tests|rocminfo|rocm-smi|rocm-opencl-icd|hipcc|librocblas0|libhipblas0)$"
 )
 DNF_CANDIDATES = (
     "nvidia-open", "cuda-drivers", "nvidia-fabricmanager", "nvidia-fabric-manager", "nvlsm",
-    "cuda-toolkit-*", "cuda-compat-*", "amdgpu-dkms",
+    "cuda-toolkit-*", "cuda-compat-*", "nvidia-gds*", "gdrcopy*", "amdgpu-dkms",
     "amdrocm*", "rocm", "kernel-devel", "kernel-devel-matched", "kernel-headers",
 )  # fmt: skip
 SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"

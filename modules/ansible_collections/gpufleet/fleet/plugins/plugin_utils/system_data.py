@@ -51,7 +51,14 @@ ROLE_GROUPS: Mapping[str, tuple[str, ...]] = {
         "wipe",
     ),
     "blade": ("blade",),
-    "nvidia": ("cuda", "nvidia_driver", "nvidia_fabric_manager", "nvidia_mig", "nvidia_persistence"),
+    "nvidia": (
+        "cuda",
+        "nvidia_driver",
+        "nvidia_fabric_manager",
+        "nvidia_gpudirect",
+        "nvidia_mig",
+        "nvidia_persistence",
+    ),
     "amd": ("rocm",),
 }
 SECTIONS = ("families", "distributions", "systems")
