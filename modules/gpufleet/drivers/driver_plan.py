@@ -109,7 +109,9 @@ class RequestedSoftware:
         requested = cls(
             **{key: str(value) for key, value in texts.items() if value},
             mig=software.get("mig"),
-            **{part: _read_flag(software.get(part), part) for part in ("imex", "gds", "gdrcopy")},
+            imex=_read_flag(software.get("imex"), "imex"),
+            gds=_read_flag(software.get("gds"), "gds"),
+            gdrcopy=_read_flag(software.get("gdrcopy"), "gdrcopy"),
             repository_keys=_read_repository_keys(software.get("repository_keys")),
         )
         return _check_choices(replace(requested, cuda=versions["cuda"], rocm=versions["rocm"]))
