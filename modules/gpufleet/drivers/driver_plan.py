@@ -20,8 +20,8 @@ Signing = Literal["none", "mok", "distribution"]
 ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
 DRIVER_KEYS = ("vendor", "branch", "module", "origin")
 SOFTWARE_KEYS = (
-    "driver", "cuda", "rocm", "mig", "origin", "repository_keys", "container_engine", "container_toolkit",
-    "imex", "gds", "gdrcopy",
+    "driver", "cuda", "rocm", "mig", "origin", "repository_keys", "container_engine", "container_toolkit", "imex",
+    "gds", "gdrcopy",
 )  # fmt: skip
 FINGERPRINT_PATTERN = re.compile(r"[0-9A-F]{40}")
 VERSION_HINTS = {"cuda": "a version like 12.8", "rocm": "a version like 7.2"}
@@ -336,12 +336,8 @@ def _read_version(value: object, part: str) -> str | None:
 
 def _read_flag(value: object, part: str) -> bool:
     if value not in (None, "", True, False):
-        raise InputError(
-            f"{shorten_repr(value)} is not true or false",
-            where="gpufleet_software",
-            key=part,
-            remedy="give true",
-        )
+        place = {"where": "gpufleet_software", "key": part, "remedy": "give true"}
+        raise InputError(f"{shorten_repr(value)} is not true or false", **place)
     return value is True
 
 
