@@ -19,9 +19,10 @@ Signing = Literal["none", "mok", "distribution"]
 
 ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
 DRIVER_KEYS = ("vendor", "branch", "module", "origin")
+OPTIONAL_PARTS = ("imex", "gds", "gdrcopy")
 SOFTWARE_KEYS = (
-    "driver", "cuda", "rocm", "mig", "origin", "repository_keys", "container_engine", "container_toolkit", "imex",
-    "gds", "gdrcopy",
+    "driver", "cuda", "rocm", "mig", "origin", "repository_keys", "container_engine", "container_toolkit",
+    *OPTIONAL_PARTS,
 )  # fmt: skip
 FINGERPRINT_PATTERN = re.compile(r"[0-9A-F]{40}")
 VERSION_HINTS = {"cuda": "a version like 12.8", "rocm": "a version like 7.2"}
@@ -89,9 +90,7 @@ class RequestedSoftware:
     cuda: str | None = None
     rocm: str | None = None
     mig: Any = None
-    imex: bool = False
-    gds: bool = False
-    gdrcopy: bool = False
+    parts: frozenset[str] = frozenset()
     repository_keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
@@ -109,9 +108,7 @@ class RequestedSoftware:
         requested = cls(
             **{key: str(value) for key, value in texts.items() if value},
             mig=software.get("mig"),
-            imex=_read_flag(software.get("imex"), "imex"),
-            gds=_read_flag(software.get("gds"), "gds"),
-            gdrcopy=_read_flag(software.get("gdrcopy"), "gdrcopy"),
+            parts=frozenset(part for part in OPTIONAL_PARTS if _read_flag(software.get(part), part)),
             repository_keys=_read_repository_keys(software.get("repository_keys")),
         )
         return _check_choices(replace(requested, cuda=versions["cuda"], rocm=versions["rocm"]))

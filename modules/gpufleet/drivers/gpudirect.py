@@ -18,9 +18,9 @@ GDRCOPY_PACKAGES = {
 def plan_gpudirect_packages(host: HostPlanContext, choice: DriverChoice) -> tuple[PlannedPackage, ...]:
     """Return the packages of the requested parts; raise PlanRefusedError if the host cannot have one."""
     names: tuple[str, ...] = ()
-    if host.requested.gds:
+    if "gds" in host.requested.parts:
         names += _choose_gds_packages(host, choice)
-    if host.requested.gdrcopy:
+    if "gdrcopy" in host.requested.parts:
         names += _choose_gdrcopy_packages(host, choice)
     return package_choice.choose_cuda_package_versions(host, names)
 

@@ -96,14 +96,14 @@ def choose_fabric_manager_key(host: HostPlanContext) -> str:
     cards_by_fabric = {card.fabric: card for card in nvidia_cards if card.fabric}
     if "rack" in cards_by_fabric:
         name = cards_by_fabric["rack"].display_name
-        if not host.requested.imex:
+        if "imex" not in host.requested.parts:
             host.add_plan_reason("fabric.rack", name=name)
             return ""
         if not any(table.get(IMEX) for table in host.system["nvidia"].values()):
             raise build_refusal_error("imex.no_package", title=host.system_title)
         host.add_plan_reason("imex.needed", name=name)
         return IMEX
-    if host.requested.imex:
+    if "imex" in host.requested.parts:
         raise build_refusal_error("imex.no_rack", names=detection.format_card_names(nvidia_cards))
     for kind, fabric_key in (("nvlink5", "fabric_manager_nvlink5"), ("nvswitch", "fabric_manager")):
         if kind in cards_by_fabric:
@@ -269,7 +269,7 @@ def _plan_unmanaged(host: HostPlanContext, installed_driver: InstalledDriver) ->
     loaded, number = str(installed_driver.loaded), installed_driver.branch_number or 0
     first, last = branch.supported_driver_branch_range(host.detected.nvidia)
     is_requested = host.requested.branch in ("auto", str(number))
-    if host.requested.gds or host.requested.gdrcopy:
+    if "gds" in host.requested.parts or "gdrcopy" in host.requested.parts:
         raise build_refusal_error("gpudirect.unmanaged", version=loaded)
     if not (
         is_requested
