@@ -125,6 +125,17 @@ def test_kernel_settings_are_active_or_reported(host, base_runs):
     assert checked >= 15
 
 
+def test_audit_log_is_configured_or_reported_as_unavailable(host, base_runs):
+    """A rehearsed host has no audit of its own: nothing is installed, and the reason is recorded."""
+    name = host.check_output("hostname")
+    reason = not_applied(base_runs.first, name, "Read whether the kernel can audit")["auditd"]
+    assert reason in (
+        "this kernel has no audit subsystem",
+        "the kernel refuses audit here, as in a container",
+    )
+    assert not host.package("auditd").is_installed
+
+
 def test_huge_page_policy_is_a_unit_with_a_condition(host, base_runs):
     assert host.service("gpufleet-hugepages").is_enabled
     name = host.check_output("hostname")

@@ -18,6 +18,9 @@ from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import (
 FILESYSTEMS_FILE = "/etc/modprobe.d/60-gpufleet.conf"
 APT_FILE = "/etc/apt/apt.conf.d/60gpufleet-upgrades"
 DNF_FILE = "/etc/dnf/automatic.conf"
+# After audit.rules, which is the distribution's: of -b, -f and -r the last one counts (augenrules(8)).
+AUDIT_RULES_FILE = "/etc/audit/rules.d/gpufleet.rules"
+AUDITD_FILE = "/etc/audit/auditd.conf"
 FIREWALL_UNIT = "/etc/systemd/system/gpufleet-firewall.service"
 ADDRESS = re.compile(r"[0-9.]+|[0-9a-fA-F:]+")
 
@@ -30,6 +33,25 @@ class HardeningSettings(TypedDict):
     upgrades_hold_back: list[str]
     disabled_filesystems: list[str]
     firewall: str
+
+
+class AuditSettings(TypedDict):
+    """The settings of the audit log; ``state`` is present or absent, ``disk_full`` auditd's action in lower case."""
+
+    state: str
+    rules: list[str]
+    backlog: int
+    rate_per_second: int
+    log_file_mib: int
+    log_files: int
+    disk_full: str
+
+
+class AuditSystemNames(TypedDict):
+    """A system's packages of the audit daemon, and whether the daemon is part of the system."""
+
+    hardening_audit_packages: list[str]
+    hardening_audit_runs_when_absent: bool
 
 
 class HardeningSystemNames(TypedDict):
@@ -88,6 +110,42 @@ def hardening_resources(
     if "sysctl" in topics:
         resources["sysctl"] = settings["sysctl_settings"]
     return resources
+
+
+def audit_resources(settings: AuditSettings, *, system: AuditSystemNames) -> HardeningResources:
+    """Return packages, files and units of the audit log; without it, the daemon of the system keeps running."""
+    unit: UnitEntry = {"name": "auditd.service", "enabled": True, "state": "started"}
+    if settings["state"] == "absent":
+        stopped: UnitEntry = {"name": "auditd.service", "enabled": False, "state": "stopped"}
+        units = [] if system["hardening_audit_runs_when_absent"] else [stopped]
+        rules: FileEntry = {"path": AUDIT_RULES_FILE, "state": "absent"}
+        return {"packages": [], "files": [rules], "sysctl": {}, "units": units}
+    action = settings["disk_full"].upper()
+    daemon = {
+        "max_log_file": settings["log_file_mib"],
+        "num_logs": settings["log_files"],
+        "max_log_file_action": "ROTATE",
+        "space_left_action": "SYSLOG",
+        "admin_space_left_action": action,
+        "disk_full_action": action,
+        "disk_error_action": "SYSLOG" if action == "ROTATE" else action,
+    }
+    limits = [f"-b {settings['backlog']}", f"-r {settings['rate_per_second']}", "-f 1"]
+    files: list[FileEntry] = [
+        {"path": "/etc/gpufleet", "state": "directory"},
+        {
+            "path": AUDIT_RULES_FILE,
+            "content": managed_file_text([*limits, *settings["rules"]]),
+            "mode": "0640",
+        },
+        {
+            "path": AUDITD_FILE,
+            "state": "lines",
+            "lines": [f"{name} = {value}" for name, value in daemon.items()],
+            "remove": [rf"^\s*{name}\s*=" for name in daemon],
+        },
+    ]
+    return {"packages": system["hardening_audit_packages"], "files": files, "sysctl": {}, "units": [unit]}
 
 
 def select_sshd_algorithms(
@@ -187,6 +245,7 @@ class FilterModule:
         return {
             "hardening_topics": select_hardening_topics,
             "hardening_resources": hardening_resources,
+            "hardening_audit_resources": audit_resources,
             "hardening_sshd_algorithms": select_sshd_algorithms,
             "rack_addresses": other_rack_node_addresses,
         }
