@@ -91,9 +91,9 @@ def test_default_rules_are_accepted_by_libaudit(default_rules):
         pytest.skip("libaudit is not installed")
     audit.audit_rule_create_data.restype = ctypes.c_void_p
     for rule in default_rules:
-        words = shlex.split(rule)
-        assert words[:2] == ["-a", "always,exit"], rule
-        options = list(zip(words[2::2], words[3::2], strict=True))
+        arguments = shlex.split(rule)
+        assert arguments[:2] == ["-a", "always,exit"], rule
+        options = list(zip(arguments[2::2], arguments[3::2], strict=True))
         arch = next((value.removeprefix("arch=") for _, value in options if value.startswith("arch=")), "")
         handle = ctypes.c_void_p(audit.audit_rule_create_data())
         for option, value in options:

@@ -56,13 +56,15 @@ def test_only_supported_algorithms_are_written_in_their_order(fake_sshd):
         "Ciphers": ["aes256-ctr", "aes128-ctr"],
         "KexAlgorithms": ["mlkem768x25519-sha256", "curve25519-sha256"],
     }
-    found = sshd_config.find_supported_algorithms(lists)
-    assert found["supported"] == {
+    selection = sshd_config.find_supported_algorithms(lists)
+    assert selection["supported"] == {
         "Ciphers": ["aes256-ctr", "aes128-ctr"],
         "KexAlgorithms": ["curve25519-sha256"],
     }
-    assert found["unsupported"] == {"KexAlgorithms": ["mlkem768x25519-sha256"]}
-    text = sshd_config.render_sshd_drop_in({"X11Forwarding": "no", "allowUsers": "ops"}, found["supported"])
+    assert selection["unsupported"] == {"KexAlgorithms": ["mlkem768x25519-sha256"]}
+    text = sshd_config.render_sshd_drop_in(
+        {"X11Forwarding": "no", "allowUsers": "ops"}, selection["supported"]
+    )
     assert text.splitlines()[1:] == [
         "allowUsers ops",
         "X11Forwarding no",

@@ -148,9 +148,9 @@ def test_start_of_the_host_reverts_unconfirmed_settings(lab):
     """systemd-tmpfiles, run as at the start of a host, restores what is kept aside."""
     host = lab.host("base13")
     before = host.file(DROP_IN).content_string
-    kept, guard = "/etc/gpufleet/sshd-previous.conf", "/etc/tmpfiles.d/gpufleet-sshd.conf"
+    previous, guard = "/etc/gpufleet/sshd-previous.conf", "/etc/tmpfiles.d/gpufleet-sshd.conf"
     host.check_output(
-        f"mkdir -p /etc/gpufleet; cp {DROP_IN} {kept}; echo 'L+! {DROP_IN} - - - - {kept}' >{guard};"
+        f"mkdir -p /etc/gpufleet; cp {DROP_IN} {previous}; echo 'L+! {DROP_IN} - - - - {previous}' >{guard};"
         f" echo 'Ciphers aes128-cbc' >{DROP_IN}"
     )
     host.check_output(f"systemd-tmpfiles --create --remove --boot {guard}")

@@ -96,11 +96,11 @@ def reload_auditd(changed_paths: list[str], check_mode: bool) -> None:
 
 def explain_load_failure(output: str) -> str:
     """Return auditctl's reason, with the rule that it names by its line."""
-    found = re.search(r"error in line (\d+) of (\S+)", output)
-    if not found:
+    match = re.search(r"error in line (\d+) of (\S+)", output)
+    if not match:
         return first_nonempty_line(output)
     try:
-        rule = Path(found[2]).read_text(encoding="utf-8", errors="replace").splitlines()[int(found[1]) - 1]
+        rule = Path(match[2]).read_text(encoding="utf-8", errors="replace").splitlines()[int(match[1]) - 1]
     except (OSError, IndexError):
         return first_nonempty_line(output)
     return f"{first_nonempty_line(output)}: {rule}"

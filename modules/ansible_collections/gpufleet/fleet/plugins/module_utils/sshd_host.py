@@ -40,16 +40,16 @@ def apply_sshd_settings(options: SshdOptions, check_mode: bool) -> dict[str, Any
     if not check_mode:
         _revert_unconfirmed_change(options["unit"])
     present_text = files.read_text_if_exists(DROP_IN) or ""
-    found = sshd_config.find_supported_algorithms(options["algorithms"], present_text)
-    text = sshd_config.render_sshd_drop_in(options["settings"], found["supported"])
+    selection = sshd_config.find_supported_algorithms(options["algorithms"], present_text)
+    text = sshd_config.render_sshd_drop_in(options["settings"], selection["supported"])
     changes = files.plan_file_changes([_drop_in_entry(text, options)])
-    result: dict[str, Any] = {"unsupported": found["unsupported"]}
+    result: dict[str, Any] = {"unsupported": selection["unsupported"]}
     if changes:
         result |= {"changed": True, "diff": [change.build_diff() for change in changes]}
         if check_mode:
             return result
         result |= _apply_until_confirmed(changes, text, options)
-    overridden = sshd_config.find_overridden_lists(found["supported"])
+    overridden = sshd_config.find_overridden_lists(selection["supported"])
     return {**result, "not_applied": {"sshd": overridden} if overridden else {}}
 
 

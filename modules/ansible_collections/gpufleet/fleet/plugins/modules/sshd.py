@@ -85,11 +85,11 @@ def apply_or_confirm_settings(params: dict[str, Any], check_mode: bool) -> dict[
 def main() -> None:
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     # Ansible would send all arguments back with the result, the script among them.
-    own: dict[str, Any] = {"changed": False, "invocation": {"module_args": {}}}
+    base_result: dict[str, Any] = {"changed": False, "invocation": {"module_args": {}}}
     try:
-        module.exit_json(**{**own, **apply_or_confirm_settings(module.params, module.check_mode)})
+        module.exit_json(**{**base_result, **apply_or_confirm_settings(module.params, module.check_mode)})
     except HostError as error:
-        module.fail_json(msg=error.msg, **{**own, **error.result})
+        module.fail_json(msg=error.msg, **{**base_result, **error.result})
 
 
 if __name__ == "__main__":
