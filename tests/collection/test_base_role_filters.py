@@ -72,9 +72,11 @@ def test_a_held_back_pattern_becomes_an_expression_for_apt():
 
 
 def test_a_setting_of_sshd_counts_instead_of_its_list():
-    lists = {"Ciphers": ["aes256-ctr"], "MACs": ["hmac-sha2-256"], "KexAlgorithms": []}
-    assert select_sshd_algorithms(lists, sshd_settings={"ciphers": "+aes128-cbc"}) == {
-        "MACs": ["hmac-sha2-256"]
+    lists = {"Ciphers": ["aes256-ctr"], "MACs": ["system", "hmac-sha2-256"], "KexAlgorithms": []}
+    system_lists = {"Ciphers": ["a"], "MACs": ["b"], "KexAlgorithms": ["c"]}
+    settings = {"ciphers": "+aes128-cbc"}
+    assert select_sshd_algorithms(lists, sshd_settings=settings, system_lists=system_lists) == {
+        "MACs": ["b", "hmac-sha2-256"]
     }
 
 

@@ -149,13 +149,24 @@ def audit_resources(settings: AuditSettings, *, system: AuditSystemNames) -> Har
 
 
 def select_sshd_algorithms(
-    lists: Mapping[str, list[str]], *, sshd_settings: Mapping[str, Any]
+    lists: Mapping[str, list[str]],
+    *,
+    sshd_settings: Mapping[str, Any],
+    system_lists: Mapping[str, list[str]],
 ) -> dict[str, list[str]]:
-    """Return the lists that are not empty; a keyword among the settings counts instead of its list."""
+    """Return the lists that are not empty; a keyword among the settings counts instead of its list.
+
+    The entry ``system`` of a list stands for the list of the operating system.
+    """
     set_keywords = {name.lower() for name in sshd_settings}
-    return {
-        keyword: names for keyword, names in lists.items() if names and keyword.lower() not in set_keywords
+    expanded = {
+        keyword: [
+            name for entry in names for name in (system_lists[keyword] if entry == "system" else [entry])
+        ]
+        for keyword, names in lists.items()
+        if keyword.lower() not in set_keywords
     }
+    return {keyword: names for keyword, names in expanded.items() if names}
 
 
 def _filesystems_file(names: list[str]) -> FileEntry:
