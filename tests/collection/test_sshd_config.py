@@ -83,7 +83,7 @@ def test_drop_in_in_place_saves_questions_to_sshd(fake_sshd):
     assert sshd_config.find_supported_algorithms(lists, present)["supported"]["KexAlgorithms"] == [
         "curve25519-sha256"
     ]
-    assert len(calls()) == 4
+    assert len(calls()) == 2
 
 
 def test_list_of_which_nothing_is_supported_is_refused(fake_sshd):

@@ -57,14 +57,15 @@ def find_supported_algorithms(lists: AlgorithmLists, present_text: str = "") -> 
         for name in names:
             if not ALGORITHM_NAME.fullmatch(name):
                 raise HostError(f"{keyword}: {name!r} is not the name of an algorithm")
-    if not lists or not find_rejection(lists):
-        return {"supported": lists, "unsupported": {}}
     present = dict(line.split(" ", 1) for line in present_text.splitlines() if " " in line)
     known = {
         keyword: [name for name in names if name in present.get(keyword, "").split(",")]
         for keyword, names in lists.items()
     }
     known = {keyword: names for keyword, names in known.items() if names}
+    # A drop-in that has only a part of the lists is from an sshd that rejected the whole.
+    if not lists or (known in ({}, lists) and not find_rejection(lists)):
+        return {"supported": lists, "unsupported": {}}
     if known and find_rejection(known):
         known = {}
     supported = {
@@ -91,7 +92,7 @@ def _select_accepted_names(keyword: str, names: list[str], known_names: list[str
     """Return the known names and those that sshd accepts of the others."""
     others = [name for name in names if name not in known_names]
     if others and find_rejection({keyword: others}):
-        others = [name for name in others if not find_rejection({keyword: [name]})]
+        others = [name for name in others if len(others) > 1 and not find_rejection({keyword: [name]})]
     return [name for name in names if name in known_names or name in others]
 
 
