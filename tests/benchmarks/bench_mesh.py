@@ -150,12 +150,14 @@ def run_with_lost_node(folder: Path, count: int) -> tuple[object, object, list[s
                 text=True,
             )  # fmt: skip
             wait_for_first_host(bench, run)
-            wait_for_unit(mesh, "mesh-2")
+            wait_for_unit(mesh, "mesh-2", finished=set(mesh.units()))
             mesh.kill("mesh-2")
             out, err = run.communicate()
             statuses = [host["status"] for host in json.loads(out)["hosts"]]
             if run.returncode != 3:
                 sys.exit(f"a lost node gave exit code {run.returncode}: {err[-3000:]}")
+            if statuses.count("ok") == count:
+                sys.exit("mesh-2 was killed too late: every host was done")
             report = [f"mesh-2 killed: exit code 3, {statuses.count('ok')} of {count} hosts done"]
             seconds, code, result = bench.configure("--resume", *mesh_options(mesh, -(-count // 4)))
             if code:
@@ -176,11 +178,11 @@ def wait_for_first_host(bench: MeshBench, run: subprocess.Popen[str]) -> None:
     sys.exit(f"the run ended before a host was done: {run.communicate()[1][-3000:]}")
 
 
-def wait_for_unit(mesh: ReceptorMesh, node: str) -> None:
-    """Wait until the node has a unit that sends results."""
+def wait_for_unit(mesh: ReceptorMesh, node: str, *, finished: set[str]) -> None:
+    """Wait until the node has another unit that sends results."""
     deadline = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < deadline:
-        units = mesh.units().values()
+        units = [unit for name, unit in mesh.units().items() if name not in finished]
         if any(unit["ExtraData"]["RemoteNode"] == node and unit["StdoutSize"] > 100_000 for unit in units):
             return
         time.sleep(0.5)
