@@ -158,6 +158,12 @@ def test_unknown_exporter_is_refused():
         plan(wanted=["gpu"])
 
 
+@pytest.mark.parametrize("names", ["node", None, [5]])
+def test_anything_but_a_list_of_exporters_is_refused(names):
+    with pytest.raises(AnsibleFilterError, match=r"exporters_wanted is .*: must be a list, such as \[auto\]"):
+        plan(wanted=names)
+
+
 def test_nothing_wanted_plans_nothing():
     assert plan(wanted=[])["packages"] == []
 

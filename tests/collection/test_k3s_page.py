@@ -7,8 +7,6 @@ from pathlib import Path
 
 from ruamel.yaml import YAML
 
-from ansible_collections.gpufleet.fleet.plugins.filter.playbooks import check_role_names
-
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from k3s_page import read_blocks
 
@@ -26,7 +24,7 @@ def test_inventory_of_the_page_has_a_server_and_its_agents(rack_project, list_in
     assert groups == {"server": {"blade01"}, "agent": BLADES - {"blade01"}, "cluster": BLADES}
     variables = inventory["_meta"]["hostvars"]
     for host, role in (("blade01", "k3s_server"), ("blade02", "k3s_agent")):
-        roles = check_role_names(variables[host]["gpufleet_roles_after"], "gpufleet_roles_after")
+        roles = variables[host]["gpufleet_roles_after"]
         assert roles == ["k3s.orchestration.prereq", f"k3s.orchestration.{role}"]
         assert "cgroup_enable=memory" in variables[host]["gpufleet_kernel_arguments"]["present"]
 

@@ -9,6 +9,7 @@ import pytest
 from ansible.errors import AnsibleFilterError
 from ruamel.yaml import YAML
 
+from ansible_collections.gpufleet.fleet.plugins.filter.other_roles import find_role_problem
 from ansible_collections.gpufleet.fleet.plugins.filter.playbooks import (
     needs_second_driver_plan,
     task_failure_reason,
@@ -75,6 +76,36 @@ def test_a_failed_loop_gives_the_reason_of_its_first_failed_item():
         {"failed": True, "msg": "b"},
     ]
     assert task_failure_reason({"msg": "One or more items failed", "results": items}) == "no space"
+
+
+def test_failure_names_the_type_that_a_setting_has():
+    tagged = "<class 'ansible.module_utils._internal._datatag._AnsibleTaggedInt'>"
+    reason = task_failure_reason({"msg": f"network_mtu: {tagged} cannot be converted to a dict"})
+    assert reason == "network_mtu: int cannot be converted to a dict"
+
+
+@pytest.mark.parametrize(
+    ("names", "problem"),
+    [
+        (["local"], ""),
+        (
+            ["local", "nosuchrole"],
+            "role nosuchrole (gpufleet_roles_after) is not installed: list it in playbooks/",
+        ),
+        (
+            ["nosuch.role.x", "no"],
+            "roles nosuch.role.x, no (gpufleet_roles_after) are not installed: list them in ",
+        ),
+        ("local", "gpufleet_roles_after is 'local': must be a list of role names"),
+        ([""], "gpufleet_roles_after is ['']: must be a list of role names"),
+        ([5], "gpufleet_roles_after is [5]: must be a list of role names"),
+    ],
+)
+def test_a_role_that_ansible_does_not_find_is_named(tmp_path, names, problem):
+    (tmp_path / "roles/local/tasks").mkdir(parents=True)
+    found = find_role_problem(names, "gpufleet_roles_after", str(tmp_path))
+    assert found.startswith(problem)
+    assert bool(found) is bool(problem)
 
 
 def test_driver_check_compares_the_hosts_of_a_template(clean_env, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -123,6 +124,8 @@ def test_interrupted_run_is_reported(tmp_path):
         ),
         (GONE, "unreachable: ssh: refused"),
         (UNKNOWN, "failed: t: no"),
+        (replace(WELL, summary="would get kernel 2; runs 1"), "ready; would get kernel 2; runs 1"),
+        (HostOutcome("b7", "ok", "", 0, summary="keeps kernel 1: why"), "ok; keeps kernel 1: why"),
         (FULL, f"commissioning; {append_next_step(FULL.reason)}"),
         (
             LEFT,
@@ -157,10 +160,26 @@ def test_json_has_state_verdict_and_holds(tmp_path):
     told_json = build_result(tmp_path, HELD).as_json()
     assert told_json["hosts"] == [
         {
-            "name": "b3", "status": "ok", "reason": "", "changed": 9,
+            "name": "b3", "status": "ok", "reason": "", "summary": "", "changed": 9,
             "state": "ready", "verdict": "degraded", "holds": ["operator"],
         }
     ]  # fmt: skip
+
+
+def test_summary_of_a_report_reaches_its_host(registry, tmp_path):
+    def report(node, event, **facts):
+        return {"event": event, "node": node, "facts": facts}
+
+    reports = (
+        report("b1", "planned", summary="keeps kernel 1: why"),
+        report("b1", "configured", summary="not applied: x: y"),
+        report("b2", "configured", summary=""),
+        report("b2", "blade", summary="not printed"),
+    )
+    hosts = (HostProgress("b1", "ok"), HostProgress("b2", "ok"))
+    outcomes = collect_host_outcomes(replace(run(tmp_path, *hosts), reports=reports), registry)
+    assert [outcome.summary for outcome in outcomes] == ["keeps kernel 1: why; not applied: x: y", ""]
+    assert [outcome.as_json()["summary"] for outcome in outcomes][1] == ""
 
 
 @pytest.mark.parametrize(("late", "heard"), [(timedelta(seconds=1), True), (timedelta(seconds=-1), False)])

@@ -192,6 +192,25 @@ def test_failed_part_stays_recorded_when_another_part_succeeds(registry, artifac
     assert registry.get_node("blade01").state != "ready"
 
 
+def test_node_without_its_base_part_does_not_count_as_configured(registry, artifacts, report):
+    ingest_folder(registry, artifacts(
+        ("ok", "blade01", 1, "gpufleet.fleet.report", report("configured", part="kernel")),
+    ))  # fmt: skip
+    observed = observed_values(registry, "blade01")
+    assert observed["configured_parts"] == {"kernel": True}
+    assert "configured" not in observed
+    ingest_folder(registry, artifacts(
+        ("ok", "blade01", 2, "gpufleet.fleet.report", report("configure_failed", part="roles_after")),
+    ))  # fmt: skip
+    assert observed_values(registry, "blade01")["configured"] is False
+
+
+def test_plan_of_a_run_in_check_mode_is_not_stored(registry, artifacts, report):
+    planned = report("planned", part="kernel", facts={"summary": "would get kernel 6.1"})
+    ingest_folder(registry, artifacts(("ok", "blade01", 1, "gpufleet.fleet.report", planned)))
+    assert not {"configured_parts", "kernel_upgrade"} & observed_values(registry, "blade01").keys()
+
+
 @pytest.mark.parametrize(("attempt", "configured"), [("a2", True), ("", False)])
 def test_complete_run_resets_the_list_of_configured_parts(registry, artifacts, report, attempt, configured):
     ingest_folder(registry, artifacts(

@@ -90,6 +90,23 @@ def test_reason_is_one_bounded_line():
     assert find_failure_reason({}) == "no reason given"
 
 
+def test_reason_of_a_role_that_was_not_included_is_that_of_the_include():
+    result = {"msg": "All items completed", "results": [{"item": "x"}], "failed": True}
+    assert (
+        find_failure_reason({**result, "reason": "the role 'x' was not found"})
+        == "the role 'x' was not found"
+    )
+    assert find_failure_reason(result) == "All items completed"
+
+
+def test_reason_names_the_type_that_a_setting_has():
+    tagged = "<class 'ansible.module_utils._internal._datatag._AnsibleTaggedInt'>"
+    reason = find_failure_reason(
+        {"msg": f"network_mtu is of type {tagged}: {tagged} cannot be converted to a dict"}
+    )
+    assert reason == "network_mtu is of type int: int cannot be converted to a dict"
+
+
 @pytest.mark.parametrize("name", ["common : Write", "Write"])
 def test_role_name_precedes_the_task_name_once(name):
     assert format_task_label({"task": name, "role": "common"}) == "common : Write"

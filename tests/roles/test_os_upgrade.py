@@ -28,8 +28,12 @@ def host(lab):
     return lab.host(HOST)
 
 
-def run_upgrade(lab, play="upgrade_os", **more):
-    return lab.run(PLAYBOOKS / f"{play}.yml", limit=HOST, extra_vars={**VARIABLES, **more})
+def run_upgrade(lab, play="upgrade_os", *, check=False, **more):
+    return lab.run(PLAYBOOKS / f"{play}.yml", limit=HOST, extra_vars={**VARIABLES, **more}, check=check)
+
+
+def last_report(run):
+    return run.results_of(HOST, "ok")[-1].output["gpufleet"]
 
 
 def running_kernel(host):
@@ -48,8 +52,17 @@ def test_a_container_without_a_boot_loader_of_its_own_is_left_alone(lab, host):
     run = run_upgrade(lab, os_upgrade_in_container=False)
     assert run.failure_text(HOST) is None
     assert run.changed_tasks(HOST) == []
-    report = run.results_of(HOST, "ok")[-1].output["gpufleet"]["facts"]
+    report = last_report(run)["facts"]
     assert report["not_applied"] == {"kernel": f"a container runs the kernel of its host ({OLD})"}
+    assert report["summary"] == f"keeps its kernel: a container runs the kernel of its host ({OLD})"
+
+
+def test_check_reports_the_kernel_that_the_host_would_get(lab, host):
+    report = last_report(run_upgrade(lab, check=True))
+    assert (report["event"], report["facts"]["summary"]) == ("planned", f"would get kernel {NEW}; runs {OLD}")
+    assert not host.file(f"/boot/vmlinuz-{NEW}").exists
+    busy = last_report(run_upgrade(lab, check=True, gpufleet_is_busy=True))
+    assert busy["facts"]["summary"].startswith("keeps its kernel: a job may run on it")
 
 
 def test_a_kernel_whose_module_does_not_build_is_removed_with_the_reason(lab, host):

@@ -113,6 +113,25 @@ def test_hook_that_is_not_a_list_is_one_clear_line(run_hooks, runs):
     )
 
 
+@pytest.mark.parametrize("check", [False, True])
+def test_role_that_is_not_installed_is_named_before_any_role_runs(run_hooks, runs, check):
+    variables = {"gpufleet_roles_after": ["shape_server", "nosuchrole"]}
+    run = run_hooks(play=HOOKS_ONLY, variables=variables, check=check)
+    assert run.failure_text("base01").startswith(
+        "Refuse roles that are not installed: role nosuchrole (gpufleet_roles_after) is not installed: list it in"
+    )
+    assert "Configure the server" not in " ".join(run.tasks)
+    assert ("roles_after" in reports(run)) is not check
+
+
+def test_role_that_ansible_cannot_include_is_reported(run_hooks, runs):
+    variables = {"gpufleet_roles_before": ["shape_broken"], "gpufleet_roles_after": ["shape_orphan"]}
+    found = reports(run_hooks(play=HOOKS_ONLY, variables=variables))
+    assert found["roles_before"]["facts"]["reason"] == "the vendor's server does not answer"
+    assert found["roles_after"]["event"] == "configure_failed"
+    assert found["roles_after"]["facts"]["reason"].startswith("a role or a file could not be included")
+
+
 def test_roles_of_a_collection_get_the_variables_of_the_page_about_k3s(lab, boot_hosts):
     boot_hosts("base01")
     variables = {"gpufleet_roles_after": [f"k3s.orchestration.{role}" for role in K3S_ROLES]}

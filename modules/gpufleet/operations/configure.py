@@ -18,6 +18,7 @@ from gpufleet.boundary import NotJsonError, decode_json
 from gpufleet.errors import InputError
 from gpufleet.nodes import ATTENTION_STATES, BUSY_STATES, Node, Registry
 from gpufleet.operations import ingest, playbook_run, task_events
+from gpufleet.operations.event_report import collect_report_summaries
 from gpufleet.operations.playbook_run import PlaybookRequest
 
 BURN_IN_CHOICES = ("auto", "always", "never")
@@ -38,6 +39,7 @@ class HostOutcome:
     newer_attempt: str = (
         ""  # of another run that began on the node meanwhile: this run's measurement does not count
     )
+    summary: str = ""  # what the play reported for people, such as the kernel that the host would get
 
     @property
     def is_healthy(self) -> bool:
@@ -54,6 +56,7 @@ class HostOutcome:
             "name": self.name,
             "status": self.status,
             "reason": self.reason,
+            "summary": self.summary,
             "changed": self.changed,
             "state": node.state if node else None,
             "verdict": node.verdict if node else None,
@@ -171,6 +174,7 @@ def collect_host_outcomes(run: remote.RunOutcome, registry: Registry) -> tuple[H
     attempts = {
         event.get("node"): event.get("attempt") for event in run.reports if event.get("event") == "burn_in"
     }
+    summaries = collect_report_summaries(run.reports)
     host_names = {host.name for host in run.hosts}
     unhealthy_nodes = [
         node for name, node in nodes.items() if name in host_names and node.verdict not in (None, "healthy")
@@ -186,6 +190,7 @@ def collect_host_outcomes(run: remote.RunOutcome, registry: Registry) -> tuple[H
             measured=host.name in attempts,
             verdict_reason=verdict_reasons.get(host.name, ""),
             newer_attempt=find_newer_attempt(nodes.get(host.name), attempts.get(host.name)),
+            summary=summaries.get(host.name, ""),
         )
         for host in run.hosts
     )
@@ -232,7 +237,8 @@ def describe_host_outcome(host: HostOutcome) -> str:
     if host.status == "unreachable":
         return f"unreachable: {remote.append_next_step(host.reason)}"
     if host.node is None:
-        return f"{host.status}: {remote.append_next_step(host.reason)}" if host.reason else host.status
+        status = f"{host.status}: {remote.append_next_step(host.reason)}" if host.reason else host.status
+        return "; ".join(filter(None, [status, host.summary]))
     busy = host.node.state in BUSY_STATES and not host.measured
     reasons = ["not burned in: a job may run on it" if busy else ""]
     if host.newer_attempt:
@@ -240,7 +246,7 @@ def describe_host_outcome(host: HostOutcome) -> str:
             f"another run started on this host meanwhile (attempt {host.newer_attempt}) and decides the state"
         )
     reasons += ["" if host.is_healthy else host.verdict_reason, remote.append_next_step(host.reason)]
-    reasons += [f"held by {hold.kind}" for hold in host.node.holds]
+    reasons += [host.summary, *(f"held by {hold.kind}" for hold in host.node.holds)]
     return "; ".join(filter(None, [host.node.state, suggest_return_to_use(host, host.node), *reasons]))
 
 

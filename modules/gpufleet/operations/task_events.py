@@ -159,7 +159,7 @@ def _check_report(report: Mapping[str, Any]) -> None:
 
 def _message(result: Mapping[str, Any]) -> str:
     """Return why a task failed, whatever the host put into its result."""
-    texts = {name: _text(result.get(name)) for name in ("msg", "stderr", "exception")}
+    texts = {name: _text(result.get(name)) for name in ("msg", "reason", "stderr", "exception")}
     items = result.get("results")
     if isinstance(items, list):
         failed = (item for item in items if isinstance(item, Mapping) and item.get("failed"))

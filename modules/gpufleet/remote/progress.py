@@ -15,6 +15,10 @@ Step = Literal["ok", "changed", "skipped", "failed", "unreachable"]
 REASON_LIMIT = 300
 # Ansible's rule: where every host of a play fails in it, no later play begins, for no host.
 STOPPED = "not done: Ansible ended the run with a play"
+# A loop's message, also if Ansible could not include one of its roles or files; `reason` then has the cause.
+LOOP_DONE = "All items completed"
+# How Ansible names its own types in messages about arguments.
+TAGGED_TYPE = re.compile(r"<class '[\w.]*\b_?AnsibleTagged(\w+)'>")
 
 
 @dataclass
@@ -174,8 +178,10 @@ def find_failure_reason(task_result: dict[str, Any]) -> str:
     items = [item for item in items if item.get("failed")]
     if items:  # a loop only says that one or more of its items failed
         return find_failure_reason(items[0])
+    not_included = task_result.get("reason") if task_result.get("msg") == LOOP_DONE else None
     message = str(
-        task_result.get("msg")
+        not_included
+        or task_result.get("msg")
         or task_result.get("stderr")
         or task_result.get("exception")
         or "no reason given"
@@ -183,6 +189,7 @@ def find_failure_reason(task_result: dict[str, Any]) -> str:
     for frame in ("Task failed: ", "Module failed: "):
         message = message.removeprefix(frame)
     message = message.rpartition("stdout output: gpufleet: ")[2]
+    message = TAGGED_TYPE.sub(lambda match: match[1].lower(), message)
     for frame in ("reached over ssh:", "to the host via ssh:"):
         _, separator, tail = message.partition(frame)
         message = (

@@ -151,7 +151,12 @@ def plan_exporters(system_exporters: SystemExporters, *, settings: ExporterSetti
 
 def select_exporters(settings: ExporterSettings) -> list[str]:
     """Return the exporters of the host, ``auto`` resolved, each once and in the order of NAMES."""
-    wanted = set(settings["wanted"])
+    names = settings["wanted"]
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise AnsibleFilterError(
+            f"exporters_wanted is {names!r:.60}: must be a list, such as [{AUTO}]; known: {', '.join((AUTO, *NAMES))}"
+        )
+    wanted = set(names)
     unknown = sorted(wanted - {AUTO, *NAMES})
     if unknown:
         raise AnsibleFilterError(

@@ -9,6 +9,8 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
+KEYS = ("present", "absent")
+
 
 def add_gigantic_page_arguments(present: Sequence[str], *, count: int) -> list[str]:
     """Return the arguments with those for pages of 1 GiB; raise AnsibleFilterError if both set the number of pages."""
@@ -24,6 +26,20 @@ def add_gigantic_page_arguments(present: Sequence[str], *, count: int) -> list[s
     return [*present, "hugepagesz=1G", f"hugepages={count}"]
 
 
+def kernel_arguments_problem(inventory_value: Any, *, present: Any, absent: Any) -> str:
+    """Return what is wrong with the inventory's gpufleet_kernel_arguments or the role's lists; empty if nothing is."""
+    is_mapping = isinstance(inventory_value, Mapping)
+    if not is_mapping or not set(inventory_value) <= set(KEYS):
+        return (
+            f"gpufleet_kernel_arguments is {inventory_value!r:.60}: must be a mapping with the lists present and"
+            " absent, such as {present: [iommu=pt]}"
+        )
+    for name, value in (("present", present), ("absent", absent)):
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            return f"kernel arguments: {name} is {value!r:.60}: must be a list of texts, such as [iommu=pt]"
+    return ""
+
+
 def kernel_arguments_not_applied(set_result: Mapping[str, Any]) -> dict[str, str]:
     """Return each inactive argument with what it waits for; empty if the task did not run."""
     inactive = dict.fromkeys(set_result.get("inactive") or [], "in the boot loader; in force after a restart")
@@ -34,5 +50,6 @@ class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         return {
             "kernel_arguments_not_applied": kernel_arguments_not_applied,
+            "kernel_arguments_problem": kernel_arguments_problem,
             "with_gigantic_pages": add_gigantic_page_arguments,
         }

@@ -24,6 +24,10 @@ NVIDIA_MODULES = ("nvidia", "nvidia-current")
 REJECTED_STATES = ("failed", "rolled_back")
 APT_OUTPUT_LINES = re.compile(r"^(Error!|E: |dpkg: error|nvidia|.*: error:).*", re.MULTILINE)
 
+UPCOMING_KERNEL = re.compile(
+    r"^(?:Inst linux-image-(?:unsigned-)?|Installed: kernel-core-)(\d\S*)", re.MULTILINE
+)
+
 
 class KernelState(TypedDict):
     """The part of ``gpufleet.fleet.kernel_state``'s result that decides an upgrade."""
@@ -49,6 +53,14 @@ class UpgradeRecord(TypedDict, total=False):
     target: str
     reason: str
     packages: dict[str, str]
+
+
+class UpgradeOutcome(TypedDict):
+    """How far the role came: the newer installed kernel (empty: none), and whether the play restarts with it."""
+
+    target: str
+    restarts: bool
+    check_mode: bool
 
 
 def upgrade_not_applied(state: KernelState, *, in_container: bool) -> dict[str, str]:
@@ -114,6 +126,47 @@ def newest_kernel(state: KernelState, *, record: UpgradeRecord, try_again: bool)
         )
     ]
     return max(newer, key=version_key, default="")
+
+
+def upcoming_kernels(previews: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the releases of the kernels that the package manager would install, from its modules' check mode.
+
+    The module apt returns the output of ``apt-get --simulate``, the module dnf a list (``Installed: PACKAGE``).
+    """
+    texts = [
+        "\n".join([preview.get("stdout") or "", *(preview.get("results") or ())]) for preview in previews
+    ]
+    return [match[1] for text in texts for match in UPCOMING_KERNEL.finditer(text)]
+
+
+def upgrade_summary(
+    state: KernelState,
+    *,
+    record: UpgradeRecord,
+    not_applied: Mapping[str, str],
+    previews: list[dict[str, Any]],
+    outcome: UpgradeOutcome,
+) -> str:
+    """Return, in one line, which kernel the host gets, would get in check mode, or keeps, and why."""
+    running, target = state["running"], outcome["target"]
+    if not_applied:
+        return f"keeps its kernel: {'; '.join(not_applied.values())}"
+    if outcome["check_mode"]:
+        newest = max([*upcoming_kernels(previews), target], key=version_key)
+        if newest:
+            return f"would get kernel {newest}; runs {running}"
+        if any(preview.get("changed") for preview in previews):
+            return f"would get newer packages of its kernel; runs {running}"
+    elif target:
+        return (
+            f"kernel {target}, was {running}"
+            if outcome["restarts"]
+            else f"kernel {target} boots at the next restart; runs {running}"
+        )
+    rejected = record.get("target") if record.get("state") in REJECTED_STATES else None
+    if rejected and version_key(rejected) > version_key(running):
+        return f"keeps kernel {running}: {rejected} did not pass; os_upgrade_again=true tries it again"
+    return f"keeps kernel {running}: there is no newer one"
 
 
 def _find_kernel(state: KernelState, release: str) -> Kernel | None:
@@ -261,6 +314,7 @@ class FilterModule:
             "os_upgrade_refusal": upgrade_refusal,
             "os_upgrade_packages": packages_to_upgrade,
             "os_upgrade_newest": newest_kernel,
+            "os_upgrade_summary": upgrade_summary,
             "os_upgrade_needs_build": needs_dkms_build,
             "os_upgrade_problems": kernel_problems,
             "os_upgrade_apt_protection": apt_protection,

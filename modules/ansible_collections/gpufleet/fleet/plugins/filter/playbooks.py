@@ -5,11 +5,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible.errors import AnsibleFilterError
-
+# The reason of a failure that Ansible does not tell the play.
+NOT_INCLUDED = "a role or a file could not be included; the errors of the run have the reason"
+# How Ansible names its own types in messages about arguments.
+TAGGED_TYPE = re.compile(r"<class '[\w.]*\b_?AnsibleTagged(\w+)'>")
 CARD_VENDORS = ("nvidia", "amd")
 KINDS_WITHOUT_CARDS = ("compute_blade", "workstation")
 # Variables that Ansible's own plugins read as options (`ansible-doc -t connection ssh`, and so on). A host that reports
@@ -103,16 +105,6 @@ def site_play_groups(
     return [group for group, is_needed in needs.items() if is_needed]
 
 
-def check_role_names(names: Any, variable_name: str) -> list[str]:
-    """Return the names of roles to run; one line of error for anything that is not a list of names."""
-    is_list = isinstance(names, Sequence) and not isinstance(names, str | bytes)
-    if not is_list or not all(isinstance(name, str) and name.strip() for name in names):
-        raise AnsibleFilterError(
-            f"{variable_name} is {names!r:.60}: must be a list of role names, such as [geerlingguy.docker]"
-        )
-    return list(names)
-
-
 def select_fact_variables(gathered: Mapping[str, Any]) -> dict[str, Any]:
     """Return gathered facts as the variables that Ansible makes of them by default (``ansible_distribution``).
 
@@ -129,7 +121,19 @@ def select_fact_variables(gathered: Mapping[str, Any]) -> dict[str, Any]:
 def task_failure_reason(task_result: Mapping[str, Any]) -> str:
     """Return the message of a failed task; of a loop that of the first item that failed."""
     failed_items = [item for item in task_result.get("results") or [] if item.get("failed") is True]
-    return str((failed_items or [task_result])[0].get("msg", "no reason given"))
+    message = str((failed_items or [task_result])[0].get("msg", "no reason given"))
+    return TAGGED_TYPE.sub(lambda match: match[1].lower(), message)
+
+
+def failure_facts(task: Mapping[str, Any], *, result: Mapping[str, Any]) -> dict[str, str]:
+    """Return the facts of a report on a failure: the task and its reason.
+
+    Ansible (2.19 and 2.21) sets ansible_failed_task and ansible_failed_result only for tasks that failed on a host, not
+    for a role or a file that it could not include. Both are empty then.
+    """
+    if not result:
+        return {"task": "", "reason": NOT_INCLUDED}
+    return {"task": str(task.get("name") or ""), "reason": task_failure_reason(result)}
 
 
 class FilterModule:
@@ -143,7 +147,7 @@ class FilterModule:
             "needs_container_engine": needs_container_engine,
             "needs_second_plan": needs_second_driver_plan,
             "site_groups": site_play_groups,
-            "role_names": check_role_names,
             "fact_variables": select_fact_variables,
+            "failure_facts": failure_facts,
             "failure_reason": task_failure_reason,
         }

@@ -11,6 +11,7 @@ from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import (
     format_package_specs,
     memlock_limits_text,
     merge_not_applied_reasons,
+    not_applied_text,
     parse_script_values,
     select_role_topics,
     shell_script_command,
@@ -24,6 +25,7 @@ class FilterModule:
             "memlock_limits": memlock_limits_text,
             "script_command": shell_script_command,
             "merge_not_applied": merge_not_applied_reasons,
+            "not_applied_text": not_applied_text,
             "package_specs": format_package_specs,
             "selected_topics": select_role_topics,
         }

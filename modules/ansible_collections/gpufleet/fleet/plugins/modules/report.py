@@ -13,10 +13,18 @@ description:
 options:
   node: {description: The host's name in the inventory., type: str, required: true}
   event:
-    description: What happened to the host.
+    description:
+      - What happened to the host. The registry does not store C(planned), which a run in check mode reports.
     type: str
     required: true
-    choices: [commissioned, configured, configure_failed, drivers_failed, kernel_upgraded, kernel_upgrade_failed]
+    choices:
+      - commissioned
+      - configured
+      - configure_failed
+      - drivers_failed
+      - kernel_upgraded
+      - kernel_upgrade_failed
+      - planned
   part:
     description:
       - Which part of the configuration succeeded or failed. A node counts as configured if none failed. In a run
@@ -25,7 +33,11 @@ options:
     default: base
     choices: [base, kernel, roles_before, drivers, containers, fabric, application, roles_after, monitoring]
   attempt: {description: Id of the commissioning attempt., type: str, default: ""}
-  facts: {description: Facts to record with the event., type: dict, default: {}}
+  facts:
+    description:
+      - Facts to record with the event. C(gpufleet configure) prints the text C(summary) on the host's row.
+    type: dict
+    default: {}
 extends_documentation_fragment: [gpufleet.fleet.common.controller]
 """
 

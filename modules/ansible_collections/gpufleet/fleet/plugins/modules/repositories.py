@@ -172,7 +172,10 @@ def read_verified_key(module: AnsibleModule, repository: dict[str, Any], path: P
 
 def fetch_key(module: AnsibleModule, url: str, expected: list[str]) -> bytes:
     """Return what is at a key's address; raise HostError with the remedy if nothing can be read."""
-    remedy = f"save the key {expected[0]} in a folder on the controller and set key_folder"
+    remedy = (
+        f"save the key {expected[0]} in a folder on the controller and set gpufleet_key_folder"
+        " (one role alone: its own ..._key_folder)"
+    )
     if not url.startswith("https://"):
         raise HostError(f"{url or 'a key without an address'}: a key is fetched over https:// only; {remedy}")
     response, info = fetch_url(module, url, timeout=60)

@@ -81,3 +81,9 @@ def merge_not_applied_reasons(task_results: Iterable[Mapping[str, Any]]) -> dict
     return {
         key: reason for result in task_results for key, reason in read_not_applied_reasons(result).items()
     }
+
+
+def not_applied_text(reasons_of_roles: Iterable[Mapping[str, Any]]) -> str:
+    """Return what several roles could not apply, in one line; empty if they applied everything."""
+    lines = [f"{key}: {reason}" for reasons in reasons_of_roles for key, reason in reasons.items()]
+    return f"not applied: {'; '.join(lines)}" if lines else ""
