@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from gpufleet import fleet
 from gpufleet.drivers import HostFacts, RequestedSoftware, plan_drivers
+from gpufleet.nodes.blueprint import build_blueprint_variables
 
 CASES = Path(__file__).parents[1] / "cases" / "drivers"
 KERNELS = {"debian": "6.1.0-50-amd64", "ubuntu": "6.8.0-55-generic"}
@@ -18,7 +20,7 @@ FILES = sorted(path for path in CASES.glob("*.yaml") if path.stem != "offers")
 KNOWN = {
     "about", "source", "cards", "subsystem", "classes", "os", "arch", "kernel", "newest_kernel", "secure_boot",
     "headers_installed", "packages", "loaded", "held", "offers", "container", "virtual", "raspberry", "wanted",
-    "expected",
+    "template", "expected",
 }  # fmt: skip
 
 
@@ -75,6 +77,14 @@ def facts_of(case):
     return HostFacts.from_json(document)
 
 
+def requested_software(case):
+    """Return the variable that a case gives, or that its template gives in an inventory."""
+    if "template" not in case:
+        return case.get("wanted")
+    blueprint = fleet.NodeTemplate.model_validate(case["template"]).resolve_steps({})
+    return build_blueprint_variables(blueprint)["gpufleet_software"]
+
+
 def short(package):
     return f"{package['name']}={package['version']}" if package["version"] else package["name"]
 
@@ -113,7 +123,7 @@ def shorten(plan):
 def test_recorded_machine_gets_its_expected_driver_plan(path):
     case = read(path)
     expected = dict(case["expected"])
-    got = shorten(plan_drivers(facts_of(case), RequestedSoftware.from_json(case.get("wanted"))))
+    got = shorten(plan_drivers(facts_of(case), RequestedSoftware.from_json(requested_software(case))))
     named, absent = expected.pop("reasons", []), expected.pop("not_reasons", [])
     if "refusal" in expected:
         expected["action"] = "refuse"

@@ -71,6 +71,21 @@ def test_container_engine_is_chosen_by_the_template(declare_template, template, 
     assert declare_template(template).resolve_blueprint("t").container_engine == engine
 
 
+@pytest.mark.parametrize(
+    ("software", "vendor"),
+    [
+        ({}, "auto"),
+        ({"driver": {"branch": "580"}}, "auto"),
+        ({"driver": {"vendor": "none"}}, "none"),
+        ({"cuda": "12.8"}, "nvidia"),
+        ({"driver": {"module": "open"}}, "nvidia"),
+        ({"rocm": "7.2"}, "amd"),
+    ],
+)
+def test_driver_vendor_follows_from_the_requested_software_or_is_left_to_the_cards(software, vendor):
+    assert fleet.SoftwareProfile.model_validate(software).driver_vendor == vendor
+
+
 def software_template(**keys):
     return {"software": {"driver": {"vendor": "nvidia"}} | keys}
 
@@ -206,15 +221,21 @@ def test_rules_accept_a_valid_template(declare_template, template):
 @pytest.mark.parametrize(
     ("template", "message"),
     [
-        ({"software": {"cuda": "12.8"}}, "cuda needs driver.vendor nvidia, not none"),
         (
-            {"driver": {"branch": "580"}},
-            "branch is set without a vendor, so no driver is installed; add vendor: nvidia or amd",
+            {"software": {"driver": {"vendor": "none"}, "cuda": "12.8"}},
+            "cuda needs driver.vendor nvidia, not none",
         ),
-        ({"driver": {"branch": "auto"}}, "branch is set without a vendor, so no driver is installed"),
+        (
+            {"software": {"cuda": "12.8", "rocm": "7.2"}},
+            "rocm needs amd's driver, and cuda needs nvidia's; remove rocm or cuda",
+        ),
+        (
+            {"driver": {"vendor": "none", "branch": "580"}},
+            "branch is set, but vendor is none, so no driver is installed; remove branch, or set vendor",
+        ),
         (
             {"driver": {"vendor": "none", "module": "open"}},
-            "module is set without a vendor, so no driver is installed",
+            "module is set, but vendor is none, so no driver is installed",
         ),
         (
             {"software": {"driver": {"vendor": "amd"}, "mig": "1g.10gb"}},
@@ -286,6 +307,11 @@ def declare_rack(spec, tmp_path):
         (
             "driver-for-cards",
             {"driver": {"vendor": "nvidia"}},
+            "racks[0].template: the template installs nvidia's driver, but blade",
+        ),
+        (
+            "driver-for-cards",
+            {"software": {"cuda": "12.8"}},
             "racks[0].template: the template installs nvidia's driver, but blade",
         ),
         ("gpus-fit", container_template(gpus="all"), "need 1 cards, but blade01 has 0"),
@@ -375,4 +401,4 @@ def test_invalid_address_is_refused(declare_template, address):
 
 def test_invalid_step_is_reported_with_its_key(declare_template):
     with pytest.raises(InputError, match=r"templates\.t\.software: cuda needs driver\.vendor nvidia"):
-        declare_template({"software": {"cuda": "12.8"}})
+        declare_template({"software": {"driver": {"vendor": "amd"}, "cuda": "12.8"}})

@@ -89,6 +89,11 @@ def test_open_ports_exclude_local_ports(variables):
     ]
 
 
+def test_template_without_a_driver_leaves_it_to_the_cards():
+    software = build_blueprint_variables(fleet.Blueprint(burn_in="quick"))["gpufleet_software"]
+    assert software["driver"] == {"vendor": "auto", "branch": "auto"}
+
+
 def test_only_declared_choices_become_variables():
     assert set(build_blueprint_variables(fleet.Blueprint())) == {"gpufleet_software"}
     built = fleet.Blueprint(

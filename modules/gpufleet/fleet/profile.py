@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Iterator
+from typing import Annotated, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -98,7 +99,10 @@ class HardwareProfile(FrozenModel):
 class GpuDriverSettings(FrozenModel):
     """Which GPU driver a node gets."""
 
-    vendor: Literal["nvidia", "amd", "none"] = "none"
+    vendor: Annotated[
+        Literal["auto", "nvidia", "amd", "none"],
+        Field(description="auto: that of the node's cards; none: no driver is installed"),
+    ] = "auto"
     branch: Annotated[str, _branch, _branch_schema] = "auto"
     module: Annotated[
         Literal["auto", "open", "proprietary"],
@@ -107,17 +111,13 @@ class GpuDriverSettings(FrozenModel):
 
     @model_validator(mode="after")
     def _check_vendor(self) -> Self:
-        """Refuse driver settings without a vendor: nothing would be installed."""
-        set_fields = self.model_fields_set - {"vendor"}
-        if (
-            self.vendor == "none"
-            and set_fields
-            and ("vendor" not in self.model_fields_set or self != GpuDriverSettings())
-        ):
-            raise build_spec_error(
-                f"{min(set_fields)} is set without a vendor, so no driver is installed",
-                "add vendor: nvidia or amd",
-            )
+        """Refuse settings of a driver that is not installed."""
+        for key in ("branch", "module"):
+            if self.vendor == "none" and getattr(self, key) != "auto":
+                raise build_spec_error(
+                    f"{key} is set, but vendor is none, so no driver is installed",
+                    f"remove {key}, or set vendor: nvidia or amd",
+                )
         return self
 
 
@@ -173,26 +173,44 @@ class SoftwareProfile(FrozenModel):
         ),
     ] = "auto"
 
+    @property
+    def driver_vendor(self) -> Literal["auto", "nvidia", "amd", "none"]:
+        """Return the vendor of the driver; if it is not set, that of the software that needs one."""
+        if self.driver.vendor != "auto":
+            return self.driver.vendor
+        for _, vendor in self._list_vendor_software():
+            return vendor
+        return "auto"
+
+    def _list_vendor_software(self) -> Iterator[tuple[str, Literal["nvidia", "amd"]]]:
+        """Yield the settings that only one vendor's driver supports, with that vendor."""
+        for key in ("cuda", "mig", "imex", "gds", "gdrcopy"):
+            if getattr(self, key):
+                yield key, "nvidia"
+        if self.driver.module != "auto":
+            yield "driver.module", "nvidia"
+        if self.rocm:
+            yield "rocm", "amd"
+
     @model_validator(mode="after")
     def _check_vendors_agree(self) -> Self:
         """Refuse settings that need another vendor's driver."""
-        vendor_by_key: tuple[tuple[str, Any, str], ...] = (
-            ("cuda", self.cuda, "nvidia"),
-            ("mig", self.mig, "nvidia"),
-            ("imex", self.imex or None, "nvidia"),
-            ("gds", self.gds or None, "nvidia"),
-            ("gdrcopy", self.gdrcopy or None, "nvidia"),
-            ("rocm", self.rocm, "amd"),
-        )
-        for key, value, vendor in vendor_by_key:
-            if value is not None and self.driver.vendor != vendor:
+        software = list(self._list_vendor_software())
+        for key, vendor in software:
+            if vendor == self.driver_vendor:
+                continue
+            if self.driver.vendor == "auto":
                 raise build_spec_error(
-                    f"{key} needs driver.vendor {vendor}, not {self.driver.vendor}",
-                    f"set driver: {{vendor: {vendor}}}, or remove {key}",
+                    f"{key} needs {vendor}'s driver, and {software[0][0]} needs {self.driver_vendor}'s",
+                    f"remove {key} or {software[0][0]}",
                 )
-        if self.driver.module != "auto" and self.driver.vendor != "nvidia":
+            if key == "driver.module":
+                raise build_spec_error(
+                    f"driver.module is {self.driver.module!r}, but the driver's vendor is {self.driver.vendor}",
+                    "remove driver.module: only NVIDIA's driver has a choice of kernel modules",
+                )
             raise build_spec_error(
-                f"driver.module is {self.driver.module!r}, but the driver's vendor is {self.driver.vendor}",
-                "remove driver.module: only NVIDIA's driver has a choice of kernel modules",
+                f"{key} needs driver.vendor {vendor}, not {self.driver.vendor}",
+                f"set driver: {{vendor: {vendor}}}, or remove {key}",
             )
         return self

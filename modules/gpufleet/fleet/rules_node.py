@@ -101,11 +101,11 @@ def check_driver_matches_cards(fleet: Fleet) -> Iterator[SpecProblem]:
     assignments: dict[KeyPath, NodeTemplateAssignment] = {}
     vendors: dict[KeyPath, set[str]] = {}
     for assignment in list_template_assignments(fleet):
-        if assignment.blueprint.software.driver.vendor != "none":
+        if assignment.blueprint.software.driver_vendor not in ("auto", "none"):
             assignments.setdefault(assignment.path, assignment)
             vendors[assignment.path] = vendors.get(assignment.path, set()) | assignment.gpu_card_vendors
     for path, first in assignments.items():
-        vendor = first.blueprint.software.driver.vendor
+        vendor = first.blueprint.software.driver_vendor
         if vendor not in vendors[path]:
             vendor_names = " and ".join(sorted(vendors[path]))
             finding = f"has cards of {vendor_names}" if vendor_names else "has no cards"

@@ -24,7 +24,7 @@ def build_blueprint_variables(blueprint: Blueprint) -> dict[str, Any]:
 def build_software_variables(blueprint: Blueprint) -> dict[str, Any]:
     """Return what the driver plan and the engine's roles read; what is left to the plan is left out."""
     profile = blueprint.software
-    driver = {"vendor": profile.driver.vendor, "branch": profile.driver.branch}
+    driver = {"vendor": profile.driver_vendor, "branch": profile.driver.branch}
     if profile.driver.module != "auto":
         driver["module"] = profile.driver.module
     variables: dict[str, Any] = {

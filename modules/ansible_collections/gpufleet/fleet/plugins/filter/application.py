@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import (
 
 QUADLETS = "/etc/containers/systemd"
 SECRETS = "/etc/gpufleet/secrets"
+UNSET_VENDORS = (None, "", "auto", "none")
 INSTALLED_ONLY = "installed and not started: a rehearsed host runs no containers"
 
 
@@ -49,7 +50,7 @@ class RenderedApplication(TypedDict):
 def application_gpu_vendor(software: Mapping[str, Any], *, plan: Mapping[str, Any]) -> str:
     """Return the vendor of the cards: that of the template's driver, else of the driver plan, else none."""
     vendors = ((software.get("driver") or {}).get("vendor"), plan.get("vendor"))
-    return next((vendor for vendor in vendors if vendor and vendor != "none"), "none")
+    return next((vendor for vendor in vendors if vendor not in UNSET_VENDORS), "none")
 
 
 def parse_installed_application(script_result: Mapping[str, Any]) -> InstalledApplication:
