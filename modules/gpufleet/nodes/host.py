@@ -22,7 +22,7 @@ RESERVED = frozenset(("all", "ungrouped", "missing", "localhost", "127.0.0.1", "
 _ID = re.compile(r"n-[0-9a-f]{12}")
 _CHECKED_FIELDS = ("address", "serial", "cloud", "region", "pool", "rack", "stack", "template")
 _GROUP_FIELDS = ("kind", "state", "cloud", "region", "pool", "rack", "template", "machine")
-_VARIABLE_FIELDS = (
+VARIABLE_FIELDS = (
     "name",
     "kind",
     "state",
@@ -100,7 +100,7 @@ def build_node_variables(node: Node) -> dict[str, Any]:
         "gpufleet_holds": [hold.kind for hold in node.holds] or None,
         "gpufleet_is_new": node.state in NEW_STATES,
         "gpufleet_is_busy": node.state in BUSY_STATES,
-        **{f"gpufleet_{field}": getattr(node, field) for field in _VARIABLE_FIELDS},
+        **{f"gpufleet_{field}": getattr(node, field) for field in VARIABLE_FIELDS},
     }
     return {key: value for key, value in values.items() if value is not None}
 

@@ -19,9 +19,12 @@ from ansible.playbook import Playbook  # noqa: E402 - Ansible wants its document
 from ansible.plugins.callback import CallbackBase  # noqa: E402
 from ansible.plugins.loader import filter_loader  # noqa: E402
 
-from ansible_collections.gpufleet.fleet.plugins.plugin_utils import system_data  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils import (  # noqa: E402
+    system_data,
+    variable_names,
+)
 
-PRELOADED = (system_data,)  # a filter imports it when it is called
+PRELOADED = (system_data, variable_names)  # imported when a filter or an action runs
 ANY_FILTER = "gpufleet.fleet.answers"  # to find one, Ansible loads all modules of filters
 
 
