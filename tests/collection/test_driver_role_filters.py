@@ -8,6 +8,7 @@ from ansible_collections.gpufleet.fleet.plugins.filter.driver_plan import (
     needs_driver_installation,
     parse_package_names,
 )
+from ansible_collections.gpufleet.fleet.plugins.filter.driver_services import restored_daemon_units
 from ansible_collections.gpufleet.fleet.plugins.filter.nvidia_mig import has_mig_failed
 
 BARE_METAL = {"container": None, "headers": [], "packages": {}}
@@ -97,3 +98,21 @@ def test_imex_needs_a_channel_that_the_driver_creates():
     assert "options" not in nvidia_driver.nvidia_modprobe_config(
         {"fabric_manager": None}, modules=["nvidia"], options={}
     )
+
+
+@pytest.mark.parametrize(
+    ("package", "unit"),
+    [
+        ("nvidia-imex-570", "nvidia-imex.service"),
+        ("nvidia-fabricmanager-570", "nvidia-fabricmanager.service"),
+    ],
+)
+def test_rollback_enables_the_fabric_daemon_that_the_restored_packages_have(package, unit):
+    state = {
+        "packages": {package: "570.1-1"},
+        "persistence": None,
+        "fabric_manager": {"version": "570.1", "enabled": False, "active": False},
+        "decision": {"action": "restart", "reason": "old module"},
+    }
+    before = {"services": {"nvidia-imex.service": "running", "nvidia-fabricmanager.service": "running"}}
+    assert restored_daemon_units(state, before=before) == [{"name": unit, "enabled": True}]

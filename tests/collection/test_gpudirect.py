@@ -1,4 +1,4 @@
-"""The modules of GDS and gdrcopy are built again for a changed driver, and only then."""
+"""The modules of GDS and gdrcopy are built again if they are older than the driver's, and the checks are read."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 import subprocess
 from pathlib import Path
 
-SCRIPT = (
-    Path(__file__).parents[2]
-    / "modules/ansible_collections/gpufleet/fleet/roles/nvidia_gpudirect/files/rebuild.sh"
-)
-# FAKE dkms: the two forms in which dkms 2 and 3 print a status (dkms(8)), and a log of what it is told to do.
+import pytest
+
+FILES = Path(__file__).parents[2] / "modules/ansible_collections/gpufleet/fleet/roles/nvidia_gpudirect/files"
+# FAKE dkms and modinfo: the two forms in which dkms 2 and 3 print a status (dkms(8)), a log of what dkms is told to
+# do, and the path of a module (modinfo(8)). stat answers with the change times of the test: the kernel sets real ones.
 DKMS = """#!/bin/sh
 if [ "$1" = status ]; then
   case $3 in
@@ -21,24 +21,36 @@ else
   echo "$@" >>"$LOG"
 fi
 """
+MODINFO = '#!/bin/sh\n[ -e "$TIMES/$2" ] && echo "$TIMES/$2"\n'
+STAT = '#!/bin/sh\n[ -e "$4" ] && cat "$4"\n'
+VERSIONS = {"nvidia-fs": "2.26.6", "gdrdrv": "2.5.1"}
 
 
-def test_modules_are_built_once_for_each_driver(tmp_path):
-    (tmp_path / "dkms").write_text(DKMS)
-    (tmp_path / "dkms").chmod(0o755)
-    log, stamp = tmp_path / "log", tmp_path / "state/stamp"
-    env = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "LOG": str(log)}
+def write_program(folder, name, text):
+    (folder / name).write_text(text)
+    (folder / name).chmod(0o755)
 
-    def rebuild(version):
-        log.write_text("")
-        subprocess.run(["sh", SCRIPT, version, stamp], env=env, capture_output=True, check=True)
-        return log.read_text().splitlines()
 
-    expected = [
-        f"{verb} -m {name} -v {version} --force"
-        for name, version in (("nvidia-fs", "2.26.6"), ("gdrdrv", "2.5.1"))
-        for verb in ("build", "install")
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        ({"nvidia": 5, "nvidia-fs": 6, "gdrdrv": 5}, []),  # just installed
+        ({"nvidia": 7, "nvidia-fs": 6, "gdrdrv": 5}, ["nvidia-fs", "gdrdrv"]),  # the driver changed
+        ({"nvidia-current": 7, "nvidia-fs": 8, "gdrdrv": 5}, ["gdrdrv"]),  # Debian's name
+        ({"nvidia": 5, "nvidia-fs": 6}, ["gdrdrv"]),  # added, and not built
+        ({"nvidia-fs": 6, "gdrdrv": 5}, []),  # no module of the driver
+    ],
+)
+def test_modules_older_than_the_driver_are_built(tmp_path, times, expected):
+    for name, text in (("dkms", DKMS), ("modinfo", MODINFO), ("stat", STAT)):
+        write_program(tmp_path, name, text)
+    (tmp_path / "times").mkdir()
+    for name, time in times.items():
+        (tmp_path / "times" / name).write_text(f"{time}\n")
+    log = tmp_path / "log"
+    log.touch()
+    paths = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "LOG": str(log), "TIMES": str(tmp_path / "times")}
+    subprocess.run(["sh", FILES / "rebuild.sh"], env=os.environ | paths, capture_output=True, check=True)
+    assert log.read_text().splitlines() == [
+        f"{verb} -m {name} -v {VERSIONS[name]} --force" for name in expected for verb in ("build", "install")
     ]
-    assert rebuild("580.95.05") == expected
-    assert rebuild("580.95.05") == []
-    assert rebuild("580.126.20") == expected

@@ -1,4 +1,4 @@
-"""The fake package repository: small Debian packages built from ``data/fake-packages.yaml`` and ``fake-kernels.yaml``.
+"""The fake package repository: small Debian packages built from the ``data/fake-*.yaml`` files.
 
 They have the names, versions and relations of vendors' packages; their files and shell commands are marked as fake.
 Tests of roles use them to choose, install, hold, upgrade and remove packages without access to a vendor. The
@@ -24,7 +24,7 @@ from gpufleet.paths import user_cache_folder
 from gpufleet.rehearsal.rack.shell import exclusive_lock, run_command
 
 DATA = "fake-packages.yaml"
-KERNEL_DATA = "fake-kernels.yaml"
+MORE_DATA = ("fake-kernels.yaml", "fake-gpudirect.yaml")
 MARKER = "FAKE"
 FORMAT = 2  # raise it when the same data must build different packages
 RELATIONS = ("pre-depends", "depends", "recommends", "provides", "conflicts", "breaks", "replaces")
@@ -60,7 +60,7 @@ def ensure_fake_repository(package_data: str | None = None, cache_folder: Path |
 
 def _read_shipped_data() -> dict[str, str]:
     folder = resources.files("gpufleet.rehearsal") / "data"
-    return {name: (folder / name).read_text() for name in (DATA, KERNEL_DATA)}
+    return {name: (folder / name).read_text() for name in (DATA, *MORE_DATA)}
 
 
 def parse_fake_packages(package_data: str, where: str = DATA) -> list[dict[str, Any]]:

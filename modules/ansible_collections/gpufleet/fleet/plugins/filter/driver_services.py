@@ -51,9 +51,11 @@ def driver_daemon_dropin(
 
 def restored_daemon_units(state: Mapping[str, Any], *, before: Mapping[str, Any]) -> list[UnitEntry]:
     """Return the daemons that were enabled before a rollback and that the restored packages have."""
+    has_imex = any(name.startswith("nvidia-imex") for name in state["packages"])
+    fabric_unit = "nvidia-imex.service" if has_imex else "nvidia-fabricmanager.service"
     existing = {
         "nvidia-persistenced.service": state["persistence"] is not None,
-        "nvidia-fabricmanager.service": (state["fabric_manager"] or {}).get("enabled") is not None,
+        fabric_unit: (state["fabric_manager"] or {}).get("enabled") is not None,
     }
     names = [name for name in before["services"] if existing.get(name)]
     return driver_daemon_units(names, state=state, restart_on=[])

@@ -81,7 +81,7 @@ from ansible_collections.gpufleet.fleet.plugins.module_utils.versionlock import 
 
 DRIVER_PACKAGE = re.compile(
     r"^(nvidia-|libnvidia-|libcuda|libnvcuvid|libnvoptix|firmware-nvidia|xserver-xorg-video-nvidia|cuda-drivers"
-    r"|kmod-nvidia|amdgpu-|libxnvctrl)"
+    r"|kmod-nvidia|amdgpu-|libxnvctrl|gdrdrv-|libgdrapi|gdrcopy)"
 )
 OTHER_PACKAGE = re.compile(
     r"^(nvidia-container|libnvidia-container|nvidia-cuda-|nvidia-mig-|nvidia-installer-cleanup|libcudart|libnvidia-nvvm-)"
