@@ -54,6 +54,13 @@ def test_scratch_folder_of_a_killed_process_is_removed_by_the_next(holder, place
         assert list(place.iterdir()) == [scratch_folder]
 
 
+def test_scratch_folder_may_be_in_another_place(place):
+    (place / "memory").mkdir()
+    with create_scratch_folder("test", str(place / "memory")) as folder:
+        assert list((place / "memory").iterdir()) == [folder]
+    assert list((place / "memory").iterdir()) == []
+
+
 def test_scratch_folder_of_a_running_process_is_kept(holder, place):
     with create_scratch_folder("test"):
         assert len(list(place.iterdir())) == 2

@@ -19,13 +19,16 @@ _PID_NAMESPACE = Path("/proc/self/ns/pid")
 
 
 @contextmanager
-def create_scratch_folder(kind: str) -> Iterator[Path]:
-    """Create a private folder and remove it at the end; ``kind`` is one word, part of the folder's name."""
+def create_scratch_folder(kind: str, parent: str | None = None) -> Iterator[Path]:
+    """Create a private folder and remove it at the end; ``kind`` is one word, part of the folder's name.
+
+    It is in ``parent``, by default in the system's folder for temporary files.
+    """
     prefix = f"gpufleet-{kind}-{_pid_namespace_id()}."
-    parent = Path(tempfile.gettempdir())
-    _remove_abandoned(parent, prefix)
+    folder_of_all = Path(parent or tempfile.gettempdir())
+    _remove_abandoned(folder_of_all, prefix)
     name = f"{prefix}{os.getpid()}.{read_start_ticks(os.getpid())}-"
-    with tempfile.TemporaryDirectory(prefix=name, dir=parent, ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix=name, dir=folder_of_all, ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 

@@ -10,7 +10,13 @@ import pytest
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["--play", "sight"], "error: --play: play 'sight' not found; plays: "),
+        (["--play", "sites"], "error: --play: play 'sites' not found; did you mean site?"),
+        (["--tags", "a b"], "error: --tags: 'a b' is not a tag; write names like sshd,audit"),
+        (["--plan", "--tags", "sshd"], "error: --plan: cannot be combined with --tags; remove --tags"),
+        (
+            ["--resume", "r1", "--skip-tags", "sshd"],
+            "error: --resume: cannot be combined with --skip-tags; remove one",
+        ),
         (["--limit", "balde01"], "error: --limit: no host or group 'balde01'; did you mean blade01"),
         (["--plan", "--play", "burn_in"], "error: --plan: cannot be combined with --play; remove --play"),
         (["--plan", "--resume"], "error: --plan: cannot be combined with --resume; remove --resume"),

@@ -64,6 +64,18 @@ def test_inconsistent_host_is_reported(changed, code, kind):
     assert ("a", code, kind) in codes(host("a", **changed))
 
 
+@pytest.mark.parametrize(
+    ("unit", "name"), [("nvidia-imex", "IMEX"), ("nvidia-fabricmanager", "fabric manager")]
+)
+def test_service_of_the_fabric_is_called_by_its_name(unit, name):
+    state = {"version": "580.126.20", "unit": unit, "active": True}
+    (finding,) = consistency.check_driver_consistency([host("a", fabric_manager=state)]).findings
+    assert finding.message == f"{name} 580.126.20, driver 580.95.05: they must be the same"
+    state = {"version": "580.95.05", "unit": unit, "active": False}
+    (finding,) = consistency.check_driver_consistency([host("a", fabric_manager=state)]).findings
+    assert (finding.message, finding.remedy) == (f"{name} is not running", f"systemctl status {unit}")
+
+
 def test_fabric_manager_that_is_not_needed_is_not_reported_as_missing():
     assert not codes(host("a", fabric_manager=None))
 
@@ -143,7 +155,8 @@ def test_findings_are_sorted_by_kind_host_and_code():
         ({"loaded": None, "built": None, "headers": False},
          "no module of 580.95.05 is built for kernel 6.8.0-60-generic",
          "dkms status; the kernel's headers are missing"),
-        ({"fabric_manager": None, "fabric_manager_wanted": True}, "the host has NVSwitch but no fabric manager",
+        ({"fabric_manager": None, "fabric_manager_wanted": True},
+         "the plan has a fabric manager or IMEX, but the host has neither",
          "run the play `drivers` on the host"),
     ],
 )  # fmt: skip

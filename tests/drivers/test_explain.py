@@ -48,6 +48,15 @@ def test_hosts_without_cards_are_listed_without_a_table():
     )
 
 
+def test_kernel_driver_has_no_origin_and_every_package_is_listed():
+    radeon = build_plan({"vendor": "1002", "device": "67ef", "class": "030000"})
+    packages = [{"name": name, "version": None} for name in ("amdrocm7.14", "nvidia-gds")]
+    parts = {"rocm": {"version": "7.14", "packages": packages[:1]}, "gpudirect": packages[1:]}
+    text = report.format_driver_plans({"a": {**radeon, "origin": "vendor", **parts}}, fold)
+    assert "the kernel's own  amdgpu  -" in text
+    assert "amdrocm7.14, nvidia-gds\n" in text
+
+
 def test_refusal_is_printed_with_its_remedy():
     text = report.format_driver_plans({"a": build_plan(STRANGE)}, fold)
     assert "refused: unknown card: PCI id 10de:fffe at 0000:01:00.0" in text

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gpufleet import fleet
+from gpufleet.catalog import data_file
 from gpufleet.errors import InputError
 
 RACK = """\
@@ -157,6 +158,12 @@ def servers(tmp_path, machine, cards="accelerators: [{model: A100 SXM4 80GB, cou
     return fleet.load_rack(file, tmp_path)
 
 
+def test_every_machine_on_premises_is_in_the_docs(repo_root):
+    names = {name for cloud, name in data_file.load_machines() if cloud == "onprem"}
+    page = " ".join((repo_root / "docs/spec.md").read_text().split())
+    assert not {name for name in names if f"`{name}`" not in page}
+
+
 def test_custom_server_may_have_any_name(tmp_path):
     assert servers(tmp_path, "our 8x A100 box").nodes[0].machine == "our 8x A100 box"
 
@@ -164,7 +171,11 @@ def test_custom_server_may_have_any_name(tmp_path):
 @pytest.mark.parametrize(
     ("machine", "cards", "message"),
     [
-        ("our box", "storage_gb: 500", "for a custom server declare its accelerators"),
+        (
+            "our box",
+            "storage_gb: 500",
+            "declare its accelerators at the rack, or set machine on the nodes",
+        ),
         (
             "8x H100 SXM5 server",
             None,

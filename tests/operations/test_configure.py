@@ -16,11 +16,12 @@ from gpufleet.operations.configure import (
     describe_host_outcome,
     find_newer_attempt,
     format_configure_result,
+    format_differences,
     read_extra_vars,
     registry_has_results,
 )
 from gpufleet.operations.playbook_run import PlaybookRequest
-from gpufleet.remote import HostProgress, RunOutcome, append_next_step
+from gpufleet.remote import HostProgress, RunOutcome, TaskDifference, append_next_step
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
@@ -105,6 +106,25 @@ def test_run_without_hosts_exits_with_0():
     assert empty.as_json()["hosts"] == []
 
 
+def test_hosts_with_the_same_difference_share_one_block():
+    hosts = [
+        HostOutcome(name, "ok", "", 1, differences=(TaskDifference("base : Write", ("-old", "+new")),))
+        for name in ("b1", "b2")
+    ]
+    other = HostOutcome("b3", "ok", "", 1, differences=(TaskDifference("base : Write", ("+other",)),))
+    assert format_differences([*hosts, other, ALSO_WELL]) == [
+        "b[1-2]  base : Write", "    -old", "    +new", "", "b3  base : Write", "    +other", "",
+    ]  # fmt: skip
+    assert hosts[0].as_json()["differences"] == [{"task": "base : Write", "lines": ("-old", "+new")}]
+
+
+def test_request_becomes_options_of_ansible():
+    request = PlaybookRequest(check=True, tags=("sshd,audit",), skip_tags=("sysctl",))
+    assert request.ansible_options == "--check --diff --tags sshd,audit --skip-tags sysctl"
+    assert PlaybookRequest(diff=True).ansible_options == "--diff"
+    assert PlaybookRequest().ansible_options == ""
+
+
 def test_interrupted_run_is_reported(tmp_path):
     stopped = build_result(tmp_path, WELL, interrupted=True)
     assert stopped.exit_code == 130
@@ -161,7 +181,7 @@ def test_json_has_state_verdict_and_holds(tmp_path):
     assert told_json["hosts"] == [
         {
             "name": "b3", "status": "ok", "reason": "", "summary": "", "changed": 9,
-            "state": "ready", "verdict": "degraded", "holds": ["operator"],
+            "state": "ready", "verdict": "degraded", "holds": ["operator"], "differences": [],
         }
     ]  # fmt: skip
 

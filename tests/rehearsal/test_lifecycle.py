@@ -99,3 +99,15 @@ def test_unresponsive_hosts_are_listed():
     assert "no SSH    blade04 (blades-1/4, 198.18.1.14)" in text
     none = lifecycle.format_rehearsal_status(report | {"hosts": [], "declared_hosts": 21})
     assert "hosts       none of 21: `gpufleet rehearse up` boots them" in none
+
+
+@pytest.mark.parametrize(
+    ("stack", "command"),
+    [
+        ("production", "pulumi up -s production --yes"),
+        ("poc", "gpufleet nodes sync -s poc"),
+        ("none", "pulumi up -s none --yes"),
+    ],
+)
+def test_next_command_depends_on_the_pools(project, stack, command):
+    assert lifecycle.choose_next_command(RecordingRehearsal(project, stack)) == command

@@ -15,6 +15,7 @@ from gpufleet.rehearsal.rack import pci
         ("Instinct MI300X", ("0x1002", "0x74a1", "0x120000")),
         ("GeForce RTX 4090", ("0x10de", "0x2684", "0x030000")),
         ("Radeon RX 460", ("0x1002", "0x67ef", "0x030000")),
+        ("Radeon RX 7900 XTX", ("0x1002", "0x744c", "0x030000")),  # an id of several models
     ],
 )
 def test_card_has_its_ids_and_class(model, ids):

@@ -43,11 +43,22 @@ PLAY = """
       ansible.builtin.shell: echo $$ > {{ marks }}/{{ inventory_hostname }}.waits; sleep {{ wait | default(600) }}
       changed_when: false
       when: inventory_hostname in (waiting | default([]))
+    - name: Run other people's roles
+      ansible.builtin.include_role:
+        name: "{{ item }}"
+      loop: [others_role, me.things.others_role]
     - name: Use the secret
       ansible.builtin.copy:
         content: "{{ secret | hash('sha256') }}"
         dest: "{{ marks }}/{{ inventory_hostname }}"
         mode: "0600"
+"""
+OTHERS_TASK = """
+- name: Leave a mark of the role
+  ansible.builtin.file:
+    path: "{{ marks }}/{{ inventory_hostname }}.{{ ansible_role_name }}"
+    state: touch
+    mode: "0600"
 """
 # The run in a process of its own, to interrupt or kill it.
 PROGRAM = """
@@ -80,6 +91,9 @@ def root(tmp_path, repo_root, monkeypatch):
     for name in ("playbooks", "inventory/host_vars", "marks"):
         (root / name).mkdir(parents=True)
     (root / "playbooks/mark.yml").write_text(PLAY)
+    for name in ("roles", "collections/ansible_collections/me/things/roles"):
+        (root / "galaxy" / name / "others_role/tasks").mkdir(parents=True)
+        (root / "galaxy" / name / "others_role/tasks/main.yml").write_text(OTHERS_TASK)
     shutil.copy(repo_root / "playbooks/ansible.cfg", root / "playbooks")
     (root / "inventory/hosts.yml").write_text(json.dumps({"all": {"hosts": {key: {} for key in PLACES}}}))
     for host, rack in PLACES.items():
@@ -138,6 +152,8 @@ def test_run_on_two_nodes_ends_as_a_local_run_does(mesh, root, capsys):
     assert [vars(host) for host in run.hosts] == [vars(host) for host in local.hosts]
     assert sorted(finished) == ["h1", "h2", "h3"]
     assert read_marks(root) == marks
+    roles = {path.name for path in (root / "marks").glob("h3.*")}
+    assert roles == {"h3.others_role", "h3.me.things.others_role"}
     shown = capsys.readouterr().err
     for line in ("mesh node rack-7: rack-7 (2 hosts)", "mesh node rack-8: rack-8 (1 hosts)",
                  "mesh node rack-9: not reachable in the mesh: left out"):  # fmt: skip
@@ -156,11 +172,14 @@ def test_no_work_is_left_after_an_interrupt_or_a_kill(mesh, root, number):
     assert len(mesh.units()) == 2
     for node, host in (("rack-7", "h2"), ("rack-8", "h3")):
         assert int((root / f"marks/{host}.waits").read_text()) in mesh.marked_processes(node)
+    sent = list(Path("/dev/shm").glob(f"gpufleet-send-*.{run.pid}.*"))
+    assert len(sent) == 1
     os.kill(run.pid, number)
     out, err = run.stdout.read(), run.stderr.read()
     if number == signal.SIGINT:
         assert (run.wait(), json.loads(out)[0]) == (0, 130), err
     wait_until(lambda: remains_of_runs(mesh) == ({}, [], 0), 60)
+    assert not sent[0].exists()
     assert read_marks(root) == {}
 
 

@@ -16,10 +16,12 @@ from gpufleet.remote.plan import (
     list_playbook_names,
     parse_inventory_names,
     parse_listed_hosts,
+    parse_listed_tags,
     parse_listed_tasks,
     plan_playbook_run,
     run_ansible_command,
 )
+from gpufleet.remote.task_selection import parse_task_selection
 
 CASES = Path(__file__).resolve().parents[1] / "cases/remote"
 WARNING = "[WARNING]: Could not match supplied host pattern, ignoring: "
@@ -70,9 +72,51 @@ def test_host_keys_are_checked_despite_ansible_settings(tmp_path):
     assert env["PATH"].endswith(":/bin")
 
 
-def test_unknown_play_is_refused_with_the_known_ones(project):
-    with pytest.raises(InputError, match=r"play 'sit' not found; plays: application, .*burn_in.* site"):
-        plan_playbook_run(project, "sit")
+@pytest.mark.parametrize(
+    ("play", "remedy"),
+    [
+        ("sites", r"did you mean site\?$"),
+        ("upgrade-os", r"did you mean upgrade_os( or upgrade_os_rollback)?\?$"),
+        ("xyzzy", "plays: application, .*burn_in.* site"),
+    ],
+)
+def test_unknown_play_is_refused_with_the_nearest_or_all_names(project, play, remedy):
+    with pytest.raises(InputError, match=f"play '{play}' not found; {remedy}"):
+        plan_playbook_run(project, play)
+
+
+def test_selected_tasks_are_those_of_ansible(project):
+    selection = parse_task_selection(["gpu_settings, nosuch"], ["burn_inn"])
+    plan = plan_playbook_run(project, "burn_in", "all", selection)
+    assert plan.tasks
+    assert "burn_in : Measure" not in plan.tasks
+    lines = "warning: burn_in.yml lists no task with the tag"
+    included = "only roles that are included during the run can have it"
+    assert plan.warnings == (
+        f"{lines} 'gpu_settings'; {included}",
+        f"{lines} 'nosuch'; {included}",
+        f"{lines} 'burn_inn'; did you mean burn_in?",
+    )
+
+
+@pytest.mark.parametrize("value", ["", "a,,b", "-e x=1", "a b", "a;reboot", "$(x)", "é", "'"])
+def test_option_that_is_not_a_tag_is_refused(value):
+    with pytest.raises(InputError, match=r"^--skip-tags: .* is not a tag; write names like sshd,audit$"):
+        parse_task_selection(["sshd"], [value])
+
+
+def test_tags_become_options_of_ansible():
+    assert parse_task_selection(["a,b", "b"], ["c.d:e-f"]).arguments == [
+        "--tags", "a,b", "--skip-tags", "c.d:e-f",
+    ]  # fmt: skip
+    assert parse_task_selection([], []).arguments == []
+
+
+def test_tags_are_read_from_the_listing():
+    listing = (
+        "    tasks:\n      one\tTAGS: [a, b]\n      two : three\tTAGS: []\n  play #1 (all): x\tTAGS: [p]\n"
+    )
+    assert parse_listed_tags(listing) == {"a", "b"}
 
 
 def test_shipped_playbooks_are_listed(repo_root):

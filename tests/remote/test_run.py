@@ -20,6 +20,7 @@ from gpufleet.remote.run import (
     remove_environment_from_command_file,
     run_playbook,
 )
+from gpufleet.remote.task_selection import parse_task_selection
 
 PLAYBOOK = """
 - name: Try
@@ -93,6 +94,45 @@ def test_artifacts_are_small_and_contain_no_environment(small_project):
     assert not {"runner_on_start", "runner_on_ok"} & set(kept_events)
     assert set(json.loads((result.artifacts / "command").read_text())) == {"command", "cwd"}
     assert not any(b"hunter2" in path.read_bytes() for path in result.artifacts.rglob("*") if path.is_file())
+
+
+TAGGED = """
+- name: Try
+  hosts: all
+  gather_facts: false
+  tasks:
+    - name: Write a file
+      ansible.builtin.copy:
+        content: "{{ inventory_hostname }}\\n"
+        dest: "{{ playbook_dir }}/{{ item }}.out"
+        mode: "600"
+      loop: [one, two]
+      tags: [files]
+    - name: Write a secret
+      ansible.builtin.copy: {content: hunter2, dest: "{{ playbook_dir }}/secret.out", mode: "600"}
+      no_log: true
+      tags: [files]
+    - name: Fail
+      ansible.builtin.command: "false"
+"""
+
+
+def test_selected_tasks_report_their_differences(small_project):
+    (small_project / "playbooks/try.yml").write_text(TAGGED)
+    selection = parse_task_selection(["files"], [])
+    plan = plan_playbook_run(small_project, "try", "a1", selection)
+    assert plan.tasks == ("Write a file", "Write a secret")
+    options = " ".join(["--check", "--diff", *selection.arguments])
+    (host,) = run_playbook(plan, stream=io.StringIO(), options=options).hosts
+    assert (host.status, host.done) == ("ok", 2)
+    (difference,) = host.differences
+    assert difference.task == "Write a file"
+    assert [line for line in difference.lines if line.startswith("+") and "after" not in line] == [
+        "+a1",
+        "+a1",
+    ]
+    assert any(line.endswith("one.out") for line in difference.lines)
+    assert not list((small_project / "playbooks").glob("*.out"))
 
 
 def test_run_leaves_no_file_in_the_users_env_folder(small_project):

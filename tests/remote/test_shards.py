@@ -24,6 +24,7 @@ from gpufleet.remote.shards import (
     read_trusted_host_keys,
 )
 
+COLLECTION = "collections/ansible_collections/me/things"
 RACKS = {f"r{rack}-{slot}": f"rack-{rack}" for rack in (1, 2) for slot in range(1, 4)}
 
 
@@ -137,6 +138,41 @@ def test_sent_folder_contains_only_what_the_run_needs(root, tmp_path, monkeypatc
     assert private_data.read_ansible_private_key() == "PRIVATE"
 
 
+@pytest.fixture
+def galaxy(root):
+    """Give the project a role and a collection of other people, as ansible-galaxy installs them."""
+    for name in ("roles/motd/tasks", "roles/motd/.git", f"{COLLECTION}/roles/x/tasks"):
+        (root / "galaxy" / name).mkdir(parents=True)
+        (root / "galaxy" / name / "main.yml").write_text("[]\n")
+    (root / "galaxy/roles/alias").symlink_to("motd")
+    return root / "galaxy"
+
+
+def test_roles_of_others_are_sent_where_ansible_looks_for_them(root, galaxy, tmp_path):
+    folder = tmp_path / "sent"
+    folder.mkdir()
+    private_data.write_runner_private_data(folder, root, EXPORTED, "", {})
+    sent = {str(path.relative_to(folder / "galaxy")) for path in (folder / "galaxy").rglob("main.yml")}
+    assert sent == {"roles/motd/tasks/main.yml", f"{COLLECTION}/roles/x/tasks/main.yml"}
+    assert (folder / "galaxy/roles/alias").readlink() == Path("motd")
+    private_data.refuse_links_out_of_galaxy(root)
+
+
+@pytest.mark.parametrize("target", ["/etc", "../../../elsewhere", "../../playbooks"])
+def test_link_out_of_the_roles_of_others_is_refused(root, galaxy, tmp_path, target):
+    (galaxy / "roles/mine").symlink_to(target)
+    with pytest.raises(InputError, match=r"galaxy/roles/mine: a link out of galaxy/"):
+        private_data.refuse_links_out_of_galaxy(root)
+    folder = tmp_path / "sent"
+    folder.mkdir()
+    private_data.write_runner_private_data(folder, root, EXPORTED, "", {})
+    assert (folder / "galaxy/roles/mine").is_symlink(), "never followed"
+
+
+def test_project_without_roles_of_others_has_no_links_to_refuse(root):
+    private_data.refuse_links_out_of_galaxy(root)
+
+
 @pytest.mark.parametrize(
     ("enabled", "sent"),
     [
@@ -211,8 +247,9 @@ def test_node_with_another_version_is_refused(tmp_path):
 
 
 def test_run_record_lists_remaining_hosts(tmp_path):
-    record = RunRecord("site", "new_blades", "auto", False, ("secret",), ("b1", "b2", "b3"))
+    record = RunRecord("site", "new_blades", "auto", False, ("secret",), ("b1", "b2", "b3"), tags=("sshd",))
     write_run_record(tmp_path / "run1", record.with_done_hosts(["b2"]))
+    assert read_run_record(tmp_path / "run1").tags == ("sshd",)
     assert read_run_record(tmp_path / "run1").remaining_hosts == ("b1", "b3")
     assert find_newest_run_name(tmp_path) == "run1"
     assert read_run_record(tmp_path / "run1").with_done_hosts(["b1", "b3"]).remaining_hosts == ()

@@ -22,7 +22,12 @@ from gpufleet.cli import output
     "--burn-in", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True,
     help="auto measures nodes that are not ready yet; always, ready ones too.",
 )  # fmt: skip
-@click.option("--check", is_flag=True, help="Print what would change; change nothing.")
+@click.option("--check", is_flag=True, help="Print the tasks that would change a host; change nothing.")
+@click.option("--diff", is_flag=True, help="Print each difference of files, packages, users and settings.")
+@click.option(
+    "--tags", multiple=True, metavar="TAG,…", help="Only tasks with one of these tags, as with Ansible."
+)
+@click.option("--skip-tags", multiple=True, metavar="TAG,…", help="No task with one of these tags.")
 @click.option(
     "-e",
     "--extra-var",
@@ -101,7 +106,7 @@ def configure_command(
         )
     else:
         result = configure.resume_run(
-            paths.find_project_root(), resume, options["extra_vars"], mode, sys.stderr
+            paths.find_project_root(), resume, options["extra_vars"], mode, sys.stderr, diff=options["diff"]
         )
     output.print_result(as_json, result, configure.ConfigureResult.as_json, configure.format_configure_result)
     for error in result.run.errors if result.run else ():
@@ -109,7 +114,7 @@ def configure_command(
     sys.exit(result.exit_code)
 
 
-RUN_OPTIONS = ("limit", "play", "burn_in", "check", "pack")
+RUN_OPTIONS = ("limit", "play", "burn_in", "check", "tags", "skip_tags", "pack")
 """Options that a resumed run takes from its first start: another value would make it another run."""
 CONFLICTING_OPTIONS = {
     "resume": RUN_OPTIONS,
@@ -168,9 +173,8 @@ def check_plan_options(options: dict[str, Any], **conflicting: str | None) -> No
     from gpufleet.errors import InputError
 
     given_names = [name for name, value in conflicting.items() if value is not None]
-    given_names += [
-        name for name, default in (("play", "site"), ("burn_in", "auto")) if options[name] != default
-    ]
+    defaults = {"play": "site", "burn_in": "auto", "diff": False, "tags": (), "skip_tags": ()}
+    given_names += [name for name, default in defaults.items() if options[name] != default]
     if given_names:
         flag = f"--{given_names[0].replace('_', '-')}"
         raise InputError(f"cannot be combined with {flag}", key="--plan", remedy=f"remove {flag}")

@@ -43,7 +43,7 @@ def start_stack_rehearsal(stack: str, faults: str | None, no_rack: bool, as_json
 
     rehearsal = _rehearsal(stack)
     lifecycle.start_rehearsal(rehearsal, _report, faults=faults, with_racks=not no_rack)
-    _report(f'next: eval "$(gpufleet rehearse env -s {stack})"; pulumi up -s {stack} --yes')
+    _report(f'next: eval "$(gpufleet rehearse env -s {stack})"; {lifecycle.choose_next_command(rehearsal)}')
     if as_json:
         output.print_json(lifecycle.collect_rehearsal_status(rehearsal))
 

@@ -277,7 +277,7 @@ def _describe_missing(host: HostPlanContext, origin: str, fabric: str) -> str:
     """Return what an origin is missing for this host, or an empty text."""
     entry = (host.system.get("nvidia") or {}).get(origin)
     if entry is None:
-        return f"{host.system_title} has no packages of its own"
+        return f"no driver packages come with {host.system_title}"
     if host.facts.arch not in entry["arch"]:
         return f"its packages are not for {host.facts.arch}"
     if fabric and not entry.get(fabric):

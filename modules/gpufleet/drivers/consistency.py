@@ -31,6 +31,11 @@ class HostDriverState:
         return self.read_state_value("fabric_manager") or {}
 
     @property
+    def fabric_service_name(self) -> str:
+        """Return what the host runs at the driver's version: IMEX on nodes of an NVLink rack."""
+        return "IMEX" if self.fabric_manager_state.get("unit") == "nvidia-imex" else "fabric manager"
+
+    @property
     def installed_cuda_versions(self) -> tuple[str, ...]:
         return tuple(self.read_state_value("cuda") or ())
 
@@ -186,7 +191,7 @@ def _check_loaded(host: HostDriverState) -> Iterator[DriverFinding]:
 def _check_fabric_manager(host: HostDriverState) -> Iterator[DriverFinding]:
     version, installed = host.fabric_manager_state.get("version"), host.read_state_value("installed")
     if version and installed and version != installed:
-        message = f"fabric manager {version}, driver {installed}: they must be the same"
+        message = f"{host.fabric_service_name} {version}, driver {installed}: they must be the same"
         yield DriverFinding(
             host.name, "fabric_manager_skew", "skew", message, "run the play `drivers` on the host"
         )
@@ -196,15 +201,15 @@ def _check_fabric_manager(host: HostDriverState) -> Iterator[DriverFinding]:
             host.name,
             "fabric_manager_stopped",
             kind,
-            "fabric manager is not running",
-            "systemctl status nvidia-fabricmanager",
+            f"{host.fabric_service_name} is not running",
+            f"systemctl status {host.fabric_manager_state.get('unit') or 'nvidia-fabricmanager'}",
         )
     elif not version and host.read_state_value("fabric_manager_wanted"):
         yield DriverFinding(
             host.name,
             "no_fabric_manager",
             "skew",
-            "the host has NVSwitch but no fabric manager",
+            "the plan has a fabric manager or IMEX, but the host has neither",
             "run the play `drivers` on the host",
         )
 

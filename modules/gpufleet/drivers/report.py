@@ -39,17 +39,21 @@ def format_driver_change(plan: PlanJson) -> str:
     action, installed, target = plan["action"], plan["installed"], plan["version"] or plan["branch"]
     if action in ("refuse", "none"):
         return "refused" if action == "refuse" else "none"
-    if plan["vendor"] == "amd" and target is None:
+    if _has_driver_of_kernel(plan):
         return f"{action}: the kernel's own"
     if installed is None or action == "keep":
         return f"{action} {target}"
     return f"{action} {installed} -> {target}"
 
 
+def _has_driver_of_kernel(plan: PlanJson) -> bool:
+    return bool(plan["vendor"] == "amd" and (plan["version"] or plan["branch"]) is None)
+
+
 def _format_cells(plan: PlanJson) -> tuple[str, ...]:
     cards = ", ".join(f"{card['count']} x {card['name']}" for card in plan["cards"])
     module = plan["module"] or "-"
-    if plan["origin"]:
+    if plan["origin"] and not _has_driver_of_kernel(plan):  # then the origin is that of other packages
         module = f"{module} ({plan['origin']})"
     fabric = plan["fabric_manager"]
     manager = _format_package_version(fabric["packages"][0], plan["version"]) if fabric else "-"
@@ -81,22 +85,29 @@ def _format_details(plan: PlanJson, *, sources: bool) -> Iterable[str]:
     if refusal:
         yield f"    refused: {refusal['message']}"
         yield f"    remedy: {refusal['remedy']}"
-    for title, key in (
-        ("first", "prerequisites"),
-        ("module streams", "streams"),
-        ("packages", "packages"),
-        ("headers", "headers"),
-        ("remove", "remove"),
-        ("hold", "holds"),
+    for title, packages in (
+        ("first", plan["prerequisites"]),
+        ("module streams", plan["streams"]),
+        ("packages", _list_packages(plan)),
+        ("headers", plan["headers"]),
+        ("remove", plan["remove"]),
+        ("hold", plan["holds"]),
     ):
-        if plan[key]:
-            yield f"    {title}: {', '.join(map(_format_package, plan[key]))}"
+        if packages:
+            yield f"    {title}: {', '.join(map(_format_package, packages))}"
     if plan["repositories"]:
         yield f"    repositories: {', '.join(row['uri'] for row in plan['repositories'])}"
     if plan["reboot"]["needed"]:
         yield f"    restart: {plan['reboot']['reason']}"
     for reason in () if refusal else plan["reasons"]:
         yield f"    {reason['code']}: {reason['message']}{' [' + reason['source'] + ']' if sources else ''}"
+
+
+def _list_packages(plan: PlanJson) -> list[Any]:
+    """Return the packages of the driver and of all that is planned with it."""
+    fabric, cuda, rocm = (plan[part] or {} for part in ("fabric_manager", "cuda", "rocm"))
+    parts = (plan["packages"], fabric.get("packages"), cuda.get("packages"), cuda.get("compat"))
+    return [package for part in (*parts, rocm.get("packages"), plan["gpudirect"]) for package in part or ()]
 
 
 def _format_package(package: Any) -> str:

@@ -143,7 +143,12 @@ def _machine_problems(rack: Rack) -> list[SpecProblem]:
         except InputError as error:
             if rack.kind == "servers":
                 if not has_accelerators:
-                    remedy = f"{error.remedy}; for a custom server declare its accelerators"
+                    place = (
+                        "on the same node"
+                        if key[0] == "nodes"
+                        else "at the rack, or set machine on the nodes"
+                    )
+                    remedy = f"{error.remedy}; for a custom server declare its accelerators {place}"
                     problems.append(SpecProblem(key, error.problem, remedy))
             else:
                 problems.append(SpecProblem(key, error.problem, error.remedy))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
@@ -40,6 +40,7 @@ class HostOutcome:
         ""  # of another run that began on the node meanwhile: this run's measurement does not count
     )
     summary: str = ""  # what the play reported for people, such as the kernel that the host would get
+    differences: tuple[remote.TaskDifference, ...] = ()
 
     @property
     def is_healthy(self) -> bool:
@@ -61,6 +62,7 @@ class HostOutcome:
             "state": node.state if node else None,
             "verdict": node.verdict if node else None,
             "holds": [hold.kind for hold in node.holds] if node else [],
+            "differences": [asdict(difference) for difference in self.differences],
         }
 
 
@@ -95,7 +97,8 @@ class ConfigureResult:
 
 def configure_hosts(root: Path, request: PlaybookRequest, stream: TextIO) -> ConfigureResult:
     """Run the request; progress goes to the stream."""
-    plan = remote.plan_playbook_run(root, request.play, request.limit)
+    plan = remote.plan_playbook_run(root, request.play, request.limit, request.selection)
+    stream.writelines(f"{warning}\n" for warning in plan.warnings)
     if not plan.hosts:
         return ConfigureResult(request)
     extra_vars = read_extra_vars(request.extra_vars)
@@ -107,7 +110,8 @@ def configure_hosts(root: Path, request: PlaybookRequest, stream: TextIO) -> Con
             rehearsal = bool(os.environ.get("GPUFLEET_REHEARSAL"))
             for folder in playbook_run.list_run_event_folders(run):
                 ingest.ingest_events(registry, task_events.read_artifact_events(folder), rehearsal=rehearsal)
-        return ConfigureResult(request, collect_host_outcomes(run, registry), run, late)
+        outcomes = collect_host_outcomes(run, registry, with_differences=request.diff)
+        return ConfigureResult(request, outcomes, run, late)
 
 
 def resume_run(
@@ -116,6 +120,8 @@ def resume_run(
     extra_vars: tuple[str, ...],
     mode: remote.ShardingOptions | None,
     stream: TextIO,
+    *,
+    diff: bool = False,
 ) -> ConfigureResult:
     """Resume a run (empty: the newest) on the hosts that it has not done."""
     folder = paths.state_home(root) / "artifacts"
@@ -127,7 +133,17 @@ def resume_run(
             "gpufleet does not store the values of extra variables", key="--resume", remedy=remedy
         )
     limit = ",".join(record.remaining_hosts)
-    request = PlaybookRequest(record.play, limit, record.burn_in, record.check, extra_vars, mode)
+    request = PlaybookRequest(
+        record.play,
+        limit,
+        record.burn_in,
+        record.check,
+        extra_vars,
+        mode,
+        diff,
+        record.tags,
+        record.skip_tags,
+    )
     return configure_hosts(root, request, stream) if limit else ConfigureResult(request)
 
 
@@ -168,7 +184,9 @@ def registry_has_results(nodes: Iterable[Node], run: remote.RunOutcome, started_
     )
 
 
-def collect_host_outcomes(run: remote.RunOutcome, registry: Registry) -> tuple[HostOutcome, ...]:
+def collect_host_outcomes(
+    run: remote.RunOutcome, registry: Registry, *, with_differences: bool = False
+) -> tuple[HostOutcome, ...]:
     """Return the outcome of each host of the run with its node in the registry."""
     nodes = {node.name: node for node in registry.list_nodes()}
     attempts = {
@@ -191,6 +209,7 @@ def collect_host_outcomes(run: remote.RunOutcome, registry: Registry) -> tuple[H
             verdict_reason=verdict_reasons.get(host.name, ""),
             newer_attempt=find_newer_attempt(nodes.get(host.name), attempts.get(host.name)),
             summary=summaries.get(host.name, ""),
+            differences=tuple(host.differences) if with_differences else (),
         )
         for host in run.hosts
     )
@@ -229,7 +248,22 @@ def format_configure_result(result: ConfigureResult) -> str:
         lines.append(
             f"interrupted: Ansible was stopped; resume with gpufleet configure --resume {result.run.id}"
         )
-    return "\n".join([*lines, f"run {result.run.id}: {result.run.artifacts}"])
+    differences = format_differences(result.hosts)
+    return "\n".join([*differences, *lines, f"run {result.run.id}: {result.run.artifacts}"])
+
+
+def format_differences(hosts: Iterable[HostOutcome]) -> list[str]:
+    """Return the differences task by task; hosts with the same difference share one block."""
+    groups: dict[remote.TaskDifference, list[str]] = {}
+    for host in hosts:
+        for difference in host.differences:
+            groups.setdefault(difference, []).append(boundary.make_printable(host.name))
+    lines = []
+    for difference, names in groups.items():
+        task = boundary.make_printable(difference.task, None)
+        lines += [f"{remote.fold_names_to_ranges(names)}  {task}"]
+        lines += [f"    {line}" for line in difference.lines] + [""]
+    return lines
 
 
 def describe_host_outcome(host: HostOutcome) -> str:

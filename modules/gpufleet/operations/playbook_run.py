@@ -25,16 +25,30 @@ class PlaybookRequest:
     check: bool = False
     extra_vars: tuple[str, ...] = ()
     mode: remote.ShardingOptions | None = None
+    diff: bool = False
+    tags: tuple[str, ...] = ()
+    skip_tags: tuple[str, ...] = ()
+
+    @property
+    def selection(self) -> remote.TaskSelection:
+        """Return the tags; raise InputError for what cannot be a tag."""
+        return remote.parse_task_selection(self.tags, self.skip_tags)
+
+    @property
+    def ansible_options(self) -> str:
+        """Return the options of ansible-playbook."""
+        modes = [*(["--check"] if self.check else []), *(["--diff"] if self.check or self.diff else [])]
+        return " ".join([*modes, *self.selection.arguments])
 
 
 def pack_playbook_request(
     root: Path, request: PlaybookRequest, extra_vars: dict[str, Any], folder: Path
 ) -> tuple[str, ...]:
     """Write the request as an ansible-runner folder; return its hosts."""
-    plan = remote.plan_playbook_run(root, request.play, request.limit)
+    plan = remote.plan_playbook_run(root, request.play, request.limit, request.selection)
     if plan.hosts:
         variables = {"gpufleet_burn_in": request.burn_in, **extra_vars}
-        remote.write_runner_folder(plan, folder, variables, "--check --diff" if request.check else "")
+        remote.write_runner_folder(plan, folder, variables, request.ansible_options)
     return plan.hosts
 
 
@@ -44,10 +58,11 @@ def run_playbook_request(
     """Run the request, with a record of the hosts that are done."""
     ident = remote.create_run_id()
     variables = {"gpufleet_burn_in": request.burn_in, **extra_vars}
-    options = "--check --diff" if request.check else ""
+    options = request.ansible_options
     record = remote.RunRecord(
-        request.play, request.limit, request.burn_in, request.check, tuple(sorted(extra_vars)), plan.hosts
-    )
+        request.play, request.limit, request.burn_in, request.check, tuple(sorted(extra_vars)), plan.hosts,
+        tags=plan.selection.tags, skip_tags=plan.selection.skip_tags,
+    )  # fmt: skip
     paths.ensure_state_home(plan.root)
     recorder = _RunRecorder(paths.state_home(plan.root) / "artifacts" / ident, record)
     if request.mode is None:

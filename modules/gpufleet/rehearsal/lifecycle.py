@@ -98,6 +98,14 @@ def _count_declared_hosts(rehearsal: Rehearsal) -> int:
     return 0
 
 
+def choose_next_command(rehearsal: Rehearsal) -> str:
+    """Return the command after the start: a stack without pools has nothing for Pulumi to create."""
+    with contextlib.suppress(InputError):
+        if not fleet.load_fleet(rehearsal.stack, rehearsal.root).pools:
+            return f"gpufleet nodes sync -s {rehearsal.stack}"
+    return f"pulumi up -s {rehearsal.stack} --yes"
+
+
 def format_rehearsal_status(status: dict[str, Any]) -> str:
     lines = [
         f"stack       {status['stack']}",

@@ -6,6 +6,7 @@ this machine (``run_playbook``) or in shards on a Receptor mesh (``run_sharded``
 Nothing here uses the registry: Ansible's callback plugin or a subscriber of the events updates it.
 """
 
+from gpufleet.remote.difference import TaskDifference
 from gpufleet.remote.display import fold_names_to_ranges
 from gpufleet.remote.facts import ProbedFacts, parse_probe_answer
 from gpufleet.remote.next_step import append_next_step
@@ -16,6 +17,7 @@ from gpufleet.remote.run import RunOutcome, create_run_id, run_playbook
 from gpufleet.remote.run_record import RunRecord, find_newest_run_name, read_run_record, write_run_record
 from gpufleet.remote.sharded_run import ShardingOptions, run_sharded
 from gpufleet.remote.shards import write_runner_folder
+from gpufleet.remote.task_selection import TaskSelection, parse_task_selection
 
 __all__ = [
     "HostProgress",
@@ -26,6 +28,8 @@ __all__ = [
     "RunProgress",
     "RunRecord",
     "ShardingOptions",
+    "TaskDifference",
+    "TaskSelection",
     "UnreachableHost",
     "append_next_step",
     "create_run_id",
@@ -33,6 +37,7 @@ __all__ = [
     "fold_names_to_ranges",
     "list_playbook_names",
     "parse_probe_answer",
+    "parse_task_selection",
     "plan_playbook_run",
     "probe_hosts",
     "read_run_record",

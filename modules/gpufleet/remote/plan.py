@@ -18,6 +18,7 @@ from typing import Any
 
 from gpufleet.boundary import LARGE_DOCUMENT, decode_json_object, make_printable
 from gpufleet.errors import EnvironmentFault, InputError
+from gpufleet.remote.task_selection import ALL_TASKS, TaskSelection, find_unlisted_tags
 
 LIST_TIMEOUT_SECONDS = 120
 REQUIREMENTS = (
@@ -40,6 +41,8 @@ class RunPlan:
     hosts: tuple[str, ...]
     tasks: tuple[str, ...]
     plays: tuple[str, ...] = ()
+    selection: TaskSelection = ALL_TASKS
+    warnings: tuple[str, ...] = ()
 
 
 def list_playbook_names(root: Path) -> list[str]:
@@ -47,12 +50,19 @@ def list_playbook_names(root: Path) -> list[str]:
     return sorted(path.stem for path in (root / "playbooks").glob("*.yml") if path.name != REQUIREMENTS)
 
 
-def plan_playbook_run(root: Path, play: str = "site", limit: str | None = None) -> RunPlan:
+def plan_playbook_run(
+    root: Path, play: str = "site", limit: str | None = None, selection: TaskSelection = ALL_TASKS
+) -> RunPlan:
     """Check the request against the project and its inventory; raise InputError for what it does not know."""
     limit = expand_limit_ranges(limit) if limit else limit
     known_plays = list_playbook_names(root)
     if play not in known_plays:
-        remedy = f"plays: {', '.join(known_plays) or 'none, the playbooks folder is missing'}"
+        close = difflib.get_close_matches(play, known_plays, n=3)
+        remedy = (
+            f"did you mean {' or '.join(close)}?"
+            if close
+            else f"plays: {', '.join(known_plays) or 'none, the playbooks folder is missing'}"
+        )
         raise InputError(f"play {play!r} not found", key="--play", remedy=remedy)
     command = [
         "ansible-playbook",
@@ -62,7 +72,8 @@ def plan_playbook_run(root: Path, play: str = "site", limit: str | None = None) 
         "--list-tasks",
         f"{play}.yml",
     ]
-    status, out, err = run_ansible_command(root, [*command, *(["--limit", limit] if limit else [])])
+    command += ["--limit", limit] if limit else []
+    status, out, err = run_ansible_command(root, command)
     unknown_names = find_unknown_host_patterns(err, limit or "")
     if unknown_names:
         raise InputError(
@@ -71,6 +82,9 @@ def plan_playbook_run(root: Path, play: str = "site", limit: str | None = None) 
             remedy=suggest_host_names(root, unknown_names[0]),
         )
     if status == 0:
+        warnings = find_unlisted_tags(selection, parse_listed_tags(out), play)
+        if selection.arguments:  # the tasks that Ansible selects
+            out = run_ansible_command(root, [*command, *selection.arguments])[1]
         return RunPlan(
             root,
             play,
@@ -78,9 +92,11 @@ def plan_playbook_run(root: Path, play: str = "site", limit: str | None = None) 
             tuple(parse_listed_hosts(out)),
             tuple(parse_listed_tasks(out)),
             tuple(parse_listed_plays(out)),
+            selection,
+            warnings,
         )
     if "no hosts to target" in err:
-        return RunPlan(root, play, limit, (), ())
+        return RunPlan(root, play, limit, (), (), (), selection)
     cause = find_inventory_error(err)
     raise InputError(cause or find_ansible_error(err), where="" if cause else "inventory or playbook")
 
@@ -198,6 +214,12 @@ def parse_listed_hosts(stdout_text: str) -> list[str]:
 def parse_listed_tasks(stdout_text: str) -> list[str]:
     """Return the names of all plays' tasks, in order."""
     return [name.strip() for name in re.findall(r"^ {6}(.*)\tTAGS: ", stdout_text, re.MULTILINE)]
+
+
+def parse_listed_tags(stdout_text: str) -> frozenset[str]:
+    """Return the tags of all tasks."""
+    lists = re.findall(r"^ {6}.*\tTAGS: \[(.*)\]$", stdout_text, re.MULTILINE)
+    return frozenset(tag for names in lists for tag in names.split(", ") if tag)
 
 
 def parse_listed_plays(stdout_text: str) -> list[str]:

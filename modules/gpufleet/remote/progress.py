@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from gpufleet.boundary import make_printable
+from gpufleet.remote.difference import MAX_TASKS, TaskDifference, extract_task_difference
 from gpufleet.remote.reported_event import extract_reported_event
 
 Status = Literal["waiting", "running", "ok", "rescued", "failed", "unreachable", "stopped"]
@@ -31,6 +32,7 @@ class HostProgress:
     changed: int = 0
     task: str = ""
     reason: str = ""
+    differences: list[TaskDifference] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,9 @@ class RunProgress:
         if step == "ok" and result.get("changed"):
             step = "changed"
             host.changed += 1
+            difference = extract_task_difference(host.task, result)
+            if difference and len(host.differences) < MAX_TASKS:
+                host.differences.append(difference)
         if step == "failed" and data.get("ignore_errors"):
             step = "ok"
         if step in ("failed", "unreachable"):

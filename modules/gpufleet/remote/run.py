@@ -26,6 +26,9 @@ KEEP_ARTIFACTS = 20
 INTERRUPT_SECONDS = 1
 # What ansible-playbook returns when it reached its end: done, errors, failed hosts, unreachable hosts, both, bad input.
 ANSIBLE_CODES = (0, 1, 2, 3, 4, 5)
+NOT_STORED = frozenset(
+    {"runner_on_start", "runner_item_on_ok", "runner_item_on_skipped", "runner_on_file_diff", "verbose"}
+)
 
 
 @dataclass(frozen=True)
@@ -191,7 +194,7 @@ def is_event_to_store(event: dict[str, Any]) -> bool:
     kind = event.get("event", "")
     if kind in ("runner_on_ok", "runner_on_skipped"):
         return "gpufleet" in ((event.get("event_data") or {}).get("res") or {})
-    return kind not in ("runner_on_start", "runner_item_on_ok", "runner_item_on_skipped", "verbose")
+    return kind not in NOT_STORED
 
 
 def remove_module_arguments(event: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ The record is in the run's artifacts. It holds the names of the extra variables,
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from gpufleet.errors import InputError
 from gpufleet.paths import ensure_private_folder
 
 FILE = "run.json"
+LISTS = ("extra_vars", "hosts", "done", "tags", "skip_tags")  # older records have no tags
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,8 @@ class RunRecord:
     extra_vars: tuple[str, ...]
     hosts: tuple[str, ...]
     done: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    skip_tags: tuple[str, ...] = ()
 
     @property
     def remaining_hosts(self) -> tuple[str, ...]:
@@ -52,11 +56,12 @@ def read_run_record(artifacts: Path) -> RunRecord:
         raise InputError(f"run {artifacts.name!r} not found", key="--resume", remedy=remedy)
     try:
         fields = decode_json_object(read_bytes(path, OWN_STATE), str(path), OWN_STATE)
-        lists = {key: tuple(fields[key]) for key in ("extra_vars", "hosts", "done")}
+        lists = {key: tuple(fields[key]) for key in LISTS if key in fields}
         record = RunRecord(**{**fields, **lists})
     except (ValueError, KeyError, TypeError) as error:  # an InputError is a ValueError
         raise InputError("is damaged", where=str(path), remedy="start a new run") from error
-    names = (*record.hosts, *record.done, *record.extra_vars, record.play, record.limit, record.burn_in)
+    lists_of_names = (record.hosts, record.done, record.extra_vars, record.tags, record.skip_tags)
+    names = (*itertools.chain(*lists_of_names), record.play, record.limit, record.burn_in)
     if not all(isinstance(name, str) for name in names):
         raise InputError("is damaged", where=str(path), remedy="start a new run")
     return record

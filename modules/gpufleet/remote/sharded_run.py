@@ -31,6 +31,7 @@ from gpufleet.remote.run import (
     remove_module_arguments,
 )
 from gpufleet.remote.shards import private_data
+from gpufleet.scratch import create_scratch_folder
 
 POLL_SECONDS = 0.5
 CHECK_SECONDS = 2.0  # between two looks at the mesh
@@ -70,6 +71,7 @@ def run_sharded(
     stream = stream or sys.stderr
     private_data.read_ansible_private_key()  # refuse what can't work before anything is sent
     private_data.build_run_environment("")
+    private_data.refuse_links_out_of_galaxy(plan.root)
     control = shards.open_mesh_control(sharding.mesh)
     nodes = find_usable_nodes(control, sharding.nodes, stream)
     inventory = read_ansible_inventory(plan.root)
@@ -136,11 +138,17 @@ class _ShardedRun:
         """Run the shards, one at a time on each node, until all have ended or no node is left."""
         ensure_state_home(self.plan.root)
         ensure_private_folder(self.artifacts_folder)
-        guard = shards.UnitGuard(self.control)
         watch = _RouteWatch(self.control, self.sharding.lost_after_s)
-        with catch_interrupts() as interrupted:
+        # In memory, because extra variables may be secrets.
+        with (
+            catch_interrupts() as interrupted,
+            create_scratch_folder("send", find_memory_backed_folder()) as send_folder,
+        ):
+            guard = shards.UnitGuard(self.control, send_folder)
             threads = [
-                threading.Thread(target=self._run_shards, args=(node, guard, interrupted), daemon=True)
+                threading.Thread(
+                    target=self._run_shards, args=(node, guard, send_folder, interrupted), daemon=True
+                )
                 for node in self.nodes
             ]
             for thread in threads:
@@ -179,7 +187,9 @@ class _ShardedRun:
             seconds = f"{self.sharding.lost_after_s:.0f} s"
             units[node].stop_unit(f"lost: no route to the node for {seconds}", is_lost=True)
 
-    def _run_shards(self, node: str, guard: shards.UnitGuard, interrupted: threading.Event) -> None:
+    def _run_shards(
+        self, node: str, guard: shards.UnitGuard, send_folder: Path, interrupted: threading.Event
+    ) -> None:
         """Run one shard after the other on a node, until there is none or the node is lost."""
         while not interrupted.is_set() and (shard := self.waiting.take_shard(node)):
             self.messages.put(f"mesh node {node}: {shard.name} ({len(shard.hosts)} hosts)")
@@ -189,7 +199,7 @@ class _ShardedRun:
             self.units.append(unit)
             self.active_units[node] = unit
             try:
-                self._run_unit(unit)
+                self._run_unit(unit, send_folder)
             except Exception as error:  # noqa: BLE001 - one shard's end must not end the others
                 unit.failure = unit.failure or str(error) or type(error).__name__
             finally:
@@ -197,9 +207,9 @@ class _ShardedRun:
             if unit.is_lost:
                 return
 
-    def _run_unit(self, unit: shards.ShardUnit) -> None:
-        """Write what is sent to memory, because extra variables may be secrets, and run the shard."""
-        folder = Path(tempfile.mkdtemp(prefix="gpufleet-send-", dir=find_memory_backed_folder()))
+    def _run_unit(self, unit: shards.ShardUnit, send_folder: Path) -> None:
+        """Write what is sent to a folder, and run the shard."""
+        folder = Path(tempfile.mkdtemp(dir=send_folder))
         target = self.artifacts_folder / unit.shard.folder_name
         first_host = unit.shard.hosts[0]
         hostvars = self.inventory.get("_meta", {}).get("hostvars", {})

@@ -51,6 +51,6 @@ def _rows_by_model() -> dict[str, CsvRow]:
     """Return catalogue model -> its first row in the drivers room's table of cards."""
     table: dict[str, CsvRow] = {}
     for row in read_packaged_rows("gpufleet.drivers", "data/cards.csv"):
-        if row["catalogue"]:
-            table.setdefault(row["catalogue"], row)
+        for model in filter(None, row["catalogue"].split("; ")):  # one id may be of several models
+            table.setdefault(model, row)
     return table

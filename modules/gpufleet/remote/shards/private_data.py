@@ -1,4 +1,6 @@
-"""The folder that is sent to a mesh node: playbooks, the inventory as it is now, host keys; nothing of the registry.
+"""The folder that is sent to a mesh node: playbooks, other people's roles, the inventory as it is now, host keys.
+
+Nothing of the registry is in it.
 
 The inventory is written down as plain data, because a node can't ask the registry. Its ``group_vars`` and
 ``host_vars`` go along as files, so that they keep their place in Ansible's order of precedence.
@@ -14,12 +16,14 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from gpufleet.boundary import make_printable
 from gpufleet.errors import InputError
 from gpufleet.remote.process_tree import SUPERVISOR
 
 CALLBACKS = "callbacks_enabled"
 REGISTRY_CALLBACK = "gpufleet.fleet.registry"  # this machine writes to the registry, as the events arrive
 NOT_SENT = shutil.ignore_patterns("__pycache__", ".ansible", "artifacts", "*.retry")
+GALAXY = "galaxy"  # next to the playbooks' folder, where ansible.cfg expects it
 # Settings of this machine's Ansible that mean something on another.
 FORWARDED_VARIABLES = ("ANSIBLE_REMOTE_USER", "ANSIBLE_FORKS", "ANSIBLE_TIMEOUT", "GPUFLEET_REHEARSAL")
 EXTRA = "extra.json"
@@ -35,6 +39,9 @@ def write_runner_private_data(
     config = folder / "project" / "ansible.cfg"
     if config.is_file():
         config.write_text(remove_registry_callback(config.read_text()))
+    if (root / GALAXY).is_dir():
+        not_sent = shutil.ignore_patterns("__pycache__", ".git")
+        shutil.copytree(root / GALAXY, folder / GALAXY, symlinks=True, ignore=not_sent)
     hosts = folder / "inventory"
     hosts.mkdir()
     (hosts / "hosts.json").write_text(json.dumps(build_static_inventory(inventory)))
@@ -47,6 +54,20 @@ def write_runner_private_data(
     if public:
         (folder / "ssh" / "key.pub").write_text(public)
     (folder / EXTRA).write_text(json.dumps(extra_vars))
+
+
+def refuse_links_out_of_galaxy(root: Path) -> None:
+    """Raise InputError for a link that would lead elsewhere, or nowhere, on another machine."""
+    top = (root / GALAXY).resolve()
+    for path in top.rglob("*"):
+        if path.is_symlink():
+            target = path.readlink()
+            if target.is_absolute() or not (path.parent / target).resolve().is_relative_to(top):
+                raise InputError(
+                    f"a link out of {GALAXY}/, to files that are not sent to other machines",
+                    where=make_printable(f"{GALAXY}/{path.relative_to(top)}"),
+                    remedy="copy the role or collection to that place",
+                )
 
 
 def remove_registry_callback(config_text: str) -> str:

@@ -27,6 +27,7 @@ def write_runner_folder(
         raise InputError(
             "the folder already exists", where=str(folder), key="--pack", remedy="name a new folder"
         )
+    private_data.refuse_links_out_of_galaxy(plan.root)
     inventory = read_ansible_inventory(plan.root)
     hostvars = inventory.get("_meta", {}).get("hostvars", {})
     trusted = read_trusted_host_keys(plan.hosts[0], hostvars.get(plan.hosts[0], {}))

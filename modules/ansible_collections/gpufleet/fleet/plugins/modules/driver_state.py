@@ -282,7 +282,11 @@ def read_driver_state(state_reader: DriverStateReader, certificates: list[str]) 
         else "not_needed",
         "services": state_reader.read_enabled_services(),
         "smi": state_reader.read_nvidia_smi(),
-        "fabric_manager": {"version": fabric, **(state_reader.read_unit_state(fabric_unit) or {})}
+        "fabric_manager": {
+            "version": fabric,
+            "unit": fabric_unit,
+            **(state_reader.read_unit_state(fabric_unit) or {}),
+        }
         if fabric
         else None,
         "persistence": state_reader.read_unit_state("nvidia-persistenced"),
