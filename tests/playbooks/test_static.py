@@ -93,6 +93,16 @@ def test_main_task_file_only_imports_tagged_task_files(role):
         assert task["tags"]
 
 
+def test_every_part_that_a_play_reports_is_one_of_the_module():
+    texts = [path.read_text() for path in ROOT.rglob("*.yml")]
+    reported = {
+        part for text in texts for part in re.findall(r"^ +(?:gpufleet_)?part: (\w+)$", text, re.MULTILINE)
+    }
+    module = (FLEET / "plugins/modules/report.py").read_text()
+    options = YAML(typ="safe").load(module.split('DOCUMENTATION = """')[1].split('"""')[0])["options"]
+    assert reported == set(options["part"]["choices"])
+
+
 def test_no_role_disables_the_vfat_module():
     options = load(FLEET / "roles/hardening/meta/argument_specs.yml")["argument_specs"]["main"]["options"]
     assert "vfat" not in options["hardening_disabled_filesystems"]["choices"]

@@ -17,7 +17,7 @@ PLAYBOOKS = HERE.parents[1] / "playbooks"
 HOST = "nv02"
 OLD, NEW = "570.172.08", "580.126.20"
 DAEMONS = ("nvidia-persistenced", "nvidia-fabricmanager")
-PROGRAMS = "boot modprobe modinfo update-initramfs systemd-detect-virt mokutil"
+PROGRAMS = "boot modprobe modinfo update-initramfs systemd-detect-virt mokutil dkms"
 STATE = "/etc/gpufleet-rehearsal/kernel"
 SECURE_BOOT = "/etc/gpufleet-rehearsal/sys/firmware/efi/efivars"
 SETUP = f"""
@@ -116,15 +116,102 @@ def test_daemons_wait_for_the_restart_that_replaces_nouveau(lab, host):
     assert (loaded(host), daemon_states(host)) == (OLD, ["active", "active"])
 
 
+PARTS = f"""
+- name: Parts of the driver
+  hosts: {HOST}
+  become: true
+  gather_facts: false
+  vars:
+    nvidia_gpudirect_plan:
+      vendor: nvidia
+      action: keep
+      origin: vendor
+      gpudirect:
+        - {{name: nvidia-gds-12-8, version: 12.8.1-1}}
+        - {{name: nvidia-fs-dkms}}
+        - {{name: gdrdrv-dkms}}
+        - {{name: gdrcopy-tests}}
+  roles: [gpufleet.fleet.nvidia_gpudirect]
+  post_tasks:
+    - name: Show what does not work
+      ansible.builtin.debug: {{msg: "{{{{ nvidia_gpudirect_not_applied }}}}"}}
+"""
+IMEX = f"""
+- name: IMEX
+  hosts: {HOST}
+  become: true
+  gather_facts: false
+  vars:
+    nvidia_fabric_manager_imex_nodes: [192.0.2.1, 192.0.2.2]
+    nvidia_fabric_manager_plan:
+      vendor: nvidia
+      action: keep
+      origin: vendor
+      version: {OLD}-1
+      fabric_manager: {{packages: [{{name: nvidia-imex-570, version: {OLD}-1}}], units: [nvidia-imex.service]}}
+  roles: [gpufleet.fleet.nvidia_fabric_manager]
+"""
+
+
+def not_working(run):
+    return next(r.output["msg"] for r in run.results_of(HOST) if r.task == "Show what does not work")
+
+
+def test_gds_and_gdrcopy_are_built_once_loaded_and_checked(lab, host):
+    """Debian's plan has no GPUDirect Storage: the role runs alone, with a plan of Ubuntu's."""
+    before = lab.snapshot(HOST)
+    assert lab.run(PARTS, check=True).failure_text(HOST) is None
+    assert lab.snapshot(HOST) == before
+    first, second = lab.run(PARTS), lab.run(PARTS)
+    assert (first.failure_text(HOST), not_working(first)) == (None, {})
+    assert (second.failure_text(HOST), second.changed_tasks(HOST)) == (None, [])
+    builds = host.check_output(f"cat {STATE}/builds").splitlines()
+    assert sorted(builds) == [f"gdrdrv {OLD}", f"nvidia-fs {OLD}"]
+    held = host.check_output("apt-mark showhold").split()
+    assert {"nvidia-gds-12-8", "nvidia-fs-dkms", "gdrdrv-dkms", "gdrcopy-tests"} <= set(held)
+
+    module = "/lib/modules/$(uname -r)/updates/dkms/nvidia-fs.ko"  # as if built for another driver
+    host.check_output(f"echo 1.0 >{module}; rm -r /dev/gdrdrv /etc/gpufleet-rehearsal/sys/module/nvidia_fs")
+    assert not_working(lab.run(PARTS)) == {
+        "gds": "gdscheck -p, status 0: nvidia-fs driver is not loaded",
+        "gdrcopy": "gdrcopy_sanity, status 1: gdr_open error: Is gdrdrv driver installed and loaded?",
+    }
+    host.check_output(f"echo {OLD} >{module}; touch /dev/gdrdrv")
+
+
 def test_upgrade_and_rollback_restart_into_their_own_module(lab, host):
+    software = {"driver": {"vendor": "nvidia", "branch": "580"}, "gdrcopy": True}
     for branch, play, version in (("580", "drivers", NEW), ("580", "driver_rollback", OLD)):
         before = loaded(host)
-        run = run_play(lab, branch, play)
+        run = run_play(lab, branch, play, gpufleet_software=software)
         assert run.failure_text(HOST) is None
         assert ("old_module", "restart") in decisions(run)
         assert decisions(run)[-1] == ("ready", "ready")
         assert (before, loaded(host)) == ({OLD: NEW, NEW: OLD}[version], version)
         assert daemon_states(host) == ["active", "active"]
+        assert host.check_output(f"tail -n 1 {STATE}/builds") == f"gdrdrv {version}"
+        assert host.run("gdrcopy_sanity").rc == 0
+        if play == "drivers":  # this template has no gds
+            assert not host.package("nvidia-fs-dkms").is_installed
+            assert not host.package("nvidia-gds-12-8").is_installed
+
+
+def test_imex_starts_with_its_nodes_and_the_module_of_its_version(lab, host):
+    first, second = lab.run(IMEX), lab.run(IMEX)
+    assert (first.failure_text(HOST), host.service("nvidia-imex").is_running) == (None, True)
+    assert (second.failure_text(HOST), second.changed_tasks(HOST)) == (None, [])
+    nodes = host.file("/etc/nvidia-imex/nodes_config.cfg").content_string
+    assert nodes == "192.0.2.1\n192.0.2.2\n"
+    start = host.check_output("systemctl show nvidia-imex -p ExecMainStartTimestampMonotonic")
+    changed = lab.run(IMEX, extra_vars={"nvidia_fabric_manager_imex_nodes": ["192.0.2.1"]})
+    assert changed.failure_text(HOST) is None
+    assert host.check_output("systemctl show nvidia-imex -p ExecMainStartTimestampMonotonic") != start
+    other = host.run(
+        f"echo {NEW} >/etc/gpufleet-rehearsal/sys/module/nvidia/version;"
+        " nvidia-imex -c /etc/nvidia-imex/config.cfg; status=$?;"
+        f" echo {OLD} >/etc/gpufleet-rehearsal/sys/module/nvidia/version; exit $status"
+    )
+    assert (other.rc, "is not matching with current GPU driver version" in other.stderr) == (1, True)
 
 
 def test_unconfirmed_key_fails_with_what_to_do_and_does_not_restart_again(lab, host):
@@ -136,6 +223,8 @@ def test_unconfirmed_key_fails_with_what_to_do_and_does_not_restart_again(lab, h
     again = {"nvidia_driver_again": True}
     missing = run_play(lab, "580", **again)
     assert missing.failure_text(HOST) is None
+    for name in ("nvidia-imex-570", "gdrdrv-dkms", "gdrcopy-tests"):  # no longer requested
+        assert not host.package(name).is_installed
     assert decisions(missing)[-1] == ("key_missing", "blocked")
     assert (loaded(host), not missing.results_of(HOST, "failed")) == (
         OLD,

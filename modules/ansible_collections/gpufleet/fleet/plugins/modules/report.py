@@ -31,7 +31,19 @@ options:
         that commissions, the base part clears the results of earlier runs.
     type: str
     default: base
-    choices: [base, kernel, roles_before, drivers, containers, fabric, application, roles_after, monitoring]
+    choices:
+      - base
+      - kernel
+      - roles_before
+      - drivers
+      - gpudirect
+      - gpu_settings
+      - containers
+      - fabric
+      - nfs
+      - application
+      - roles_after
+      - monitoring
   attempt: {description: Id of the commissioning attempt., type: str, default: ""}
   facts:
     description:
