@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from ansible.module_utils.testing import patch_module_args
 
-from ansible_collections.gpufleet.fleet.plugins.module_utils import disks, tools
+from ansible_collections.gpufleet.fleet.plugins.module_utils import disks, fstab, tools
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError
 from ansible_collections.gpufleet.fleet.plugins.modules import scratch
 
@@ -93,7 +93,8 @@ def loop(tmp_path):
 @pytest.fixture
 def run(capsys, tmp_path, monkeypatch):
     """Run the module with a table of file systems of the test's own; systemd is not told of it."""
-    monkeypatch.setattr(scratch, "FSTAB", tmp_path / "fstab")
+    for reader in (scratch, fstab):
+        monkeypatch.setattr(reader, "FSTAB", tmp_path / "fstab")
     place = tmp_path / "scratch"
 
     def real(argv, **more):
@@ -104,7 +105,7 @@ def run(capsys, tmp_path, monkeypatch):
         return disks_run(argv, **more)
 
     disks_run = scratch.run_program
-    for caller in (scratch, tools):
+    for caller in (scratch, tools, fstab):
         monkeypatch.setattr(caller, "run_program", real)
 
     def call(device, check=False, **more):
