@@ -10,7 +10,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from bmc_emulator import PASSWORD, USER, run_redfish_emulator
+from gpufleet.errors import InputError
 from gpufleet.nodes import Registry
+from gpufleet.operations import power
 
 SERVERS = """\
 plugin: gpufleet.fleet.rack
@@ -50,6 +52,12 @@ POWER_OFF_AFTER_A_WIPE = {
     "ansible.builtin.include_role": {"name": "gpufleet.fleet.wipe", "tasks_from": "power_off.yml"},
     "vars": {"power_user": USER, "power_password": PASSWORD},
 }
+
+
+def test_node_without_a_bmc_is_named_with_the_remedy():
+    options = power.PowerOptions("read", USER, PASSWORD)
+    with pytest.raises(InputError, match="the node has no BMC; declare bmc in its rack file"):
+        power.control_power({}, options)
 
 
 def test_one_bmc_that_refuses_does_not_stop_the_others(servers, run_play, rack_project):

@@ -33,6 +33,9 @@ class PowerOptions:
 
 def control_power(declaration: Mapping[str, Any], options: PowerOptions) -> PowerReport:
     """Carry out an action and return the report; InputError if the declaration or the credentials are unusable."""
+    if not declaration:
+        remedy = "declare bmc in its rack file or gpufleet_bmc, or leave the node out with --limit"
+        raise InputError("the node has no BMC", remedy=remedy)
     bmc = validate_with_pydantic(fleet.Bmc, dict(declaration), "gpufleet_bmc")
     if options.rehearsal and not is_harmless_address(bmc.address):
         raise InputError(

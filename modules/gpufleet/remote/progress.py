@@ -155,6 +155,11 @@ STEPS: dict[str, Step] = {
 }
 
 
+# Ansible waits one millisecond for an ssh that closed its input, then leaves unread what ssh says about the cause.
+SEND_FAILURE = re.compile(r"Data could not be sent to remote host .* over SSH\.: \[Errno 32\]", re.DOTALL)
+ENDED_EARLY = "ssh ended before Ansible had sent its data, and Ansible did not read why"
+
+
 def format_task_label(data: dict[str, Any]) -> str:
     """Return ``role : task`` once, whether or not Ansible put the role before the name."""
     name, role = str(data.get("task") or data.get("name") or ""), data.get("role")
@@ -193,6 +198,8 @@ def find_failure_reason(task_result: dict[str, Any]) -> str:
     )
     for frame in ("Task failed: ", "Module failed: "):
         message = message.removeprefix(frame)
+    if SEND_FAILURE.search(message):
+        message = ENDED_EARLY
     message = message.rpartition("stdout output: gpufleet: ")[2]
     message = TAGGED_TYPE.sub(lambda match: match[1].lower(), message)
     for frame in ("reached over ssh:", "to the host via ssh:"):
