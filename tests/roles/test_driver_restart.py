@@ -183,7 +183,8 @@ def test_upgrade_and_rollback_restart_into_their_own_module(lab, host):
     software = {"driver": {"vendor": "nvidia", "branch": "580"}, "gdrcopy": True}
     for branch, play, version in (("580", "drivers", NEW), ("580", "driver_rollback", OLD)):
         before = loaded(host)
-        run = run_play(lab, branch, play, gpufleet_software=software)
+        settings = {"gpufleet_gpu_settings": {"power_limit": 500}}
+        run = run_play(lab, branch, play, gpufleet_software=software, **settings)
         assert run.failure_text(HOST) is None
         assert ("old_module", "restart") in decisions(run)
         assert decisions(run)[-1] == ("ready", "ready")
@@ -192,6 +193,9 @@ def test_upgrade_and_rollback_restart_into_their_own_module(lab, host):
         assert host.check_output(f"tail -n 1 {STATE}/builds") == f"gdrdrv {version}"
         assert host.run("gdrcopy_sanity").rc == 0
         if play == "drivers":  # this template has no gds
+            assert "Report to the registry which settings are not in force" in [
+                r.task for r in run.results_of(HOST, "ok")
+            ]
             assert not host.package("nvidia-fs-dkms").is_installed
             assert not host.package("nvidia-gds-12-8").is_installed
 
