@@ -26,7 +26,7 @@ class TaskSelection:
     def arguments(self) -> list[str]:
         """Return the options for Ansible's programs."""
         options = (("--tags", self.tags), ("--skip-tags", self.skip_tags))
-        return [word for option, names in options if names for word in (option, ",".join(names))]
+        return [argument for option, names in options if names for argument in (option, ",".join(names))]
 
 
 ALL_TASKS = TaskSelection()

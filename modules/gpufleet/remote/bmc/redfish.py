@@ -140,8 +140,8 @@ class RedfishClient:
         if name in systems:
             return systems[name]
         listed = ", ".join(list(systems)[:8]) or "none"
-        wanted = f"system {name!r} is not among them" if name else "set bmc.system to one of them"
-        raise BmcError(f"the BMC lists {len(systems)} systems ({listed}): {wanted}")
+        remedy = f"system {name!r} is not among them" if name else "set bmc.system to one of them"
+        raise BmcError(f"the BMC lists {len(systems)} systems ({listed}): {remedy}")
 
 
 def describe_error(error: Exception) -> str:

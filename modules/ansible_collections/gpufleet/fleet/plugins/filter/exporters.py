@@ -156,17 +156,17 @@ def select_exporters(settings: ExporterSettings) -> list[str]:
         raise AnsibleFilterError(
             f"exporters_wanted is {names!r:.60}: must be a list, such as [{AUTO}]; known: {', '.join((AUTO, *NAMES))}"
         )
-    wanted = set(names)
-    unknown = sorted(wanted - {AUTO, *NAMES})
+    requested = set(names)
+    unknown = sorted(requested - {AUTO, *NAMES})
     if unknown:
         raise AnsibleFilterError(
             f"exporters_wanted has {', '.join(unknown)}; known: {', '.join((AUTO, *NAMES))}"
         )
-    if AUTO in wanted:
-        wanted |= {"node", "smart"}
-        wanted |= {"nvidia": {"dcgm"}, "amd": {"amd"}}.get(settings["vendor"], set())
-        wanted |= {"blade"} if settings["has_blade_agent"] else set()
-    return [name for name in NAMES if name in wanted]
+    if AUTO in requested:
+        requested |= {"node", "smart"}
+        requested |= {"nvidia": {"dcgm"}, "amd": {"amd"}}.get(settings["vendor"], set())
+        requested |= {"blade"} if settings["has_blade_agent"] else set()
+    return [name for name in NAMES if name in requested]
 
 
 def has_nvidia_repository(repository_names: Iterable[str]) -> bool:

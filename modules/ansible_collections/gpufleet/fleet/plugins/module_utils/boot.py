@@ -34,22 +34,22 @@ def edit_command_line(
     """
     stale = {*absent, *recorded} - {*present}
     names = set(absent)
-    kept = [
+    remaining = [
         argument
         for argument in line.split()
         if argument not in stale and argument.partition("=")[0] not in names
     ]
-    ours = list_added_arguments(" ".join(kept), present, recorded)
-    if [argument for argument in kept if argument in ours] != ours:
-        kept = [argument for argument in kept if argument not in ours] + ours
-    return " ".join(kept)
+    added = list_added_arguments(" ".join(remaining), present, recorded)
+    if [argument for argument in remaining if argument in added] != added:
+        remaining = [argument for argument in remaining if argument not in added] + added
+    return " ".join(remaining)
 
 
 def list_added_arguments(line: str, present: Iterable[str], recorded: Iterable[str]) -> list[str]:
     """Return the present arguments that are gpufleet's: it added them before, or the line does not have them."""
     others = line.split()
-    ours = set(recorded)
-    return [argument for argument in dict.fromkeys(present) if argument in ours or argument not in others]
+    added = set(recorded)
+    return [argument for argument in dict.fromkeys(present) if argument in added or argument not in others]
 
 
 def list_inactive_arguments(running: str, present: Iterable[str], absent: Iterable[str]) -> list[str]:

@@ -110,8 +110,8 @@ def plan_changes(
     problems: list[tuple[Card, str]] = []
     declared = select_card_settings(cards, rows)
     for card in cards:
-        own, had = declared[card.index], record.get(card.id, {})
-        for setting, value in own.items():
+        requested, recorded = declared[card.index], record.get(card.id, {})
+        for setting, value in requested.items():
             if setting not in SETTINGS[vendor]:
                 unsupported.append((card, f"{setting} is not a setting of {vendor} cards"))
             elif setting in card.unsupported:
@@ -120,12 +120,12 @@ def plan_changes(
                 problems.append((card, f"{setting} {format_value(setting, value)} {reason}"))
             else:
                 is_unreadable = setting in UNREADABLE
-                before = had.get(setting) if is_unreadable else card.current[setting]
+                before = recorded.get(setting) if is_unreadable else card.current[setting]
                 if before != value or is_unreadable:
                     changes.append(Change(card, setting, before, value, is_silent=before == value))
-        for setting in set(had) - set(own):
+        for setting in set(recorded) - set(requested):
             after, is_reset = card.default.get(setting), setting in RESET_OPTIONS
-            before = had[setting] if setting in UNREADABLE else card.current.get(setting)
+            before = recorded[setting] if setting in UNREADABLE else card.current.get(setting)
             if setting not in card.unsupported and before != after and (is_reset or after is not None):
                 changes.append(Change(card, setting, before, after, is_restored=True))
     if problems:
@@ -152,10 +152,10 @@ def apply_settings(
 
     cards = read_cards()
     changes, unsupported = plan_changes(vendor, cards, rows, record)
-    made = [change for change in changes if not change.is_silent]
+    applied = [change for change in changes if not change.is_silent]
     if not check_mode:
         declared = select_card_settings(cards, rows)
-        # A run that stops halfway leaves a record of all settings that it may have made.
+        # A run that stops halfway leaves a record of all settings that it may have applied.
         intended = list_card_records(vendor, declared, cards)
         write_record(
             record_file, {card.id: {**record.get(card.id, {}), **intended[card.id]} for card in cards}
@@ -163,15 +163,15 @@ def apply_settings(
         refusals = make_changes(vendor, changes)
         unsupported += [(change.card, f"{change.setting}: {reason}") for change, reason in refusals]
         refused = [change for change, reason in refusals if reason]
-        made = [change for change in made if change not in refused]
+        applied = [change for change in applied if change not in refused]
         write_record(record_file, list_card_records(vendor, declared, cards))
-        if made:
+        if applied:
             cards = read_cards()
-            verify_changes(made, cards)
+            verify_changes(applied, cards)
     needs = [(card, "ECC changes with a restart") for card in cards if card.is_ecc_pending]
     return {
-        "changed": bool(made),
-        "changes": [describe_change(change) for change in made],
+        "changed": bool(applied),
+        "changes": [describe_change(change) for change in applied],
         "needs": group_by_text(needs),
         "unsupported": group_by_text(unsupported),
     }
@@ -215,19 +215,19 @@ def write_record(file: Path, entries: dict[str, dict[str, Any]]) -> None:
     file.write_text(json.dumps(entries), encoding="utf-8")
 
 
-def verify_changes(made: list[Change], cards: list[Card]) -> None:
+def verify_changes(applied: list[Change], cards: list[Card]) -> None:
     """Raise if a card does not have a value that it accepted."""
     now = {card.id: card.current for card in cards}
-    wrong = [
+    mismatches = [
         (
             change.card,
             f"{change.setting} is {format_value(change.setting, now[change.card.id][change.setting])}",
         )
-        for change in made
+        for change in applied
         if change.setting not in UNREADABLE and now[change.card.id].get(change.setting) != change.after
     ]
-    if wrong:
-        raise GpuSettingsError(f"after the change, {'; '.join(group_by_text(wrong))}")
+    if mismatches:
+        raise GpuSettingsError(f"after the change, {'; '.join(group_by_text(mismatches))}")
 
 
 def main(arguments: list[str]) -> int:

@@ -59,7 +59,7 @@ def find_misspelt_settings(names: Iterable[str], known: KnownVariables) -> dict[
     for setting in sorted(known.settings):
         by_tail.setdefault(setting.partition("_")[2], []).append(setting)
     starts = re.compile(f"(?:{'|'.join(known.prefixes)})_")
-    found = {}
+    suggestions = {}
     for name in names:
         if name in known.settings or name in known.internal:
             continue
@@ -68,8 +68,8 @@ def find_misspelt_settings(names: Iterable[str], known: KnownVariables) -> dict[
         else:
             suggestion = _find_setting_with_other_start(name, by_tail)
         if suggestion:
-            found[name] = suggestion
-    return found
+            suggestions[name] = suggestion
+    return suggestions
 
 
 def format_misspelt_settings(misspelt: dict[str, str]) -> str:
@@ -95,10 +95,10 @@ def _rate_settings(name: str, prefix: str, settings: Iterable[str]) -> Iterator[
     """Yield the similarity of each setting with this prefix that is similar enough."""
     for setting in settings:
         if setting.startswith(prefix):
-            whole = SequenceMatcher(None, name, setting).ratio()
+            similarity = SequenceMatcher(None, name, setting).ratio()
             tail = SequenceMatcher(None, name.removeprefix(prefix), setting.removeprefix(prefix)).ratio()
-            if tail >= LEAST_TAIL_SIMILARITY or whole >= LEAST_NAME_SIMILARITY:
-                yield whole, setting
+            if tail >= LEAST_TAIL_SIMILARITY or similarity >= LEAST_NAME_SIMILARITY:
+                yield similarity, setting
 
 
 def _find_setting_with_other_start(name: str, by_tail: dict[str, list[str]]) -> str | None:
