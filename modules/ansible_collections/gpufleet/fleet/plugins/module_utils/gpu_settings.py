@@ -234,15 +234,15 @@ def main(arguments: list[str]) -> int:
     """Apply a configuration; exit status 1: no GPU answers (systemd tries again), 2: a value is refused."""
     config = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
     try:
-        print(json.dumps(apply_settings(config["vendor"], config["settings"])))
+        sys.stdout.write(json.dumps(apply_settings(config["vendor"], config["settings"])) + "\n")
     except NoAnswerError as error:
-        print(error, file=sys.stderr)
+        sys.stderr.write(f"{error}\n")
         return 1
     except GpuSettingsError as error:
-        print(error, file=sys.stderr)
+        sys.stderr.write(f"{error}\n")
         return 2
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    raise SystemExit(main(sys.argv[1:]))
