@@ -14,6 +14,7 @@ from typing import Any, NotRequired, TypedDict
 
 from ansible.errors import AnsibleFilterError
 
+from ansible_collections.gpufleet.fleet.plugins.module_utils.nfs import is_export_path
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.resource_entries import FileEntry, UnitEntry
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import managed_file_text
 
@@ -22,8 +23,6 @@ EXPORTS_FILE = f"{EXPORTS_FOLDER}/gpufleet.exports"
 SETTINGS_FOLDER = "/etc/nfs.conf.d"
 SETTINGS_FILE = f"{SETTINGS_FOLDER}/gpufleet.conf"
 UNIT = "nfs-server.service"
-# Characters that exports(5) and fstab(5) read as they are.
-PATH = re.compile(r"/([A-Za-z0-9_.@:+-]+(/[A-Za-z0-9_.@:+-]+)*)?")
 FLAGS = (
     "ro", "rw", "sync", "async", "wdelay", "no_wdelay", "subtree_check", "no_subtree_check", "root_squash",
     "no_root_squash", "all_squash", "no_all_squash", "secure", "insecure", "crossmnt", "nohide", "hide", "mountpoint",
@@ -60,11 +59,6 @@ class NfsServerPlan(TypedDict):
     units: list[UnitEntry]
 
 
-def is_plain_path(path: str) -> bool:
-    """Return whether a path is absolute, without ``.`` and ``..``, and without characters that need a quote."""
-    return bool(PATH.fullmatch(path)) and not {".", ".."} & set(path.split("/"))
-
-
 def client_problem(client: NfsClients, *, allow_root: bool) -> str | None:
     """Return why a client of an export is refused, or None."""
     try:
@@ -87,7 +81,7 @@ def check_exports(exports: Sequence[NfsExport]) -> None:
     paths = [export["path"] for export in exports]
     for number, export in enumerate(exports):
         path, problem = export["path"], None
-        if not is_plain_path(path):
+        if not is_export_path(path):
             problem = "must be an absolute path without '..', spaces or special characters"
         elif paths.count(path) > 1:
             problem = "is exported twice"

@@ -11,6 +11,7 @@ from ansible_collections.gpufleet.fleet.plugins.filter.driver_plan import (
     is_driver_managed_elsewhere,
     needs_driver_packages,
 )
+from ansible_collections.gpufleet.fleet.plugins.filter.nvidia_fabric_manager import is_imex_planned
 from ansible_collections.gpufleet.fleet.plugins.module_utils.driver_restart import START_ACTIONS
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import (
     PlannedPackage,
@@ -120,7 +121,7 @@ def nvidia_modprobe_config(
     for name in driver_plan.get("blacklist") or []:
         lines += [f"blacklist {name}", f"options {name} modeset=0"]
     # IMEX needs a channel, which the driver does not create by default (Azure/azhpc-images, read 2026-11-23).
-    if "nvidia-imex.service" in (driver_plan.get("fabric_manager") or {}).get("units", []):
+    if is_imex_planned(driver_plan):
         options = {"NVreg_CreateImexChannel0": 1, **options}
     if options:
         ordered = sorted(options.items(), key=lambda option: option[0].lower())

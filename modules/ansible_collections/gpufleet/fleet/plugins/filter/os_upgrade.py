@@ -177,7 +177,7 @@ def _required_dkms_modules(state: KernelState) -> list[str]:
     """Return the names of modules that the new kernel must have: those of the running kernel, and drivers."""
     running = _find_kernel(state, state["running"])
     installed = {row["name"] for row in (running["dkms"] if running else []) if row["state"] == "installed"}
-    drivers = {module[0] for module in state["dkms"] if module[0].startswith(DRIVER_DKMS)}
+    drivers = {name for name, __ in state["dkms"] if name.startswith(DRIVER_DKMS)}
     return sorted(installed | drivers)
 
 

@@ -58,10 +58,10 @@ def may_have_application(
 
 
 def may_have_kernel_arguments(
-    arguments: Mapping[str, Any], *, gigantic_pages: int, probe: Mapping[str, Any], governor: str = ""
+    arguments: Mapping[str, Any], *, gigantic_pages: int, probe: Mapping[str, Any]
 ) -> bool:
     """True if the inventory requests kernel arguments, or if earlier ones are left over (see the module probe)."""
-    return bool(arguments) or bool(governor) or gigantic_pages > 0 or bool(probe.get("has_kernel_arguments"))
+    return bool(arguments) or gigantic_pages > 0 or bool(probe.get("has_kernel_arguments"))
 
 
 def needs_container_engine(engine: str, *, vendor: str) -> bool:

@@ -1,6 +1,6 @@
 # Copyright: gpufleet contributors
 # GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Which board the device tree names."""
+"""What the device tree says of the board."""
 
 from __future__ import annotations
 
@@ -9,11 +9,16 @@ from pathlib import Path
 MODELS = ("/proc/device-tree/model", "/sys/firmware/devicetree/base/model")
 
 
-def read_board_model() -> str:
-    """Return the board's model from the device tree; empty if there is none."""
-    for path in MODELS:
+def read_first_readable_file(*paths: str | Path) -> str:
+    """Return the first of the files that can be read, without NULs and space at its ends."""
+    for path in paths:
         try:
-            return Path(path).read_text(encoding="utf-8", errors="replace").strip("\x00 \n")
+            return Path(path).read_text(encoding="utf-8", errors="replace").strip("\x00 \t\r\n")
         except OSError:
             continue
     return ""
+
+
+def read_board_model() -> str:
+    """Return the board's model; empty if there is no device tree."""
+    return read_first_readable_file(*MODELS)

@@ -5,24 +5,17 @@
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (
-    Access,
     HostError,
+    read_access,
     replace_file_atomically,
     run_program,
 )
 
 FSTAB = Path("/etc/fstab")
 KERNEL_LISTS = (Path("/proc/filesystems"), Path("/proc/mdstat"))
-
-
-def read_access(path: Path) -> Access:
-    """Return mode, user id and group id."""
-    status = path.stat()
-    return stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid
 
 
 def write_fstab(text: str) -> None:

@@ -19,7 +19,7 @@ MARK = "x-gpufleet.nfs"
 BOUNDS = ("_netdev", "nofail", "x-systemd.mount-timeout=30s")
 PORT = 2049
 FSTAB_FIELDS = 4  # at least: source, mount point, type and options; /proc/mounts has the same
-# Characters that fstab(5) reads as they are.
+# Characters that fstab(5) and exports(5) read as they are.
 PATH = re.compile(r"/[A-Za-z0-9_.@:+-]+(/[A-Za-z0-9_.@:+-]+)*")
 SERVER = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*")
 OPTION = re.compile(r"[a-z][a-z0-9_.-]*(=[A-Za-z0-9_.:/@+-]+)?")
@@ -76,6 +76,11 @@ def is_plain_path(path: str) -> bool:
     return bool(PATH.fullmatch(path)) and not {".", ".."} & set(path.split("/"))
 
 
+def is_export_path(path: str) -> bool:
+    """Return whether a server can export a path under this name: a plain path, or its root."""
+    return path == "/" or is_plain_path(path)
+
+
 def mount_problem(mount: NfsMount) -> str | None:
     """Return why a mount is refused, or None."""
     plain = "must be an absolute path without '..', spaces or special characters"
@@ -83,7 +88,7 @@ def mount_problem(mount: NfsMount) -> str | None:
         return f"the mount point {plain}"
     if mount["mount"] in SYSTEM_FOLDERS:
         return "is a folder of the system"
-    if not (mount["path"] == "/" or is_plain_path(mount["path"])):
+    if not is_export_path(mount["path"]):
         return f"the server's path {mount['path']} {plain}"
     if not SERVER.fullmatch(mount["server"]):
         return f"the server {mount['server']!r} is not a host name or address"

@@ -10,6 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gpufleet.fleet.plugins.module_utils.nft import CLEAR_TABLE, TABLE
+from ansible_collections.gpufleet.fleet.plugins.module_utils.rollback_timer import (
+    is_rollback_armed,
+    start_rollback_timer,
+    stop_rollback_timer,
+)
 from ansible_collections.gpufleet.fleet.plugins.module_utils.ssh_session import read_ssh_connection
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (
     HostError,
@@ -90,15 +95,10 @@ def _apply_until_confirmed(text: str, now: str | None, seconds: int) -> dict[str
     """Start the rollback timer, then load the new rules."""
     if not PREVIOUS.exists():  # else an earlier call was never confirmed, and these are the rules before it
         _write(PREVIOUS, CLEAR_TABLE + (now or ""))
-    run_program(["systemctl", "stop", f"{ROLLBACK_UNIT}.timer"])
+    stop_rollback_timer(ROLLBACK_UNIT)
     back = f"nft -f {PREVIOUS} && rm -f {PREVIOUS} {CANDIDATE}"
-    timer = ["systemd-run", "--quiet", "--collect", f"--unit={ROLLBACK_UNIT}", f"--on-active={seconds}",
-             "--timer-property=AccuracySec=100ms", "sh", "-c", back]  # fmt: skip
-    status, __, err = run_program(timer)
-    if status != 0:
-        raise HostError(
-            f"the rules were not changed: the rollback timer cannot be started: {first_nonempty_line(err)}"
-        )
+    if problem := start_rollback_timer(ROLLBACK_UNIT, seconds, back):
+        raise HostError(f"the rules were not changed: {problem}")
     status, __, err = run_program(["nft", "--file", str(CANDIDATE)])
     if status != 0:
         raise HostError(f"the kernel rejected the rules: {first_nonempty_line(err)}")
@@ -113,8 +113,8 @@ def confirm_firewall_rules(rules_digest: str, applied_from: str) -> dict[str, An
             "the firewall was not confirmed: this is still the connection that applied it; the old rules return"
         )
     text = CANDIDATE.read_text(encoding="utf-8") if CANDIDATE.exists() else ""
-    armed = run_program(["systemctl", "is-active", "--quiet", f"{ROLLBACK_UNIT}.timer"])[0] == 0
-    run_program(["systemctl", "stop", f"{ROLLBACK_UNIT}.timer"])
+    armed = is_rollback_armed(ROLLBACK_UNIT)
+    stop_rollback_timer(ROLLBACK_UNIT)
     if not armed or not PREVIOUS.exists() or _digest(text) != rules_digest:
         raise HostError(
             "rolled back: no new connection got through the new firewall, so the host restored the old rules"

@@ -9,6 +9,11 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from ansible_collections.gpufleet.fleet.plugins.module_utils import files, sshd_config
+from ansible_collections.gpufleet.fleet.plugins.module_utils.rollback_timer import (
+    is_rollback_armed,
+    start_rollback_timer,
+    stop_rollback_timer,
+)
 from ansible_collections.gpufleet.fleet.plugins.module_utils.ssh_session import read_ssh_connection
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (
     HostError,
@@ -60,8 +65,8 @@ def confirm_sshd_settings(text_digest: str, applied_from: str) -> dict[str, Any]
         raise HostError(
             "sshd's settings were not confirmed: this is still the connection that applied them; the old ones return"
         )
-    armed = _is_rollback_armed()
-    run_program(["systemctl", "stop", f"{ROLLBACK_UNIT}.timer"])
+    armed = is_rollback_armed(ROLLBACK_UNIT)
+    stop_rollback_timer(ROLLBACK_UNIT)
     if not armed or not BOOT_GUARD.exists() or _digest(DROP_IN.read_text("utf-8")) != text_digest:
         raise HostError(
             "rolled back: no new connection got through with sshd's new settings, so the host restored the old ones"
@@ -87,19 +92,14 @@ def _apply_until_confirmed(
         files.apply_file_changes(changes)
         return {}
     _write_boot_guard()
-    timer = ["systemd-run", "--quiet", "--collect", f"--unit={ROLLBACK_UNIT}",
-             f"--on-active={options['confirm_seconds']}", "--timer-property=AccuracySec=100ms",
-             "sh", "-c", _rollback_script(options["unit"])]  # fmt: skip
-    status, __, err = run_program(timer)
-    if status != 0:
+    script = _rollback_script(options["unit"])
+    if problem := start_rollback_timer(ROLLBACK_UNIT, options["confirm_seconds"], script):
         _revert_unconfirmed_change(options["unit"])
-        raise HostError(
-            f"{DROP_IN} was not changed: the rollback timer cannot be started: {first_nonempty_line(err)}"
-        )
+        raise HostError(f"{DROP_IN} was not changed: {problem}")
     files.apply_file_changes(changes)
     status, __, err = run_program(["systemctl", "reload-or-restart", options["unit"]])
     if status != 0:
-        run_program(["systemctl", "stop", f"{ROLLBACK_UNIT}.timer"])
+        stop_rollback_timer(ROLLBACK_UNIT)
         _revert_unconfirmed_change(options["unit"])
         raise HostError(f"rolled back: sshd does not take its new settings: {first_nonempty_line(err)}")
     return {"pending": _digest(text), "connection": read_ssh_connection()}
@@ -125,12 +125,8 @@ def _rollback_script(unit: str) -> str:
 
 def _revert_unconfirmed_change(unit: str) -> None:
     """Restore the confirmed drop-in if an earlier run was cut off and the host has started again since."""
-    if BOOT_GUARD.exists() and not _is_rollback_armed():
+    if BOOT_GUARD.exists() and not is_rollback_armed(ROLLBACK_UNIT):
         run_program(["sh", "-c", _rollback_script(unit)])
-
-
-def _is_rollback_armed() -> bool:
-    return run_program(["systemctl", "is-active", "--quiet", f"{ROLLBACK_UNIT}.timer"])[0] == 0
 
 
 def _digest(text: str) -> str:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from typing import Any, TypedDict
 COMMAND_NOT_FOUND = 127  # the shell's status for a command that is not there
 # Mode, user id and group id of a path.
 Access = tuple[int, int, int]
+BACKUP_SUFFIX = ".before-gpufleet"
 HEADER = "# Written by gpufleet; changes made here are overwritten.\n"
 
 
@@ -97,6 +99,22 @@ def replace_file_atomically(path: Path, text: str, access: Access) -> None:
     except BaseException:
         candidate.unlink()
         raise
+
+
+def replace_file_with_backup(path: Path, before: str, after: str) -> None:
+    """Replace a file whose text was ``before``, which stays next to it.
+
+    Both get the mode that the file has: FAT has no modes of its own, and refuses any other than the one that it shows.
+    """
+    access = read_access(path)
+    replace_file_atomically(path.with_name(path.name + BACKUP_SUFFIX), before, access)
+    replace_file_atomically(path, after, access)
+
+
+def read_access(path: Path) -> Access:
+    """Return mode, user id and group id."""
+    status = path.stat()
+    return stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid
 
 
 def set_file_access(path: Path, access: Access) -> None:

@@ -62,7 +62,10 @@ from typing import Any  # noqa: E402
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
 from ansible_collections.gpufleet.fleet.plugins.module_utils import pi  # noqa: E402
-from ansible_collections.gpufleet.fleet.plugins.module_utils.board import read_board_model  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.module_utils.board import (  # noqa: E402
+    read_board_model,
+    read_first_readable_file,
+)
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (  # noqa: E402
     HostError,
     first_nonempty_line,
@@ -86,16 +89,6 @@ SPEC = {
     "link_gigatransfers": {"type": "float", "default": 5.0},
     "nvme_sysfs": {"type": "path", "default": "/sys"},
 }
-
-
-def read_first_readable_file(*paths: str | Path) -> str:
-    """Return the first of the files that can be read, without NULs and space at its ends."""
-    for path in paths:
-        try:
-            return Path(path).read_text(encoding="utf-8", errors="replace").strip("\x00 \t\r\n")
-        except OSError:
-            continue
-    return ""
 
 
 def read_tool_output(*argv: str) -> str:

@@ -43,7 +43,6 @@ not_applied: {description: Why nothing could be set., returned: always, type: di
 """
 
 import json  # noqa: E402 - Ansible wants its documentation above the imports
-import stat  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
 
@@ -53,7 +52,6 @@ from ansible_collections.gpufleet.fleet.plugins.module_utils import boot, grub, 
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HEADER, HostError  # noqa: E402
 
 FIRMWARE = Path("/boot/firmware/cmdline.txt")
-BACKUP_SUFFIX = ".before-gpufleet"
 GRUB_SETTINGS = Path("/etc/default/grub.d/61-gpufleet-arguments.cfg")
 # Written by earlier versions of the role hugepages_and_limits, without update-grub.
 OLD_GRUB_SETTINGS = Path("/etc/default/grub.d/60-gpufleet.cfg")
@@ -76,7 +74,7 @@ def read_record() -> list[str]:
 
 
 def write_record(arguments: list[str]) -> None:
-    """Record which arguments are gpufleet's; without arguments there is no record."""
+    """Record which arguments are gpufleet's; without arguments the record is removed."""
     if arguments:
         RECORD.parent.mkdir(parents=True, exist_ok=True)
         tools.replace_file_atomically(RECORD, json.dumps(arguments) + "\n", grub.ROOT_FILE)
@@ -102,12 +100,8 @@ def set_firmware_arguments(present: list[str], absent: list[str], *, check_mode:
             f"{FIRMWARE} would lose root= or exceed {boot.MAX_COMMAND_LINE} characters; nothing was changed"
         )
     if not check_mode:
-        status = FIRMWARE.stat()
-        # FAT has no modes of its own: any other mode than the one that it shows is refused.
-        access = (stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid)
         write_record(list(dict.fromkeys([*recorded, *added])))
-        tools.replace_file_atomically(FIRMWARE.with_name(FIRMWARE.name + BACKUP_SUFFIX), before, access)
-        tools.replace_file_atomically(FIRMWARE, after, access)
+        tools.replace_file_with_backup(FIRMWARE, before, after)
         write_record(added)
     return before, after
 

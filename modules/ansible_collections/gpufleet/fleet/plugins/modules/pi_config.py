@@ -35,8 +35,7 @@ path: {description: "The file; empty if there is none.", returned: always, type:
 reboot_needed: {description: Whether settings take effect only at the next start., returned: always, type: bool}
 """
 
-import stat  # noqa: E402 - Ansible wants its documentation above the imports
-from pathlib import Path  # noqa: E402
+from pathlib import Path  # noqa: E402 - Ansible wants its documentation above the imports
 from typing import Any  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
@@ -46,7 +45,6 @@ from ansible_collections.gpufleet.fleet.plugins.module_utils.board import read_b
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError  # noqa: E402
 
 CONFIG_FILES = (Path("/boot/firmware/config.txt"), Path("/boot/config.txt"))
-BACKUP_SUFFIX = ".before-gpufleet"
 WAITING = Path("/run/gpufleet/config.txt")  # memory: gone after the start that reads the file
 
 SPEC: dict[str, Any] = {"settings": {"type": "list", "elements": "str", "default": []}}
@@ -79,11 +77,7 @@ def check_settings(path: Path | None, text: str, settings: list[str]) -> None:
 
 def write_config_file(path: Path, before: str, after: str) -> None:
     """Replace the file and keep the previous one."""
-    status = path.stat()
-    # FAT has no modes of its own: any other mode than the one that it shows is refused.
-    access = (stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid)
-    tools.replace_file_atomically(path.with_name(path.name + BACKUP_SUFFIX), before, access)
-    tools.replace_file_atomically(path, after, access)
+    tools.replace_file_with_backup(path, before, after)
     WAITING.parent.mkdir(parents=True, exist_ok=True)
     WAITING.write_text(after, encoding="utf-8", errors="surrogateescape")
 

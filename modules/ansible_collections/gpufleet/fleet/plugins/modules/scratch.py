@@ -58,13 +58,13 @@ from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 from ansible_collections.gpufleet.fleet.plugins.module_utils import disks  # noqa: E402
 from ansible_collections.gpufleet.fleet.plugins.module_utils.fstab import (  # noqa: E402
     FSTAB,
-    read_access,
     require_kernel_module,
     write_fstab,
 )
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (  # noqa: E402
     Access,
     HostError,
+    read_access,
     run_program,
     run_required_program,
     set_file_access,
