@@ -49,10 +49,10 @@ def test_no_file_names_a_package_registry(name):
 
 def test_collection_binds_no_single_underscore():
     """ansible-test's pylint refuses it; `make sanity` takes minutes, so this part of it is checked here."""
-    found = [
+    bindings = [
         f"{path.name}:{node.lineno}"
         for path in (ROOT / "modules/ansible_collections").rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Name) and node.id == "_" and isinstance(node.ctx, ast.Store)
     ]
-    assert found == []
+    assert bindings == []

@@ -45,8 +45,8 @@ def test_system_that_docker_does_not_publish_for_is_refused_unless_a_repository_
         AnsibleFilterError, match="Docker documents no repository for debian-14; set container_eng"
     ):
         container_engine.container_engine_source(engines, **arguments, repositories=[])
-    own = container_engine.container_engine_source(engines, **arguments, repositories=[{"name": "mirror"}])
-    assert own == {"packages": ["docker-ce"]}
+    source = container_engine.container_engine_source(engines, **arguments, repositories=[{"name": "mirror"}])
+    assert source == {"packages": ["docker-ce"]}
 
 
 @pytest.mark.parametrize(("damage", "accepted"), [("", True), ("= 1\n", False)])

@@ -18,31 +18,31 @@ def resources(probe, governor="performance"):
 
 
 def test_unit_starts_after_the_pi_s_own_script_and_only_where_the_file_can_be_written():
-    found = resources(PROBE)
-    text = found["files"][0]["content"]
+    planned = resources(PROBE)
+    text = planned["files"][0]["content"]
     assert "After=raspi-config.service\nConditionPathIsReadWrite=/sys/f/policy0/scaling_governor\n" in text
     assert "do echo performance >$file; done" in text
-    assert found["command"] == ["systemctl", "restart", "gpufleet-cpu-governor.service"]
+    assert planned["command"] == ["systemctl", "restart", "gpufleet-cpu-governor.service"]
     assert resources(PROBE | {"current": "performance "})["command"] == []
 
 
 def test_tuned_gets_a_profile_that_includes_the_one_before():
-    found = resources(TUNED)
-    assert found["files"][-1]["path"] == "/etc/tuned/gpufleet/tuned.conf"
-    assert found["files"][-1]["content"].endswith(
+    planned = resources(TUNED)
+    assert planned["files"][-1]["path"] == "/etc/tuned/gpufleet/tuned.conf"
+    assert planned["files"][-1]["content"].endswith(
         "[main]\ninclude=virtual-guest\n[cpu]\ngovernor=performance\n"
     )
-    assert found["command"] == ["tuned-adm", "profile", "gpufleet"]
+    assert planned["command"] == ["tuned-adm", "profile", "gpufleet"]
     again = TUNED | {"profile": "gpufleet", "include": "virtual-guest", "current": "performance "}
-    assert resources(again)["files"] == found["files"]
+    assert resources(again)["files"] == planned["files"]
     assert resources(again)["command"] == []
 
 
 def test_default_returns_to_what_was_before():
     assert resources(PROBE, "default")["files"] == [{"path": UNIT, "state": "absent"}]
-    found = resources(TUNED | {"profile": "gpufleet", "include": "balanced"}, "default")
-    assert found["files"] == [{"path": "/etc/tuned/gpufleet/tuned.conf", "state": "absent"}]
-    assert found["command"] == ["tuned-adm", "profile", "balanced"]
+    planned = resources(TUNED | {"profile": "gpufleet", "include": "balanced"}, "default")
+    assert planned["files"] == [{"path": "/etc/tuned/gpufleet/tuned.conf", "state": "absent"}]
+    assert planned["command"] == ["tuned-adm", "profile", "balanced"]
     assert resources(TUNED, "default")["command"] == []
 
 

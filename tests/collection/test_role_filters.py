@@ -103,9 +103,9 @@ def test_failure_names_the_type_that_a_setting_has():
 )
 def test_a_role_that_ansible_does_not_find_is_named(tmp_path, names, problem):
     (tmp_path / "roles/local/tasks").mkdir(parents=True)
-    found = find_role_problem(names, "gpufleet_roles_after", str(tmp_path))
-    assert found.startswith(problem)
-    assert bool(found) is bool(problem)
+    message = find_role_problem(names, "gpufleet_roles_after", str(tmp_path))
+    assert message.startswith(problem)
+    assert bool(message) is bool(problem)
 
 
 def test_driver_check_compares_the_hosts_of_a_template(clean_env, tmp_path):

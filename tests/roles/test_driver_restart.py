@@ -167,8 +167,8 @@ def test_gds_and_gdrcopy_are_built_once_loaded_and_checked(lab, host):
     assert (second.failure_text(HOST), second.changed_tasks(HOST)) == (None, [])
     builds = host.check_output(f"cat {STATE}/builds").splitlines()
     assert sorted(builds) == [f"gdrdrv {OLD}", f"nvidia-fs {OLD}"]
-    held = host.check_output("apt-mark showhold").split()
-    assert {"nvidia-gds-12-8", "nvidia-fs-dkms", "gdrdrv-dkms", "gdrcopy-tests"} <= set(held)
+    held_names = host.check_output("apt-mark showhold").split()
+    assert {"nvidia-gds-12-8", "nvidia-fs-dkms", "gdrdrv-dkms", "gdrcopy-tests"} <= set(held_names)
 
     module = "/lib/modules/$(uname -r)/updates/dkms/nvidia-fs.ko"  # as if built for another driver
     host.check_output(f"echo 1.0 >{module}; rm -r /dev/gdrdrv /etc/gpufleet-rehearsal/sys/module/nvidia_fs")

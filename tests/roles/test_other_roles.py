@@ -126,10 +126,12 @@ def test_role_that_is_not_installed_is_named_before_any_role_runs(run_hooks, run
 
 def test_role_that_ansible_cannot_include_is_reported(run_hooks, runs):
     variables = {"gpufleet_roles_before": ["shape_broken"], "gpufleet_roles_after": ["shape_orphan"]}
-    found = reports(run_hooks(play=HOOKS_ONLY, variables=variables))
-    assert found["roles_before"]["facts"]["reason"] == "the vendor's server does not answer"
-    assert found["roles_after"]["event"] == "configure_failed"
-    assert found["roles_after"]["facts"]["reason"].startswith("a role or a file could not be included")
+    reports_by_part = reports(run_hooks(play=HOOKS_ONLY, variables=variables))
+    assert reports_by_part["roles_before"]["facts"]["reason"] == "the vendor's server does not answer"
+    assert reports_by_part["roles_after"]["event"] == "configure_failed"
+    assert reports_by_part["roles_after"]["facts"]["reason"].startswith(
+        "a role or a file could not be included"
+    )
 
 
 def test_roles_of_a_collection_get_the_variables_of_the_page_about_k3s(lab, boot_hosts):

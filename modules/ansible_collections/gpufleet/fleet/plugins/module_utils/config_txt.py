@@ -38,7 +38,7 @@ def split_managed_block(text: str) -> str:
 
 
 def edit_config_txt(text: str, settings: Sequence[str]) -> str:
-    """Return config.txt with these settings in gpufleet's block; without settings there is no block."""
+    """Return config.txt with these settings in gpufleet's block; without settings the block is left out."""
     rest = split_managed_block(text)
     if not settings:
         return rest

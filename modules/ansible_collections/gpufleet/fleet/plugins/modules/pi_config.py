@@ -13,7 +13,7 @@ description:
     removed.
   - Fails without a change if the host is not a Raspberry Pi, if the board does not have a setting, or if another line
     of the file has the same setting.
-  - The previous file stays beside the new one as C(config.txt.before-gpufleet).
+  - The previous file stays next to the new one as C(config.txt.before-gpufleet).
   - Settings take effect at the next start. I(reboot_needed) stays true until then.
 options:
   settings:
