@@ -43,6 +43,8 @@ class Cloud:
     disk_part: str | None = None
     vendor_image_architectures: tuple[str, ...] = ()  # for which there is an image with GPU drivers
     elastic_group_types: tuple[str, ...] = ()  # Pulumi types of groups whose members only the cloud knows
+    api_distributions: tuple[str, ...] = ()  # Python distributions that call the cloud's API
+    api_extra: str | None = None  # the extra of gpufleet that installs them; None if they always are
     has_images_by_name: bool = True
     has_spot_price_cap: bool = False
     has_spot_fallback: bool = False
@@ -94,6 +96,7 @@ _CLOUDS = (
         disk_part="ebs:gp3",
         vendor_image_architectures=("x86_64",),
         elastic_group_types=("aws:autoscaling/group:Group",),
+        api_distributions=("boto3",),
         has_spot_price_cap=True,
         has_spot_fallback=True,
         has_zonal_reservations=True,
@@ -119,6 +122,8 @@ _CLOUDS = (
             "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager",
             "gcp:compute/instanceGroupManager:InstanceGroupManager",
         ),
+        api_distributions=("google-cloud-compute", "google-cloud-quotas"),
+        api_extra="gcp",
         has_zonal_reservations=True,
     ),
     Cloud(
@@ -148,6 +153,8 @@ _CLOUDS = (
         ),
         vendor_image_architectures=("x86_64", "arm64"),
         elastic_group_types=("azure-native:compute:VirtualMachineScaleSet",),
+        api_distributions=("azure-identity", "azure-mgmt-compute", "azure-mgmt-network"),
+        api_extra="azure",
         has_images_by_name=False,
         has_spot_price_cap=True,
     ),

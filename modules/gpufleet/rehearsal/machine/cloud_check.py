@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpufleet.boundary import decode_json_object, read_bytes
 from gpufleet.catalog import CLOUDS
-from gpufleet.catalog.cloud import CredentialLocation
+from gpufleet.catalog.cloud import Cloud, CredentialLocation
 from gpufleet.errors import InputError
 from gpufleet.rehearsal.machine.check import MachineCheck
 
@@ -17,6 +17,8 @@ def check_cloud_prerequisites(home: Path, environment: Mapping[str, str]) -> Ite
     """Return the checks for a real deployment; all are optional because rehearsals need none."""
     for cloud in CLOUDS.values():
         yield _check_plugin(home, environment, cloud.pulumi_package, cloud.pulumi_python_distribution)
+    for cloud in CLOUDS.values():
+        yield _check_api_client(cloud)
     for cloud in CLOUDS.values():
         yield _check_credentials(home, environment, cloud.credentials)
     yield _check_backend(home, environment)
@@ -32,6 +34,16 @@ def _check_plugin(home: Path, environment: Mapping[str, str], name: str, package
         installed[-1] if installed else "not installed (a rehearsal has a simulated one)",
         f"pulumi plugin install resource {name} {version}".strip(),
     )  # fmt: skip
+
+
+def _check_api_client(cloud: Cloud) -> MachineCheck:
+    """Look for the libraries that `nodes sync --cloud-api`, `quota` and `nodes sweep` call the cloud with."""
+    versions = {name: _package_version(name) for name in cloud.api_distributions}
+    missing = [name for name, version in versions.items() if not version]
+    present = ", ".join(f"{name} {version}" for name, version in versions.items())
+    remedy = f"pip install 'gpufleet[{cloud.api_extra}]'" if cloud.api_extra else "make setup"
+    detail = f"not installed: {', '.join(missing)}" if missing else present
+    return MachineCheck(f"{cloud.title} API client", "optional", not missing, detail, remedy)
 
 
 def _package_version(package: str) -> str:
