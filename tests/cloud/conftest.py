@@ -21,11 +21,6 @@ MACHINES = {
 }
 LOOKUP_REPLIES = {
     "aws:ec2/getAmi:getAmi": {"id": "ami-1", "rootDeviceName": "/dev/sda1"},
-    "aws:ec2/getInstances:getInstances": {
-        "ids": ["i-0123456789"],
-        "privateIps": ["10.64.0.9"],
-        "publicIps": [],
-    },
     "gcp:compute/getImage:getImage": {"selfLink": "projects/ubuntu-os-cloud/global/images/one"},
     "aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings": {"locations": ["us-east-1c", "us-east-1b"]},
 }
@@ -40,6 +35,7 @@ OUTPUTS = {
     },
     "azure-native:network:NetworkInterface": {"ipConfigurations": [{"privateIPAddress": "10.66.0.7"}]},
     "aws:ec2/launchTemplate:LaunchTemplate": {"latestVersion": 1},
+    "aws:autoscaling/group:Group": {"arn": "arn:of-the-group"},
     "aws:ec2/placementGroup:PlacementGroup": {"arn": "arn:of-the-placement-group"},
 }
 
@@ -64,9 +60,10 @@ class Recorder(mocks.Mocks):
 class Evaluation:
     """The resources that one evaluation registered."""
 
-    def __init__(self, recorder, nodes):
+    def __init__(self, recorder, nodes, groups):
         self.recorder = recorder
         self.nodes = nodes
+        self.groups = groups
 
     def list_resources(self, kind):
         """Return the inputs of every resource whose type ends in ``kind``, in the order of their names."""
@@ -132,8 +129,8 @@ def evaluate(monkeypatch, sdks):
         async def program():
             mocks.set_mocks(recorder, project="gpufleet", stack="test")
             await run_pulumi_func(lambda: cloud.declare_fleet(declared))
-            return await exported["nodes"].future()
+            return [await exported[output].future() for output in ("nodes", "groups")]
 
-        return Evaluation(recorder, asyncio.run(program()))
+        return Evaluation(recorder, *asyncio.run(program()))
 
     return run

@@ -69,9 +69,9 @@ def record(fleet, recorder, monkeypatch):
     async def program():
         mocks.set_mocks(recorder, project="gpufleet", stack=fleet.stack, monitor=monitor)
         await run_pulumi_func(lambda: cloud.declare_fleet(fleet))
-        return await exported["nodes"].future()
+        return {output: await value.future() for output, value in exported.items()}
 
-    nodes = asyncio.run(program())
+    exports = asyncio.run(program())
     outputs = [
         {"component": _short_name(urn), "outputs": monitor.outputs[urn]} for urn in sorted(monitor.outputs)
     ]
@@ -83,7 +83,7 @@ def record(fleet, recorder, monkeypatch):
         ),
         "outputs": [output for output in outputs if output["component"]],
         "lookups": [lookups[key] for key in sorted(lookups)],
-        "nodes": nodes,
+        "exports": exports,
     }
 
 

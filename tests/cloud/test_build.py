@@ -64,13 +64,17 @@ def test_ssh_uses_the_public_address_only_if_a_public_network_is_allowed(evaluat
     assert public.nodes[0]["address"] == "203.0.113.7"
 
 
-def test_nodes_include_the_members_of_an_aws_group(evaluate):
+def test_finding_7_groups_are_exported_and_no_member_is_looked_up_in_the_program(evaluate):
+    """Members exist only after the program has run: a lookup in it finds those of the time before."""
     purchase = {"kind": "spot", "fallback": "on_demand"}
-    nodes = evaluate({"cloud": "aws", "machine": "g5.2xlarge", "purchase": purchase}).nodes
-    assert [(node["id"], node["purchase"]) for node in nodes] == [
-        ("i-0123456789", "spot"),
-        ("i-0123456789", "on_demand"),
+    evaluated = evaluate({"cloud": "aws", "machine": "g5.2xlarge", "purchase": purchase})
+    assert evaluated.nodes == []
+    assert [(group["name"], group["purchase"], group["kind"]) for group in evaluated.groups] == [
+        ("test-train", "spot", "autoscaling_group"),
+        ("test-train-standby", "on_demand", "autoscaling_group"),
     ]
+    assert {group["ssh_user"] for group in evaluated.groups} == {"ubuntu"}
+    assert not [call for call in evaluated.recorder.calls if call.token.endswith("getInstances")]
 
 
 def test_every_aws_resource_has_its_region(evaluate):
@@ -136,7 +140,8 @@ def test_shipped_stacks_can_be_evaluated(evaluate, repo_root, stack):
     shipped = fleet.load_fleet(stack, repo_root)
     evaluated = evaluate(fleet=shipped)
     assert len(evaluated.list_resources("Rack")) == len(shipped.racks)
-    assert {node["pool"] for node in evaluated.nodes} == {pool.name for pool in shipped.pools}
+    pools = {facts["pool"] for facts in [*evaluated.nodes, *evaluated.groups]}
+    assert pools == {pool.name for pool in shipped.pools}
 
 
 def test_rack_component_has_its_cost(evaluate, repo_root):

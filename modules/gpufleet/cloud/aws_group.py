@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-import pulumi
 import pulumi_aws as aws
 
 from gpufleet.cloud.aws_fabric import build_efa_interfaces
@@ -26,7 +25,7 @@ PUBLIC_ADDRESS = {"associate_public_ip_address": "true", "delete_on_termination"
 
 
 class AwsAutoScalingGroups:
-    """The groups of one pool; ``nodes`` are the members that AWS reports at the time of the deployment."""
+    """The groups of one pool; ``facts`` say where their members can be asked for."""
 
     def __init__(self, parts: AwsPoolParts) -> None:
         """Declare the launch template, the group, and the fallback if the pool has one."""
@@ -38,12 +37,14 @@ class AwsAutoScalingGroups:
         main = self._declare_group(
             self.name, (count.min, count.desired, count.max), self.plan.build_tags(), spot=spot
         )
-        members = [self._find_members(main, self.plan.pool.purchase.tag_value)]
+        self.facts = [self._group_facts(main, self.plan.pool.purchase.tag_value)]
         if self.plan.pool.purchase.fallback == "on_demand":
             standby = self._declare_fallback(main, count.desired, count.max)
-            members.append(self._find_members(standby, "on_demand"))
-        self.nodes = pulumi.Output.all(*members).apply(
-            lambda groups: [facts for group in groups for facts in group]
+            self.facts.append(self._group_facts(standby, "on_demand"))
+
+    def _group_facts(self, group: Any, purchase: str) -> dict[str, Any]:
+        return self.plan.build_group_facts(
+            "autoscaling_group", id=group.arn, name=group.name, purchase=purchase
         )
 
     def _declare_template(self) -> Any:
@@ -186,37 +187,6 @@ class AwsAutoScalingGroups:
             opts=self.parts.child_options(),
         )
         return standby
-
-    def _find_members(self, group: Any, purchase: str) -> Any:
-        instances = aws.ec2.get_instances_output(
-            filters=[{"name": "tag:aws:autoscaling:groupName", "values": [group.name]}],
-            instance_state_names=["pending", "running"],
-            region=self.plan.pool.region,
-            opts=pulumi.InvokeOutputOptions(parent=self.parts.component, depends_on=[group]),
-        )
-        return instances.apply(lambda reply: self._member_facts(reply, purchase))
-
-    def _member_facts(self, instances: Any, purchase: str) -> list[dict[str, Any]]:
-        instance_ids = instances.ids or []
-        # AWS lists public addresses separately and leaves out machines that have none (yet).
-        are_complete = len(instances.public_ips or []) == len(instance_ids)
-        public_ips = instances.public_ips if are_complete else [None] * len(instance_ids)
-        return [
-            self.plan.build_node_facts(
-                _member_name(self.plan.node_name_prefix, instance_id),
-                id=instance_id,
-                private=private_ip,
-                public=public_ip,
-                purchase=purchase,
-            )
-            for instance_id, private_ip, public_ip in zip(
-                instance_ids, instances.private_ips or [], public_ips, strict=False
-            )
-        ]
-
-
-def _member_name(prefix: str, instance_id: str) -> str:
-    return f"{prefix}-{instance_id.removeprefix('i-')[:8]}"
 
 
 def build_scaling_steps(desired_count: int) -> list[dict[str, Any]]:

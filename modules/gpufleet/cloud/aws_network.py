@@ -8,6 +8,7 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
+from gpufleet.cloud.pool_plan import build_fleet_tags
 from gpufleet.errors import InputError
 from gpufleet.fleet import Fleet, slugify
 
@@ -31,7 +32,7 @@ class AwsNetwork(pulumi.ComponentResource):
         self._name = name
         self._subnets: dict[str, Any] = {}
         stack = slugify(args.fleet.stack)
-        self.tags = {"gpufleet-stack": stack, "gpufleet-owner": args.fleet.owner}
+        self.tags = build_fleet_tags(args.fleet)
         self.vpc = aws.ec2.Vpc(
             name,
             cidr_block=VPC_CIDR,

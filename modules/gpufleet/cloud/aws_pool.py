@@ -33,12 +33,11 @@ class AwsPool(pulumi.ComponentResource):
         """Declare the pool and, as ``nodes``, the facts of its nodes."""
         super().__init__("gpufleet:cloud:AwsPool", name, args.plan.build_component_inputs(), opts)
         self.parts = self._declare_parts(args.plan, args.network)
-        self.nodes = (
-            AwsAutoScalingGroups(self.parts).nodes
-            if args.plan.needs_instance_group
-            else declare_instances(self.parts)
-        )
-        self.register_outputs({"nodes": self.nodes})
+        groups = AwsAutoScalingGroups(self.parts).facts if args.plan.needs_instance_group else []
+        nodes = [] if args.plan.needs_instance_group else declare_instances(self.parts)
+        self.nodes: pulumi.Output[list[dict[str, Any]]] = pulumi.Output.from_input(nodes)
+        self.groups: pulumi.Output[list[dict[str, Any]]] = pulumi.Output.from_input(groups)
+        self.register_outputs({"nodes": self.nodes, "groups": self.groups})
 
     def _declare_parts(self, plan: PoolPlan, network: AwsNetwork) -> AwsPoolParts:
         zones = plan.pool.zones or (network.find_zone_offering(plan.pool.machine),)
@@ -91,20 +90,18 @@ class AwsPool(pulumi.ComponentResource):
         )
 
 
-def declare_pools(fleet: Fleet, plans: Sequence[PoolPlan]) -> list[pulumi.Output[list[dict[str, Any]]]]:
-    """Declare one network per region, then the pools; return the facts of each pool's nodes."""
+def declare_pools(fleet: Fleet, plans: Sequence[PoolPlan]) -> list[AwsPool]:
+    """Declare one network per region, then the pools."""
     regions = sorted({plan.pool.region for plan in plans})
     networks = {region: AwsNetwork(f"aws-{region}", AwsNetworkArgs(fleet, region)) for region in regions}
-    return [AwsPool(plan.pool.name, AwsPoolArgs(plan, networks[plan.pool.region])).nodes for plan in plans]
+    return [AwsPool(plan.pool.name, AwsPoolArgs(plan, networks[plan.pool.region])) for plan in plans]
 
 
-def declare_instances(parts: AwsPoolParts) -> pulumi.Output[list[dict[str, Any]]]:
+def declare_instances(parts: AwsPoolParts) -> list[dict[str, Any]]:
     """Declare one instance per node of a fixed count; return the nodes' facts."""
     template = _declare_card_template(parts) if parts.plan.fabric == "efa" else None
     names = parts.plan.node_names
-    return pulumi.Output.from_input(
-        [_declare_node(parts, index, node, template) for index, node in enumerate(names)]
-    )
+    return [_declare_node(parts, index, node, template) for index, node in enumerate(names)]
 
 
 def _declare_card_template(parts: AwsPoolParts) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import pulumi
 from pulumi_azure_native import network, resources
 
+from gpufleet.cloud.pool_plan import build_fleet_tags
 from gpufleet.fleet import Fleet, slugify
 
 VNET_CIDR = "10.66.0.0/16"  # the same in every region: these networks are not peered with each other
@@ -30,7 +31,7 @@ class AzureNetwork(pulumi.ComponentResource):
         self.region = args.region
         self.stack = slugify(args.fleet.stack)
         self.name = f"gpufleet-{self.stack}-{args.region}"
-        self.tags = {"gpufleet-stack": self.stack, "gpufleet-owner": args.fleet.owner}
+        self.tags = build_fleet_tags(args.fleet)
         self.group = resources.ResourceGroup(
             name,
             resource_group_name=self.name,

@@ -36,18 +36,17 @@ class AzurePool(pulumi.ComponentResource):
         else:
             facts = [_declare_node(self.parts, index, node) for index, node in enumerate(plan.node_names)]
         self.nodes = pulumi.Output.from_input(facts)
-        self.register_outputs({"nodes": self.nodes})
+        self.groups: pulumi.Output[list[dict[str, Any]]] = pulumi.Output.from_input([])
+        self.register_outputs({"nodes": self.nodes, "groups": self.groups})
 
 
-def declare_pools(fleet: Fleet, plans: Sequence[PoolPlan]) -> list[pulumi.Output[list[dict[str, Any]]]]:
-    """Declare one network per region, then the pools; return the facts of each pool's nodes."""
+def declare_pools(fleet: Fleet, plans: Sequence[PoolPlan]) -> list[AzurePool]:
+    """Declare one network per region, then the pools."""
     regions = sorted({plan.pool.region for plan in plans})
     networks = {
         region: AzureNetwork(f"azure-{region}", AzureNetworkArgs(fleet, region)) for region in regions
     }
-    return [
-        AzurePool(plan.pool.name, AzurePoolArgs(plan, networks[plan.pool.region])).nodes for plan in plans
-    ]
+    return [AzurePool(plan.pool.name, AzurePoolArgs(plan, networks[plan.pool.region])) for plan in plans]
 
 
 def _declare_reservation(parts: AzurePoolParts) -> AzurePoolParts:

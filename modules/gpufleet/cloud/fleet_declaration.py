@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import pulumi
 
@@ -13,24 +13,36 @@ from gpufleet.cloud.onprem import RackArgs, RackComponent, WorkstationArgs, Work
 from gpufleet.cloud.pool_plan import PoolPlan
 from gpufleet.fleet import Fleet
 
-NodeFacts = pulumi.Output[list[dict[str, Any]]]
-PoolBuilder = Callable[[Fleet, Sequence[PoolPlan]], list[NodeFacts]]
+PoolFacts = pulumi.Output[list[dict[str, Any]]]
+
+
+class PoolComponent(Protocol):
+    """A declared pool. ``nodes`` are its separate nodes, ``groups`` the cloud's groups with its other nodes."""
+
+    nodes: PoolFacts
+    groups: PoolFacts
+
+
+PoolBuilder = Callable[[Fleet, Sequence[PoolPlan]], Sequence[PoolComponent]]
 
 
 def declare_fleet(fleet: Fleet) -> None:
-    """Declare every resource of the fleet and export the stack output ``nodes``."""
+    """Declare every resource of the fleet and export the stack outputs ``nodes`` and ``groups``."""
     for rack in fleet.racks:
         RackComponent(rack.name, RackArgs.from_rack(rack))
     for station in fleet.workstations:
         WorkstationComponent(station.name, WorkstationArgs.from_spec(station))
-    facts: list[NodeFacts] = []
+    components: list[PoolComponent] = []
     for cloud in catalog.CLOUDS:
         plans = [PoolPlan(fleet, pool) for pool in fleet.pools if pool.cloud == cloud]
         if plans:
-            facts += load_pool_builder(cloud)(fleet, plans)
-    pulumi.export(
-        "nodes", pulumi.Output.all(*facts).apply(lambda pools: [node for nodes in pools for node in nodes])
-    )
+            components += load_pool_builder(cloud)(fleet, plans)
+    pulumi.export("nodes", _join_lists([component.nodes for component in components]))
+    pulumi.export("groups", _join_lists([component.groups for component in components]))
+
+
+def _join_lists(lists: Sequence[PoolFacts]) -> PoolFacts:
+    return pulumi.Output.all(*lists).apply(lambda parts: [facts for part in parts for facts in part])
 
 
 def load_pool_builder(cloud: str) -> PoolBuilder:

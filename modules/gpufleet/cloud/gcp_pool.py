@@ -43,7 +43,8 @@ class GcpPool(pulumi.ComponentResource):
         else:
             facts = [_declare_node(self.parts, index, node) for index, node in enumerate(plan.node_names)]
         self.nodes = pulumi.Output.from_input(facts)
-        self.register_outputs({"nodes": self.nodes})
+        self.groups: pulumi.Output[list[dict[str, Any]]] = pulumi.Output.from_input([])
+        self.register_outputs({"nodes": self.nodes, "groups": self.groups})
 
     def _declare_reservation(self, plan: PoolPlan, network: GcpNetwork) -> Any:
         if not plan.needs_reservation:
@@ -77,11 +78,11 @@ class GcpPool(pulumi.ComponentResource):
         )
 
 
-def declare_pools(fleet: Fleet, plans: Sequence[PoolPlan]) -> list[pulumi.Output[list[dict[str, Any]]]]:
-    """Declare one network, then the pools; return the facts of each pool's nodes."""
+def declare_pools(fleet: Fleet, plans: Sequence[PoolPlan]) -> list[GcpPool]:
+    """Declare one network, then the pools."""
     regions = sorted({plan.pool.region for plan in plans})
     network = GcpNetwork("gcp", GcpNetworkArgs(fleet, tuple(regions)))
-    return [GcpPool(plan.pool.name, GcpPoolArgs(plan, network)).nodes for plan in plans]
+    return [GcpPool(plan.pool.name, GcpPoolArgs(plan, network)) for plan in plans]
 
 
 def _reserved_cards(plan: PoolPlan) -> list[dict[str, Any]]:

@@ -13,6 +13,16 @@ from gpufleet.fleet import Fleet, Pool, pool_node_name_prefix, slugify
 SSH_USER = "ubuntu"  # the first user of every image that we choose
 
 
+def build_fleet_tags(fleet: Fleet) -> dict[str, str]:
+    """Return the tags (on GCP: labels) of everything in a stack, also of what its pools share."""
+    values = {
+        "stack": slugify(fleet.stack),
+        "owner": fleet.owner,
+        "expires": "never" if fleet.expires is None else fleet.expires.isoformat(),
+    }
+    return {f"gpufleet-{key}": value for key, value in values.items()}
+
+
 @dataclass(frozen=True)
 class PoolPlan:
     """One pool of a fleet, with everything that is the same on every cloud."""
@@ -64,7 +74,7 @@ class PoolPlan:
     @property
     def needs_instance_group(self) -> bool:
         """True if the nodes belong to a cloud's group instead of being resources one by one."""
-        return self.pool.count.is_elastic or self.pool.purchase.fallback is not None
+        return self.pool.group or self.pool.count.is_elastic or self.pool.purchase.fallback is not None
 
     def zone_of_node(self, node_index: int) -> str | None:
         """Return the zone of a node: the spec's zones in turn, None if it names none."""
@@ -75,9 +85,7 @@ class PoolPlan:
         """Return the tags (on GCP: labels) that cost, inventory and sweeps read."""
         pool = self.pool
         values = {
-            "stack": slugify(self.fleet.stack),
             "pool": pool.name,
-            "owner": self.fleet.owner,
             "node": node_name,
             "purchase": pool.purchase.tag_value,
             "hours-per-month": None if pool.hours_per_month is None else str(pool.hours_per_month),
@@ -85,7 +93,8 @@ class PoolPlan:
             "fallback": pool.purchase.fallback,
             **extra,
         }
-        return {f"gpufleet-{key}": value for key, value in values.items() if value is not None}
+        tags = {f"gpufleet-{key}": value for key, value in values.items() if value is not None}
+        return {**build_fleet_tags(self.fleet), **tags}
 
     def build_component_inputs(self) -> dict[str, Any]:
         """Return the facts that the pool's component has in the state."""
@@ -124,6 +133,21 @@ class PoolPlan:
             "public_address": public,
         }
         return {**declared, **observed}
+
+    def build_group_facts(self, kind: str, *, id: Any, name: Any, purchase: str) -> dict[str, Any]:  # noqa: A002 - the output's key
+        """Return one entry of the stack output ``groups``: where ``nodes sync`` asks the cloud for members."""
+        pool = self.pool
+        return {
+            "pool": pool.name,
+            "cloud": pool.cloud,
+            "region": pool.region,
+            "kind": kind,
+            "id": id,
+            "name": name,
+            "purchase": purchase,
+            "template": pool.template,
+            "ssh_user": SSH_USER,
+        }
 
     def build_input_error(self, key: str, problem: str, remedy: str) -> InputError:
         """Return an error with the place in the stack's file."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, IPvAnyNetwork
@@ -73,6 +74,13 @@ class Pool(FrozenModel):
     ] = None
     disk: BootDisk = BootDisk()
     image: Image = "auto"
+    group: Annotated[
+        bool,
+        Field(
+            description="the nodes belong to one group of the cloud's, which replaces lost ones, instead of being "
+            "resources one by one; elastic counts always do"
+        ),
+    ] = False
     first_boot: Annotated[
         Literal["login", "packages"],
         Field(
@@ -135,6 +143,10 @@ class FleetSpec(FrozenModel):
 
     owner: Owner
     budget_usd_per_month: MonthlyBudget | None = None
+    expires: Annotated[
+        date | None,
+        Field(description="after this day a sweep lists what is left of the stack; never when left out"),
+    ] = None
     ssh: SshAccess = SshAccess()
     gcp: GcpAccount | None = None
     azure: AzureAccount | None = None

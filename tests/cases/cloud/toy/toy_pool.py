@@ -30,7 +30,8 @@ class ToyPool(pulumi.ComponentResource):
         self.nodes = pulumi.Output.from_input(
             [self._declare_node(plan, index, node) for index, node in enumerate(plan.node_names)]
         )
-        self.register_outputs({"nodes": self.nodes})
+        self.groups: pulumi.Output[list[dict[str, Any]]] = pulumi.Output.from_input([])
+        self.register_outputs({"nodes": self.nodes, "groups": self.groups})
 
     def _declare_node(self, plan: PoolPlan, index: int, node: str) -> dict[str, Any]:
         inputs = {
@@ -44,6 +45,6 @@ class ToyPool(pulumi.ComponentResource):
         return plan.build_node_facts(node, id=server.id, private=server.address)
 
 
-def declare_pools(fleet: Fleet, plans: Sequence[PoolPlan]) -> list[pulumi.Output[list[dict[str, Any]]]]:
-    """Declare the pools; return the facts of each pool's nodes."""
-    return [ToyPool(plan).nodes for plan in plans]
+def declare_pools(fleet: Fleet, plans: Sequence[PoolPlan]) -> list[ToyPool]:
+    """Declare the pools."""
+    return [ToyPool(plan) for plan in plans]
