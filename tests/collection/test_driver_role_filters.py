@@ -45,6 +45,9 @@ def test_only_packages_of_nvidia_bring_the_compiler(packages, expected):
         ({}, {"container": "systemd-nspawn"}, False),
         ({"action": "none"}, {}, False),
         ({"action": "refuse"}, {}, False),
+        ({"action": "keep", "origin": "distribution"}, {}, True),
+        # Seen on an H100 machine (2026-11-23): the image's kernel has no headers, and its driver 580.159.04 works.
+        ({"action": "keep", "origin": "image", "version": "580.159.04"}, {}, False),
     ],
 )
 def test_module_needs_headers_of_the_running_kernel(plan, state, expected):

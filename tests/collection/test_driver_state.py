@@ -68,6 +68,19 @@ def test_installed_version_is_that_of_the_module_package(name):
     )
 
 
+@pytest.mark.parametrize(
+    ("loaded", "answered", "version"),
+    [
+        ("580.159.04", "580.159.04", "580.159.04"),  # an H100 machine whose image has no kmod, 2026-11-23
+        ("580.159.04", None, None),
+        ("580.159.04", "580.95.05", None),
+        (None, None, None),
+    ],
+)
+def test_loaded_driver_that_works_is_installed_without_package_and_modinfo(loaded, answered, version):
+    assert module.find_image_driver_version(loaded, {"driver": answered}) == version
+
+
 def test_driver_set_is_recorded_before_it_is_replaced():
     saved_sets = module.update_driver_history(EMPTY, state(), params())["sets"]
     assert [(set_["packages"], set_["held"], set_["reason"]) for set_ in saved_sets] == [

@@ -100,6 +100,13 @@ def test_broken_configuration_of_the_host_is_not_taken_for_missing_algorithms(fa
         sshd_config.find_supported_algorithms({"Ciphers": ["aes256-ctr"]})
 
 
+def test_host_without_ssh_service_is_named_so(monkeypatch, tmp_path):
+    monkeypatch.setattr(sshd_config, "RUNTIME_FOLDER", tmp_path / "run")
+    monkeypatch.setattr(sshd_config, "SSHD", str(tmp_path / "sshd"))
+    with pytest.raises(HostError, match="no SSH service is installed here"):
+        sshd_config.find_supported_algorithms({"Ciphers": ["aes256-ctr"]})
+
+
 @pytest.mark.parametrize("name", ["+aes128-cbc", "-aes*", "aes*", "a,b", "a b", "a\nPermitRootLogin yes", ""])
 def test_patterns_and_lists_are_not_algorithms(fake_sshd, name):
     fake_sshd()

@@ -60,10 +60,13 @@ class DriverRollback(TypedDict):
 def is_missing_kernel_headers(driver_plan: Mapping[str, Any], *, state: Mapping[str, Any]) -> bool:
     """True if a module must be built, and neither the host nor the plan has headers of the running kernel.
 
-    A container's kernel is its host's: nothing is built there.
+    A container's kernel is its host's: nothing is built there. Neither is a driver that an image brought.
     """
     has_headers = bool(state["headers"] or driver_plan.get("headers"))
-    return state["container"] is None and not has_headers and driver_plan["action"] not in ("none", "refuse")
+    builds_module = driver_plan["action"] not in ("none", "refuse") and not is_driver_managed_elsewhere(
+        driver_plan
+    )
+    return builds_module and state["container"] is None and not has_headers
 
 
 def missing_driver_version_reason(driver_plan: Mapping[str, Any]) -> str:

@@ -73,6 +73,8 @@ def find_supported_algorithms(lists: AlgorithmLists, present_text: str = "") -> 
         for keyword, names in lists.items()
     }
     empty = [keyword for keyword in lists if not supported[keyword]]
+    if empty and not Path(SSHD).is_file():
+        raise HostError(f"no SSH service is installed here ({SSHD} is missing)")
     if empty and (reason := find_rejection({})):
         raise HostError(f"sshd rejects the host's own configuration: {reason}")
     if empty:

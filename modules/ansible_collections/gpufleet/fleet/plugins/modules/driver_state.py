@@ -94,6 +94,8 @@ TOOLKIT = re.compile(r"^cuda-(\d+\.\d+)$")
 DRIVER_UNITS = ("nvidia-persistenced.service", "nvidia-fabricmanager.service", "nvidia-imex.service")
 MODULE_NAMES = ("nvidia", "nvidia-current")
 UNIT_STATES = {"active": "running", "failed": "failed"}
+# Where images of container platforms put the driver's programs: outside PATH for a login over SSH.
+IMAGE_FOLDERS = ("/usr/local/nvidia/bin",)
 REHEARSED_SYSFS = Path("/etc/gpufleet-rehearsal/sys")
 
 
@@ -111,7 +113,7 @@ class DriverStateReader:
         self.sysfs = REHEARSED_SYSFS if REHEARSED_SYSFS.is_dir() else Path("/sys")
 
     def run_tool(self, *command: str) -> tuple[int | None, str]:
-        path = self.module.get_bin_path(command[0])
+        path = self.module.get_bin_path(command[0], opt_dirs=IMAGE_FOLDERS)
         if path is None:
             return None, ""
         status, out, err = self.module.run_command([path, *command[1:]])
@@ -247,6 +249,15 @@ def first_matching_version(packages: dict[str, str], pattern: re.Pattern[str]) -
     )
 
 
+def find_image_driver_version(loaded: str | None, smi: dict[str, Any]) -> str | None:
+    """Return the version of a loaded driver that works and that neither a package nor ``modinfo`` knows.
+
+    Small images have neither kmod nor the module's file. A module whose packages were just removed is loaded too,
+    but its nvidia-smi is gone.
+    """
+    return loaded if loaded and loaded == smi["driver"] else None
+
+
 def select_driver_packages(packages: dict[str, str]) -> dict[str, str]:
     return {n: v for n, v in packages.items() if DRIVER_PACKAGE.match(n) and not OTHER_PACKAGE.match(n)}
 
@@ -263,14 +274,16 @@ def read_driver_state(state_reader: DriverStateReader, certificates: list[str]) 
     )
     built = state_reader.read_built_driver_version()
     nvidia_loaded = state_reader.read_loaded_module_version("nvidia")
+    smi = state_reader.read_nvidia_smi()
+    unpackaged = built or find_image_driver_version(nvidia_loaded, smi)
     is_signed_here = not packaged or any(map(MODULE_PACKAGE.match, driver_set))
     return {
         "packages": driver_set,
         "held": [name for name in held_names if name in driver_set],
         "kernel_packages": sorted(filter(is_meta_package, packages)),
         "unsound": state_reader.read_half_installed_packages(),
-        "installed": packaged or built,
-        "managed_by": "packages" if packaged else "elsewhere" if built else None,
+        "installed": packaged or unpackaged,
+        "managed_by": "packages" if packaged else "elsewhere" if unpackaged else None,
         "user_space": first_matching_version(driver_set, USER_PACKAGE),
         "loaded": nvidia_loaded or state_reader.read_loaded_module_version("amdgpu"),
         "nvidia_loaded": nvidia_loaded,
@@ -281,7 +294,7 @@ def read_driver_state(state_reader: DriverStateReader, certificates: list[str]) 
         if built and is_signed_here
         else "not_needed",
         "services": state_reader.read_enabled_services(),
-        "smi": state_reader.read_nvidia_smi(),
+        "smi": smi,
         "fabric_manager": {
             "version": fabric,
             "unit": fabric_unit,
