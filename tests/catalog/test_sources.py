@@ -68,7 +68,8 @@ def test_every_source_is_used():
         for name in ("accelerator_sources.csv", "usable_shares.csv")
         for row in load_catalog_rows(name)
     }
-    used |= {source for host in load_catalog_rows("hosts.csv") for source in host["source"].split()}
+    for name in ("hosts.csv", "machine_facts.csv"):
+        used |= {source for row in load_catalog_rows(name) for source in row["source"].split()}
     assert used == set(catalog.load_catalog_sources())
 
 

@@ -26,7 +26,7 @@ DESCRIPTOR = """    Cloud(
     ),
 """
 ROWS = {
-    "machines.csv": "toy-gpu-8,toy,96,1024,x86_64,H100 SXM5 80GB,8,80,1,,,,2026-11-21,toy price page",
+    "machines.csv": "toy-gpu-8,toy,96,1024,x86_64,H100 SXM5 80GB,8,80,1,,2026-11-21,toy price page",
     "regions.csv": "toy,toy-north,2026-11-21,toy price page",
     "prices.csv": "toy,toy-north,toy-gpu-8,on_demand,20.5,2026-11-21,medium,toy price page",
 }

@@ -27,7 +27,9 @@ from gpufleet.catalog.entry import (
     Price,
     Purchase,
 )
+from gpufleet.catalog.fact_value import NetworkCard
 from gpufleet.catalog.language_model import get_model, load_models
+from gpufleet.catalog.machine_facts import FactCell, MachineFacts, get_machine_facts
 from gpufleet.catalog.offer import search_offers
 from gpufleet.catalog.operating_system import (
     OperatingSystem,
@@ -58,16 +60,19 @@ __all__ = [
     "CatalogSource",
     "Cloud",
     "Confidence",
+    "FactCell",
     "FieldSource",
     "FieldSourceReport",
     "LatentAttention",
     "LinearAttention",
     "Machine",
     "MachineAccelerators",
+    "MachineFacts",
     "MachineOffer",
     "MachineRetirement",
     "MixtureOfExperts",
     "ModelArchitecture",
+    "NetworkCard",
     "OperatingSystem",
     "Price",
     "Purchase",
@@ -79,6 +84,7 @@ __all__ = [
     "get_accelerator",
     "get_cloud",
     "get_machine",
+    "get_machine_facts",
     "get_model",
     "join_cloud_names",
     "list_accelerator_regions",

@@ -14,6 +14,7 @@ from gpufleet.catalog.entry import (
     MachineRetirement,
     Price,
 )
+from gpufleet.catalog.machine_facts import get_machine_facts
 
 Row = CsvRow
 PriceKey = tuple[str, str, str, str]  # cloud, region, machine or part, purchase
@@ -73,6 +74,7 @@ def list_accelerator_regions(cloud: str) -> tuple[str, ...]:
 
 
 def _build_machine(row: Row) -> Machine:
+    facts = get_machine_facts(row["name"], row["cloud"])
     return Machine(
         name=row["name"],
         cloud=row["cloud"],
@@ -80,11 +82,11 @@ def _build_machine(row: Row) -> Machine:
         memory_gib=row.get_number("memory_gib"),
         arch=row["arch"],
         accelerators=_build_accelerator_counts(row, share=row.get_number("accelerator_share", default=1.0)),
-        fabric=row.get_choice("fabric", ("efa", "infiniband", "")) or None,
-        fabric_interfaces=row.get_integer("fabric_interfaces", default=0),
         attachable=row.get_words("attachable"),
         source=row["source"],
         as_of=row["as_of"],
+        fabric=facts.fabric if facts else None,
+        fabric_interfaces=facts.fabric_interfaces if facts else 0,
     )
 
 
@@ -96,8 +98,6 @@ def _build_onprem_machine(row: Row) -> Machine:
         memory_gib=row.get_number("memory_gib"),
         arch=row["arch"],
         accelerators=_build_accelerator_counts(row, share=1.0),
-        fabric=None,
-        fabric_interfaces=0,
         attachable=(),
         source=row["source"],
         as_of=row["as_of"],

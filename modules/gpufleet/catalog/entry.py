@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Literal
 
+from gpufleet.catalog.fact_value import Fabric
+
 Purchase = Literal[
     "on_demand",
     "spot",
@@ -80,14 +82,14 @@ class Machine:
     memory_gib: float
     arch: str
     accelerators: tuple[MachineAccelerators, ...]
-    fabric: Literal["efa", "infiniband"] | None
-    fabric_interfaces: int
     attachable: tuple[str, ...]  # accelerators one may add (GCP n1); empty: what it has is what it has
     source: str
     as_of: str
     board: str = ""  # of a machine without a card: the accelerator that the board itself is
     idle_watts: float | None = None  # of the whole machine, doing nothing
     network_gb_s: float | None = None  # of the whole machine, in each direction
+    fabric: Fabric | None = None  # as in the facts table, as is the next field
+    fabric_interfaces: int = 0
 
     @property
     def accelerator_count(self) -> float:

@@ -63,6 +63,8 @@ KINDS = {
     "datasheet_copy": "the maker's data sheet as printed by others",
     "database": "a database of parts",
     "secondary": "a book, article or table that names its own sources",
+    "recorded_api": "answers of the vendor's API, as another project records them",
+    "third_party_code": "code of another project, which may be wrong",
     "measurement": "a published measurement",
     "rule": "our own classification by a rule in data/README.md",
 }

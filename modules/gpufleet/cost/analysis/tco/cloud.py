@@ -78,8 +78,8 @@ def _load_comparables() -> dict[str, _Comparable]:
 def _read_comparable(row: CsvRow) -> _Comparable:
     machine = Machine(
         name=row["machine"], cloud=row["cloud"], vcpus=row.get_integer("vcpus"),
-        memory_gib=row.get_number("memory_gib"), arch=row["arch"], accelerators=(), fabric=None,
-        fabric_interfaces=0, attachable=(), source=row["source"], as_of=row["as_of"],
+        memory_gib=row.get_number("memory_gib"), arch=row["arch"], accelerators=(), attachable=(),
+        source=row["source"], as_of=row["as_of"],
     )  # fmt: skip
     price = Price(
         row.get_number("usd_per_hour"),

@@ -1,0 +1,153 @@
+"""What is known about a machine beyond its size: network, fabric, disks, purchases, image, quota, zones.
+
+``data/machine_facts.csv`` has one fact per row with its source and date. Rules, components and reports read the
+facts from here. A fact that no source states is None or empty; ``is_known`` tells it from a stated "none".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import Any, Literal
+
+from gpufleet.boundary import CsvRow, read_packaged_rows
+from gpufleet.catalog.fact_value import (
+    FIELD_OF_ATTRIBUTE,
+    UNKNOWN,
+    DiskKind,
+    Fabric,
+    NetworkCard,
+    QuotaUnit,
+    parse_fact,
+)
+from gpufleet.errors import InputError
+
+
+@dataclass(frozen=True)
+class FactCell:
+    """One fact as the data file has it. ``source`` has ids of ``sources.csv``; empty if the value is unknown."""
+
+    value: str
+    source: str
+    as_of: str
+    note: str
+
+
+@dataclass(frozen=True)
+class MachineFacts:
+    """The facts of one machine type. Unknown is None or empty, never a guess.
+
+    Rates are in one direction. ``local_disk_gib`` is the size of one disk. ``quota_buckets`` is keyed by purchase,
+    ``zones`` by region.
+    """
+
+    cloud: str
+    machine: str
+    network_cards: tuple[NetworkCard, ...] = ()
+    fabric: Fabric | None = None
+    fabric_interfaces: int = 0  # adapters of the fabric
+    fabric_gbit_per_s: float | None = None  # of the whole machine
+    fabric_networks: int | None = None  # GCP: networks that the fabric needs next to the first one
+    max_fabric_nodes: int | None = None  # nodes that one group with the fabric can have
+    local_disk_count: int | None = None
+    local_disk_gib: float | None = None
+    local_disk_kind: DiskKind | None = None
+    local_disk_counts: tuple[
+        int, ...
+    ] = ()  # numbers of disks that one may attach; empty: the number is fixed
+    temp_disk_gib: float | None = None  # Azure: the temporary disk, next to the local disks
+    boot_disk_kinds: tuple[str, ...] = ()  # the cloud's own names
+    purchases: frozenset[str] = frozenset()
+    creatable_reservation: bool | None = None  # may an on-demand capacity reservation be created for it
+    image: str | None = None  # the vendor's image family that its accelerators and fabric need
+    gpu_module: Literal["open", "proprietary"] | None = None
+    quota_buckets: Mapping[str, str] = field(default_factory=dict, hash=False)
+    quota_units: QuotaUnit | None = None
+    zones: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+    retires: date | None = None  # announced for later; machines that are retired now are in retired.csv
+    cells: Mapping[str, FactCell] = field(default_factory=dict, hash=False)  # by field, as in the data file
+
+    def get_cell(self, attribute: str) -> FactCell | None:
+        """Return the cell that states an attribute, or says why it is unknown; None if there is no row."""
+        return self.cells.get(FIELD_OF_ATTRIBUTE.get(attribute, attribute))
+
+    def is_known(self, attribute: str) -> bool:
+        """Return whether a source states this attribute; the stated value may be "none"."""
+        cell = self.get_cell(attribute)
+        return cell is not None and cell.value != UNKNOWN
+
+    def source_of(self, attribute: str) -> tuple[str, str] | None:
+        """Return the ids of the sources and the date; None if the attribute is unknown."""
+        cell = self.get_cell(attribute)
+        return (cell.source, cell.as_of) if cell and cell.value != UNKNOWN else None
+
+    @property
+    def local_disk_total_gib(self) -> float | None:
+        """Return the size of all local disks that come with the machine."""
+        if self.local_disk_count is None or (self.local_disk_count and self.local_disk_gib is None):
+            return None
+        return self.local_disk_count * (self.local_disk_gib or 0.0)
+
+
+def get_machine_facts(machine: str, cloud: str, accelerator: str | None = None) -> MachineFacts | None:
+    """Return the facts of a cloud's machine, None if the table has none.
+
+    ``accelerator`` is the model that a pool attaches to a machine without accelerators of its own (GCP n1).
+    """
+    facts = _load_facts(machine, cloud)
+    if facts is None or accelerator is None:
+        return facts
+    attached = _load_facts(f"{machine}+{accelerator}", cloud)
+    return replace(attached, machine=machine) if attached else facts
+
+
+@cache
+def load_fact_rows() -> tuple[CsvRow, ...]:
+    """Return the rows of the table."""
+    return tuple(read_packaged_rows("gpufleet.catalog", "data/machine_facts.csv"))
+
+
+def is_row_of_machine(pattern: str, machine: str) -> bool:
+    """Return whether a row's machine cell (``p5.48xlarge``, ``g5.*``, ``n1-*+T4``) stands for this machine."""
+    return fnmatchcase(machine, pattern) or (
+        "+" not in pattern and fnmatchcase(machine.split("+", maxsplit=1)[0], pattern)
+    )
+
+
+@cache
+def _load_facts(machine: str, cloud: str) -> MachineFacts | None:
+    rows = [
+        row
+        for row in load_fact_rows()
+        if row["cloud"] == cloud and is_row_of_machine(row["machine"], machine)
+    ]
+    if not rows:
+        return None
+    cell_rows = {row["field"]: row for row in sorted(rows, key=lambda row: _specificity(row["machine"]))}
+    values: dict[str, Any] = {}
+    for row in cell_rows.values():
+        values |= _parse_row(row)
+    if "fabric_interfaces" not in values:
+        values["fabric_interfaces"] = sum(card.efa_interfaces for card in values.get("network_cards", ()))
+    cells = {
+        name: FactCell(row["value"], row["source"], row["as_of"], row["note"])
+        for name, row in cell_rows.items()
+    }
+    return MachineFacts(cloud=cloud, machine=machine, cells=cells, **values)
+
+
+def _parse_row(row: CsvRow) -> dict[str, Any]:
+    if row["value"] == UNKNOWN:
+        return {}
+    try:
+        return parse_fact(row["field"], row["value"])
+    except ValueError as error:
+        raise InputError(str(error), where=row.where, key=row["field"]) from None
+
+
+def _specificity(pattern: str) -> tuple[bool, bool, int]:
+    """Return a key that sorts an exact name after a pattern, and a longer pattern after a shorter one."""
+    return "+" in pattern, "*" not in pattern, len(pattern)
