@@ -27,28 +27,6 @@ def test_single_number_is_the_maximum_budget(spec, tmp_path):
     assert (budget.min, budget.max) == (0, 60000)
 
 
-@pytest.mark.parametrize(
-    ("purchase", "price", "label"),
-    [
-        ({"kind": "on_demand"}, "on_demand", "on_demand"),
-        ({"kind": "spot"}, "spot", "spot"),
-        ({"kind": "reserved"}, "on_demand", "reserved"),
-        ({"kind": "reserved", "term": "1y"}, "reserved_1y", "reserved-1y"),
-        ({"kind": "reserved", "term": "3y"}, "reserved_3y", "reserved-3y"),
-    ],
-)
-def test_purchase_has_its_price_kind_and_tag(parse_pool, purchase, price, label):
-    bought = parse_pool(purchase=purchase).pools[0].purchase
-    assert (bought.price_kind, bought.tag_value) == (price, label)
-
-
-@pytest.mark.parametrize("kind", ["on_demand", "spot", "reserved"])
-def test_every_purchase_kind_has_the_same_attributes(parse_pool, kind):
-    bought = parse_pool(purchase={"kind": kind}).pools[0].purchase
-    questions = ("on_eviction", "fallback", "max_usd_per_hour", "reservation", "term")
-    assert [name for name in questions if not hasattr(bought, name)] == []
-
-
 def test_accelerator_name_is_replaced_with_the_catalogue_name():
     assert fleet.AcceleratorRequest(model="rx-460").model == "Radeon RX 460"
 

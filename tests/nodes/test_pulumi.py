@@ -100,3 +100,15 @@ def test_reservation_without_a_term_is_priced_on_demand():
         for purchase in ("reserved", "on_demand")
     ]
     assert prices[0] == prices[1] is not None
+
+
+@pytest.mark.parametrize(("tag", "term"), [("committed-1y", "reserved-1y"), ("committed-3y", "reserved-3y")])
+def test_commitment_without_capacity_has_the_price_of_its_term(tag, term):
+    committed, reserved = (
+        find_machine_usd_per_hour("aws", "us-east-1", "g5.2xlarge", purchase) for purchase in (tag, term)
+    )
+    assert committed == reserved is not None
+
+
+def test_kind_without_a_list_price_is_not_priced_on_demand():
+    assert find_machine_usd_per_hour("aws", "us-east-1", "p4d.24xlarge", "capacity_block") is None

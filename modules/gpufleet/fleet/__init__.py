@@ -23,11 +23,17 @@ from gpufleet.fleet.host_name import (
 from gpufleet.fleet.image import CustomImage
 from gpufleet.fleet.planning_note import list_planning_notes, pool_node_usd_per_hour
 from gpufleet.fleet.pool_request import AcceleratorRequest, MonthlyBudget, NodeCount
+from gpufleet.fleet.pool_volume import PoolDisk, PoolVolumes, pool_volumes
 from gpufleet.fleet.profile import GpuDriverSettings, HardwareProfile, SoftwareProfile
 from gpufleet.fleet.purchase import (
+    CapacityBlockPurchase,
+    CommittedPurchase,
+    FlexStartPurchase,
+    LadderPurchase,
     OnDemandPurchase,
     Purchase,
     ReservedPurchase,
+    Rung,
     SpotInterruptions,
     SpotPurchase,
 )
@@ -49,26 +55,33 @@ __all__ = [
     "BootDisk",
     "BootImage",
     "BootMode",
+    "CapacityBlockPurchase",
+    "CommittedPurchase",
     "Container",
     "CustomImage",
     "FirstBootSettings",
     "Fleet",
+    "FlexStartPurchase",
     "GpuDriverSettings",
     "HardwareCost",
     "HardwareProfile",
     "HostNameDeclaration",
+    "LadderPurchase",
     "MonthlyBudget",
     "NetbootServer",
     "NodeCount",
     "NodeTemplate",
     "OnDemandPurchase",
     "Pool",
+    "PoolDisk",
+    "PoolVolumes",
     "PortMapping",
     "Purchase",
     "Rack",
     "RackNetwork",
     "RackNode",
     "ReservedPurchase",
+    "Rung",
     "SoftwareProfile",
     "SourcedFigure",
     "SpotInterruptions",
@@ -87,5 +100,6 @@ __all__ = [
     "parse_fleet",
     "pool_node_name_prefix",
     "pool_node_usd_per_hour",
+    "pool_volumes",
     "slugify",
 ]

@@ -14,6 +14,7 @@ from gpufleet.fleet.rule import find_misplaced_key_rule
 
 MISSING = "is missing"
 UNKNOWN = "unknown key"
+PURCHASE_KINDS = "on_demand, spot, reserved, committed, capacity_block, flex_start, or a ladder of them"
 
 EXPECTED_FORMS = {
     "greater_than": "more than {gt}",
@@ -143,7 +144,7 @@ def _explain_tag(path: KeyPath, kind: str, context: dict[str, Any]) -> SpecProbl
     where = (*path, str(context["discriminator"]).strip("'"))
     tags = [tag.strip(" '") for tag in str(context.get("expected_tags", "")).split(",") if tag]
     if kind == "union_tag_not_found":
-        return SpecProblem(where, MISSING, "add it: on_demand, spot or reserved")
+        return SpecProblem(where, MISSING, f"add it: {PURCHASE_KINDS}")
     return _explain_choice(where, context["tag"], tags)
 
 

@@ -16,6 +16,7 @@ from gpufleet.fleet import (  # noqa: F401 - they fill the tables
     rules_placement,
     rules_purchase,
     rules_template,
+    rules_unbuilt,
 )
 from gpufleet.fleet.document import SpecProblem, YamlDocument, find_ambiguous_numbers, read_yaml_document
 from gpufleet.fleet.error_explanation import explain_validation_errors

@@ -89,29 +89,69 @@ _TERM_NEEDS_RESERVED = add_rule(
     Rule(
         "term-needs-reserved",
         "commitments cover capacity that runs around the clock, not this kind",
-        "commitment discounts do not apply to spot; on-demand has no term",
-        "remove it, or set kind: reserved",
+        "commitment discounts do not apply to spot, blocks and flex-start; on-demand has no term",
+        "remove it, or set kind: reserved or committed",
     ),
 )
 _RESERVATION_NEEDS_RESERVED = add_rule(
     RULES,
     Rule(
         "reservation-needs-reserved",
-        "on-demand nodes do not target a reservation",
-        "a node that uses a reservation is kind reserved here, so that its price and hours are correct",
+        "nodes of this kind do not use a reservation",
+        "a node that uses a reservation is kind reserved here, so that its price and hours are correct; "
+        "Google, About Flex-start VMs: reservation affinity must be none",
         "remove it, or set kind: reserved",
     ),
 )
 
+_CHOICE_NEEDS_SPOT = add_rule(
+    RULES,
+    Rule(
+        "choice-needs-spot",
+        "machines, allocation, restore_minutes and work describe spot capacity",
+        "EC2 Auto Scaling, InstancesDistribution: spot_allocation_strategy; Azure, spotRestorePolicy: of Spot VMs",
+        "remove it, or set kind: spot",
+    ),
+)
+_OFFERING_NEEDS_BLOCK = add_rule(
+    RULES,
+    Rule(
+        "offering-needs-block",
+        "only a Capacity Block is bought by an offering",
+        "AWS, EC2 PurchaseCapacityBlock: CapacityBlockOfferingId",
+        "remove it, or set kind: capacity_block",
+    ),
+)
+_RUN_HOURS_NEED_FLEX_START = add_rule(
+    RULES,
+    Rule(
+        "run-hours-need-flex-start",
+        "only flex-start nodes are deleted after a number of hours",
+        "Google, About Flex-start VMs: a run duration is required",
+        "remove it, or set kind: flex_start",
+    ),
+)
+
+_PLAIN_KINDS = ("on_demand", "reserved", "committed", "capacity_block", "flex_start")
+_KEY_RULES: tuple[tuple[Rule, tuple[str, ...], tuple[str, ...]], ...] = (
+    (_SPOT_RESERVATION, ("spot",), ("reservation",)),
+    (_RESERVATION_NEEDS_RESERVED, ("on_demand", "committed", "flex_start"), ("reservation",)),
+    (_TERM_NEEDS_RESERVED, ("spot", "on_demand", "capacity_block", "flex_start"), ("term",)),
+    (_EVICTION_NEEDS_SPOT, _PLAIN_KINDS, ("on_eviction",)),
+    (_FALLBACK_NEEDS_SPOT, _PLAIN_KINDS, ("fallback",)),
+    (_CAP_NEEDS_SPOT, _PLAIN_KINDS, ("max_usd_per_hour",)),
+    (_CHOICE_NEEDS_SPOT, _PLAIN_KINDS, ("machines", "allocation", "restore_minutes", "work")),
+    (
+        _OFFERING_NEEDS_BLOCK,
+        ("on_demand", "spot", "reserved", "committed", "flex_start"),
+        ("offering", "buy"),
+    ),
+    (
+        _RUN_HOURS_NEED_FLEX_START,
+        ("on_demand", "spot", "reserved", "committed", "capacity_block"),
+        ("max_run_hours",),
+    ),
+)
 MISPLACED_KEYS: dict[tuple[str, str], Rule] = {
-    ("spot", "reservation"): _SPOT_RESERVATION,
-    ("spot", "term"): _TERM_NEEDS_RESERVED,
-    ("on_demand", "reservation"): _RESERVATION_NEEDS_RESERVED,
-    ("on_demand", "term"): _TERM_NEEDS_RESERVED,
-    ("on_demand", "on_eviction"): _EVICTION_NEEDS_SPOT,
-    ("on_demand", "fallback"): _FALLBACK_NEEDS_SPOT,
-    ("on_demand", "max_usd_per_hour"): _CAP_NEEDS_SPOT,
-    ("reserved", "on_eviction"): _EVICTION_NEEDS_SPOT,
-    ("reserved", "fallback"): _FALLBACK_NEEDS_SPOT,
-    ("reserved", "max_usd_per_hour"): _CAP_NEEDS_SPOT,
+    (kind, key): rule for rule, kinds, keys in _KEY_RULES for kind in kinds for key in keys
 }

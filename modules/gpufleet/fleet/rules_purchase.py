@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpufleet import catalog
-from gpufleet.fleet.document import SpecProblem
+from gpufleet.fleet.document import KeyPath, SpecProblem
+from gpufleet.fleet.purchase import LadderPurchase, Rung
 from gpufleet.fleet.rule import POOL_RULES
 from gpufleet.fleet.spec import Pool
+
+
+def list_rungs_with_paths(pool: Pool) -> Iterator[tuple[KeyPath, Rung]]:
+    """Yield the purchases that the pool's spec writes, each with its place."""
+    purchase = pool.purchase
+    if isinstance(purchase, LadderPurchase):
+        for index, rung in enumerate(purchase.ladder):
+            yield ("purchase", "ladder", index), rung
+    else:
+        yield ("purchase",), purchase
 
 
 @POOL_RULES.register_rule(
@@ -16,10 +27,11 @@ from gpufleet.fleet.spec import Pool
     source="catalog/cloud.py, price_kinds",
 )
 def check_purchase_kind_offered(pool: Pool) -> Iterator[SpecProblem]:
-    cloud, kind = catalog.get_cloud(pool.cloud), pool.purchase.price_kind
-    if kind not in cloud.price_kinds:
-        text = f"purchase is {pool.purchase.tag_value}, but {cloud.title} does not sell {kind}"
-        yield SpecProblem(("purchase",), text, f"give a kind that it sells: {', '.join(cloud.price_kinds)}")
+    cloud = catalog.get_cloud(pool.cloud)
+    for path, rung in list_rungs_with_paths(pool):
+        if rung.price_kind not in cloud.price_kinds:
+            text = f"purchase is {rung.tag_value}, but {cloud.title} does not sell {rung.price_kind}"
+            yield SpecProblem(path, text, f"give a kind that it sells: {', '.join(cloud.price_kinds)}")
 
 
 @POOL_RULES.register_rule(
@@ -29,11 +41,10 @@ def check_purchase_kind_offered(pool: Pool) -> Iterator[SpecProblem]:
 )
 def check_spot_price_cap_supported(pool: Pool) -> Iterator[SpecProblem]:
     cloud = catalog.get_cloud(pool.cloud)
-    if pool.purchase.max_usd_per_hour is not None and not cloud.has_spot_price_cap:
-        text = (
-            f"max_usd_per_hour is {pool.purchase.max_usd_per_hour:g}, but {cloud.title} has no spot price cap"
-        )
-        yield SpecProblem(("purchase", "max_usd_per_hour"), text, "remove it")
+    for path, rung in list_rungs_with_paths(pool):
+        if rung.max_usd_per_hour is not None and not cloud.has_spot_price_cap:
+            text = f"max_usd_per_hour is {rung.max_usd_per_hour:g}, but {cloud.title} has no spot price cap"
+            yield SpecProblem((*path, "max_usd_per_hour"), text, "remove it")
 
 
 @POOL_RULES.register_rule(
@@ -43,11 +54,12 @@ def check_spot_price_cap_supported(pool: Pool) -> Iterator[SpecProblem]:
 )
 def check_spot_fallback_supported(pool: Pool) -> Iterator[SpecProblem]:
     cloud = catalog.get_cloud(pool.cloud)
-    if pool.purchase.fallback is not None and not cloud.has_spot_fallback:
-        text = f"fallback is set, but {cloud.title} does not start other nodes when spot capacity is gone"
-        yield SpecProblem(
-            ("purchase", "fallback"), text, "remove it, or add a second pool with kind: on_demand"
-        )
+    for path, rung in list_rungs_with_paths(pool):
+        if rung.fallback is not None and not cloud.has_spot_fallback:
+            text = f"fallback is set, but {cloud.title} does not start other nodes when spot capacity is gone"
+            yield SpecProblem(
+                (*path, "fallback"), text, "remove it, or add a second pool with kind: on_demand"
+            )
 
 
 @POOL_RULES.register_rule(
@@ -78,10 +90,11 @@ def check_reservation_single_zone(pool: Pool) -> Iterator[SpecProblem]:
 
 @POOL_RULES.register_rule(
     "reserved-hours",
-    reason="reserved capacity bills around the clock, used or not",
-    source="capacity reservations bill until they are cancelled, on all three clouds",
+    reason="reserved capacity and commitments bill around the clock, used or not",
+    source="capacity reservations bill until they are cancelled, commitments until they end, on all three clouds",
 )
 def check_no_hours_if_reserved(pool: Pool) -> Iterator[SpecProblem]:
-    if pool.purchase.kind == "reserved" and pool.hours_per_month is not None:
+    bills_always = any(rung.kind in ("reserved", "committed") for rung in pool.purchase.rungs)
+    if bills_always and pool.hours_per_month is not None:
         text = f"hours_per_month is {pool.hours_per_month}, but reserved capacity bills around the clock"
         yield SpecProblem(("hours_per_month",), text, "remove it, or buy on_demand or spot")

@@ -24,6 +24,13 @@ class SshAccess(FrozenModel):
 
     authorized_keys: tuple[PublicKey, ...] = ()
     allowed_cidrs: tuple[IPvAnyNetwork, ...] = ()
+    access: Annotated[
+        Literal["public", "private"],
+        Field(
+            description="public: nodes have public addresses, open to allowed_cidrs; private: none has one, and SSH "
+            "goes through the cloud's own path (AWS Session Manager, Google IAP, Azure Bastion)"
+        ),
+    ] = "public"
 
 
 _project, _project_schema = build_pattern_annotations(

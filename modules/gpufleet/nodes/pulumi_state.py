@@ -244,6 +244,10 @@ _PRICED_AS: dict[str, catalog.Purchase] = {
     "spot": "spot",
     "reserved-1y": "reserved_1y",
     "reserved-3y": "reserved_3y",
+    "committed-1y": "reserved_1y",
+    "committed-3y": "reserved_3y",
+    "capacity_block": "capacity_block",
+    "flex_start": "dws_flex",
 }
 
 

@@ -15,12 +15,16 @@ from gpufleet.cost.money import HOURS_PER_MONTH
 from gpufleet.engine import StateResource, UnreadableValue
 
 TERMS = ("reserved_1y", "reserved_3y")
+LIMITED_TIME = ("capacity_block", "dws_flex")  # kinds for hours to days, with list prices of their own
+PRICED_AS = {"committed_1y": "reserved_1y", "committed_3y": "reserved_3y", "flex_start": "dws_flex"}
 OWNER_TAGS = ("gpufleet-owner", "owner", "Owner")  # ours first, then common ones
 
 
 @dataclass(frozen=True)
 class PurchaseTerms:
-    """``purchase`` is on_demand, spot, reserved, reserved_1y or reserved_3y; ``hours`` the planned hours a month.
+    """``purchase`` is on_demand, spot, reserved, one of TERMS or LIMITED_TIME; ``hours`` the planned hours a month.
+
+    Reserved capacity and a commitment without capacity cost the same: both are reserved_1y or reserved_3y here.
 
     ``max_price`` is the highest price for an hour of spot: above it nothing runs.
     """
@@ -98,4 +102,5 @@ def _resolve_purchase(purchase: str, spot: bool | UnreadableValue | None) -> str
         return "spot"
     if spot is False and purchase == "spot":
         return "on_demand"
-    return purchase if purchase in ("spot", "reserved", *TERMS) else "on_demand"
+    priced = PRICED_AS.get(purchase, purchase)
+    return priced if priced in ("spot", "reserved", *TERMS, *LIMITED_TIME) else "on_demand"

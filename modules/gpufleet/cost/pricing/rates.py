@@ -21,7 +21,7 @@ from functools import cache, partial
 
 from gpufleet import catalog
 from gpufleet.catalog import Price
-from gpufleet.cost.inputs.terms import TERMS
+from gpufleet.cost.inputs.terms import LIMITED_TIME, TERMS
 from gpufleet.cost.money import ZERO, Range, to_decimal
 from gpufleet.cost.pricing.component import CostComponent, UnpricedComponent
 from gpufleet.cost.pricing.weighted_capacity import weighted_capacity_cost
@@ -91,7 +91,7 @@ def _rate_item(component: CostComponent, item: str, book: PriceBook) -> Componen
     look_up = book.find_cloud_part_price if component.is_part else book.find_machine_price
     on_demand = look_up(component.cloud, component.region, item, "on_demand")
     purchase = component.terms.purchase
-    if purchase in ("spot", *TERMS):
+    if purchase in ("spot", *TERMS, *LIMITED_TIME):
         discounted = look_up(component.cloud, component.region, item, purchase)
         return _cap_spot_rate(component, item, _discounted_rate(component, item, discounted, on_demand))
     if on_demand is None:
@@ -117,13 +117,15 @@ def _possible_spot_rate(
 def _discounted_rate(
     component: CostComponent, item: str, discounted: Price | None, on_demand: Price | None
 ) -> ComponentRate:
-    """Return the rate of spot or of a commitment term, or its bounds where it has no price."""
+    """Return the rate of spot, a commitment or a limited time, or its bounds where it has no price."""
     reason = _missing_price(component, item, component.terms.purchase)
     if discounted is None and on_demand is None:
         return ComponentRate(None, None, UnpricedComponent(reason, component.component))
     if discounted is None and on_demand is not None:
         bound = to_decimal(on_demand.usd_per_hour)
-        reason = f"{reason}; counted at on-demand, its upper bound"
+        # A block's price follows supply and demand (AWS, Capacity Blocks pricing), so on-demand does not bound it.
+        is_bound = component.terms.purchase != "capacity_block"
+        reason = f"{reason}; counted at on-demand{', its upper bound' if is_bound else ''}"
         return ComponentRate(
             Range(ZERO, bound, bound), on_demand, UnpricedComponent(reason, component.component)
         )

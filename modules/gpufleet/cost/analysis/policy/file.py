@@ -9,10 +9,11 @@ from typing import Any
 
 from gpufleet.boundary import decode_yaml_with_line_numbers, read_text, shorten_repr
 from gpufleet.cost.analysis.policy.model import LIMITS, CostLimits, CostPolicy, PolicyRule, PolicyScope
+from gpufleet.cost.inputs.terms import LIMITED_TIME, TERMS
 from gpufleet.cost.money import to_decimal
 from gpufleet.errors import InputError
 
-PURCHASES = ("on_demand", "spot", "reserved", "reserved_1y", "reserved_3y")
+PURCHASES = ("on_demand", "spot", "reserved", *TERMS, *LIMITED_TIME)
 SCOPES = ("stack", "pool", "owner")
 
 

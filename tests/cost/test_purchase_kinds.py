@@ -1,0 +1,63 @@
+"""Test that every purchase of the spec is priced as what it is: the tags say it, the price list has it or not."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from gpufleet import cost
+from gpufleet.catalog import Price
+from gpufleet.cost import PriceBook
+
+PRICES = {"on_demand": 100.0, "reserved_1y": 60.0, "reserved_3y": 40.0, "dws_flex": 50.0}
+
+
+def fake_book(prices):
+    def lookup(_cloud, region, item, purchase):
+        usd = prices.get(purchase) if item == "p4d.24xlarge" else 0.0 if purchase == "on_demand" else None
+        return None if usd is None else Price(usd, "unit", "2026-11-01", "by hand", "high", region, purchase)
+
+    return PriceBook(lookup, lookup)
+
+
+def machine_charge(make_resource, tag, prices=PRICES, **tags):
+    resource = make_resource(
+        inputs={
+            "instanceType": "p4d.24xlarge",
+            "region": "us-east-1",
+            "tags": {"gpufleet-purchase": tag, "gpufleet-pool": "train", **tags},
+        }
+    )
+    bill = cost.estimate([resource], book=fake_book(prices)).bill
+    (charge,) = (each for each in bill.charges if each.component.startswith("machine"))
+    return charge, [gap.reason for gap in bill.unpriced_resources]
+
+
+@pytest.mark.parametrize(
+    ("tag", "purchase", "usd"),
+    [
+        ("committed-1y", "reserved_1y", 60),
+        ("committed-3y", "reserved_3y", 40),
+        ("flex_start", "dws_flex", 50),
+        ("capacity_block", "capacity_block", 100),
+        ("ladder-of-nobody", "on_demand", 100),
+    ],
+)
+def test_tag_gives_the_price_of_its_purchase(make_resource, tag, purchase, usd):
+    charge, _ = machine_charge(make_resource, tag)
+    assert (charge.purchase, charge.usd_per_hour.expected) == (purchase, Decimal(usd))
+
+
+def test_commitment_bills_around_the_clock_and_flex_start_its_planned_hours(make_resource):
+    hours = {"gpufleet-hours-per-month": "100"}
+    assert machine_charge(make_resource, "committed-1y", **hours)[0].hours_per_month == 730
+    assert machine_charge(make_resource, "flex_start", **hours)[0].hours_per_month == 100
+
+
+def test_block_without_a_price_is_reported_and_has_no_upper_bound(make_resource):
+    reason, *_ = machine_charge(make_resource, "capacity_block")[1]
+    assert reason == "no capacity_block price for p4d.24xlarge in us-east-1; counted at on-demand"
+    charge, reasons = machine_charge(make_resource, "capacity_block", PRICES | {"capacity_block": 31.464})
+    assert charge.usd_per_hour.expected == Decimal("31.464")
+    assert [reason for reason in reasons if "p4d" in reason] == []
