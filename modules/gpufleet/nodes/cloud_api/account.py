@@ -1,0 +1,65 @@
+"""Which account a stack uses, and what every client of a cloud's API has in common: limits, errors, missing extras."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
+from typing import Any, TypeVar
+
+from gpufleet import catalog, fleet
+from gpufleet.errors import EnvironmentFault
+
+MAX_RESOURCES = 20_000  # of one kind in one listing; more is a mistake of ours or of the service
+CONNECT_TIMEOUT_S, READ_TIMEOUT_S, TRIES = 5, 20, 3
+STACK_TAG = "gpufleet-stack"
+
+GCP_PROJECT_VARIABLES = ("GOOGLE_CLOUD_PROJECT", "GOOGLE_PROJECT", "CLOUDSDK_CORE_PROJECT")
+AZURE_SUBSCRIPTION_VARIABLES = ("ARM_SUBSCRIPTION_ID", "AZURE_SUBSCRIPTION_ID")
+
+Item = TypeVar("Item")
+
+
+class TooManyResources(EnvironmentFault):
+    """A listing does not end: nothing may be concluded from a part of it."""
+
+
+def find_gcp_project(declared: fleet.FleetSpec, environment: Mapping[str, str]) -> str:
+    """Return the project of a fleet's GCP pools; EnvironmentFault if neither spec nor environment names one."""
+    if declared.gcp:
+        return declared.gcp.project
+    return _first_variable(environment, GCP_PROJECT_VARIABLES, "gcp: no project", "gcp: {project: …}")
+
+
+def find_azure_subscription(declared: fleet.FleetSpec, environment: Mapping[str, str]) -> str:
+    """Return the subscription of a fleet's Azure pools; EnvironmentFault if neither names one."""
+    if declared.azure:
+        return declared.azure.subscription
+    setting = "azure: {subscription: …}"
+    return _first_variable(environment, AZURE_SUBSCRIPTION_VARIABLES, "azure: no subscription", setting)
+
+
+def _first_variable(
+    environment: Mapping[str, str], names: Iterable[str], problem: str, setting: str
+) -> str:
+    found = next((environment[name] for name in names if environment.get(name)), None)
+    if found is None:
+        raise EnvironmentFault(problem, hint=f"set {setting} in the spec, or {' or '.join(names)}")
+    return found
+
+
+def import_sdk(module: str, cloud: str) -> Any:
+    """Import a module of a cloud's SDK; EnvironmentFault with the extra that installs it."""
+    try:
+        return import_module(module)
+    except ImportError:
+        extra = catalog.CLOUDS[cloud].api_extra
+        hint = f"pip install 'gpufleet[{extra}]'"
+        raise EnvironmentFault(f"{cloud}: {module} is not installed", hint=hint) from None
+
+
+def take_bounded(items: Iterable[Item], where: str, limit: int = MAX_RESOURCES) -> Iterator[Item]:
+    """Yield the items of a listing; TooManyResources after ``limit``."""
+    for count, item in enumerate(items):
+        if count >= limit:
+            raise TooManyResources(f"{where}: lists more than {limit:,} resources")
+        yield item

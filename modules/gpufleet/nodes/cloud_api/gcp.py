@@ -1,0 +1,172 @@
+"""Instances that Compute Engine lists: one aggregated listing over all zones of a project."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from gpufleet.boundary import make_printable
+from gpufleet.catalog.prices.refresh.source import MissingCredentials, RequestRejected, SourceUnavailable
+from gpufleet.nodes.cloud_api.account import (
+    READ_TIMEOUT_S,
+    STACK_TAG,
+    TRIES,
+    import_sdk,
+    take_bounded,
+)
+from gpufleet.nodes.cloud_api.azure import parse_time
+from gpufleet.nodes.cloud_api.instance import CloudGroup, CloudInstance, build_instance_report
+from gpufleet.nodes.pulumi_state import get_nested_text, get_nested_value
+from gpufleet.nodes.source_report import SourceReport
+
+Wire = dict[str, Any]
+OUR_LABEL_FILTER = f"labels.{STACK_TAG}:*"  # AIP-160: the label is set, whatever its value
+_PAGE_SIZE = 500  # the most that Compute Engine gives
+
+
+@dataclass
+class GcpApi:
+    """Clients of one project. ``endpoint`` is Google's if left out."""
+
+    project: str
+    credentials: Any = None
+    endpoint: str | None = None
+
+    def client(self, service: str) -> Any:
+        """Return the client of a service of Compute Engine, such as ``Instances``."""
+        compute = import_sdk("google.cloud.compute_v1", "gcp")
+        with self.translate_errors(f"compute.{service.lower()}.list"):
+            return getattr(compute, f"{service}Client")(
+                credentials=self._credentials, client_options=self._options
+            )
+
+    @cached_property
+    def quotas(self) -> Any:
+        """Return the client of Cloud Quotas."""
+        quotas = import_sdk("google.cloud.cloudquotas_v1", "gcp")
+        with self.translate_errors("cloudquotas.quotas.get"):
+            return quotas.CloudQuotasClient(
+                credentials=self._credentials, transport="rest", client_options=self._options
+            )
+
+    @cached_property
+    def _credentials(self) -> Any:
+        if self.credentials is not None:
+            return self.credentials
+        auth = import_sdk("google.auth", "gcp")
+        return auth.default(scopes=["https://www.googleapis.com/auth/cloud-platform"])[0]
+
+    @property
+    def _options(self) -> dict[str, str]:
+        return {"api_endpoint": self.endpoint} if self.endpoint else {}
+
+    def call_options(self) -> dict[str, Any]:
+        """Return the timeout and the bounded retry of one call."""
+        retry = import_sdk("google.api_core.retry", "gcp")
+        predicate = retry.if_transient_error
+        return {
+            "timeout": READ_TIMEOUT_S,
+            "retry": retry.Retry(predicate=predicate, timeout=READ_TIMEOUT_S * TRIES),
+        }
+
+    def list_aggregated(self, service: str, listing: str, labels: str = OUR_LABEL_FILTER) -> list[Wire]:
+        """Return the resources of one kind in all zones and regions that match a filter of labels."""
+        client = self.client(service)
+        permission = f"compute.{service.lower()}.list"
+        request: Wire = {"project": self.project, "max_results": _PAGE_SIZE}
+        if labels:
+            request["filter"] = labels
+        with self.translate_errors(permission):
+            scopes = client.aggregated_list(request=request, **self.call_options())
+            items = (item for _, scope in scopes for item in getattr(scope, listing))
+            return [to_dict(item) for item in take_bounded(items, f"gcp {permission}")]
+
+    @contextmanager
+    def translate_errors(self, permission: str) -> Iterator[None]:
+        """Translate the SDK's errors into ours."""
+        errors, auth = import_sdk("google.api_core.exceptions", "gcp"), import_sdk("google.auth.exceptions", "gcp")
+        name = f"gcp {self.project}"
+        hint = f"give Google credentials (gcloud auth application-default login) that allow {permission}"
+        try:
+            yield
+        except (auth.GoogleAuthError, errors.Unauthorized, errors.Forbidden) as error:
+            raise MissingCredentials(f"{name}: {_first_line(error)}", hint=hint) from None
+        except (errors.BadRequest, errors.NotFound) as error:
+            raise RequestRejected(f"{name}: {_first_line(error)}", hint=hint) from None
+        except (errors.GoogleAPIError, OSError, ValueError) as error:  # no connection, an unreadable page
+            raise SourceUnavailable(f"{name}: {_first_line(error)}") from None
+
+
+def to_dict(message: Any) -> Wire:
+    """Return a message of Google's SDK as plain values, without the fields that it does not set."""
+    values: Wire = type(message).to_dict(
+        message, including_default_value_fields=False, use_integers_for_enums=False
+    )
+    return values
+
+
+def fetch_gcp_instance_report(
+    stack_tag: str,
+    api: GcpApi,
+    observed_at: datetime,
+    groups: Iterable[CloudGroup] = (),
+    public_pools: frozenset[str] = frozenset(),
+) -> SourceReport:
+    """Return a stack's instances in one project; EnvironmentFault when the API does not answer."""
+    instances = [each for each in list_gcp_instances(api) if each.tags.get(STACK_TAG) == stack_tag]
+    own = [group for group in groups if group.cloud == "gcp"]
+    return build_instance_report(instances, f"gcp:{api.project}", observed_at, own, public_pools)
+
+
+def list_gcp_instances(api: GcpApi, labels: str = OUR_LABEL_FILTER) -> list[CloudInstance]:
+    """Return the instances of a project with our label; with ``labels=""`` every instance."""
+    return [parse_gcp_instance(answer) for answer in api.list_aggregated("Instances", "instances", labels)]
+
+
+def parse_gcp_instance(answer: Mapping[str, Any]) -> CloudInstance:
+    """Return one instance of Compute Engine's answer. Pure."""
+    zone = get_nested_text(answer, "zone").rpartition("/")[2]
+    name = get_nested_text(answer, "name")
+    link = get_nested_text(answer, "self_link")
+    number = get_nested_value(answer, "id")
+    model = get_nested_text(answer, "scheduling", "provisioning_model")
+    is_spot = model == "SPOT" or get_nested_value(answer, "scheduling", "preemptible") is True
+    return CloudInstance(
+        cloud="gcp",
+        instance_id=str(number) if isinstance(number, int | str) else name,
+        resource_id=link[link.find("projects/") :] if "projects/" in link else name,
+        name=name,
+        region=zone.rpartition("-")[0],
+        machine=get_nested_text(answer, "machine_type").rpartition("/")[2],
+        state=get_nested_text(answer, "status").lower(),
+        lifecycle="spot" if is_spot else (model.lower() or "standard"),
+        zone=zone,
+        private_address=get_nested_text(answer, "network_interfaces", 0, "network_i_p"),
+        public_address=get_nested_text(answer, "network_interfaces", 0, "access_configs", 0, "nat_i_p"),
+        group=_creator(answer),
+        created_at=parse_time(get_nested_text(answer, "creation_timestamp")),
+        tags=read_labels(answer),
+    )
+
+
+def _creator(answer: Mapping[str, Any]) -> str:
+    """Return the managed group that made an instance: Google writes it into the instance's metadata."""
+    items = get_nested_value(answer, "metadata", "items")
+    creators = (
+        get_nested_text(item, "value") for item in items or () if get_nested_text(item, "key") == "created-by"
+    )
+    return next(creators, "")
+
+
+def read_labels(answer: Mapping[str, Any]) -> dict[str, str]:
+    """Return a resource's labels."""
+    labels = get_nested_value(answer, "labels")
+    return {str(key): str(value) for key, value in labels.items()} if isinstance(labels, dict) else {}
+
+
+def _first_line(error: Exception) -> str:
+    return make_printable((str(error) or type(error).__name__).splitlines()[0], 200)

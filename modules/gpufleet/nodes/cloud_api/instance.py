@@ -1,0 +1,169 @@
+"""One instance as a cloud's API lists it, the groups of a stack, and both as a report to the registry. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from gpufleet.engine import StateResource
+from gpufleet.nodes.declaration import list_machine_accelerators
+from gpufleet.nodes.identity import NodeIdentity
+from gpufleet.nodes.model import NodeObservation
+from gpufleet.nodes.pulumi_state import find_machine_usd_per_hour, get_nested_text, get_nested_value
+from gpufleet.nodes.source_report import SourceReport
+
+MAX_GROUPS = 2000
+GONE_STATES = frozenset(("terminated", "shutting-down", "deleting", "stopping_and_deleting"))
+
+
+@dataclass(frozen=True)
+class CloudInstance:
+    """An instance; ``resource_id`` is what its cloud deletes it by, ``lifecycle`` how the cloud says it is bought."""
+
+    cloud: str
+    instance_id: str
+    resource_id: str
+    name: str
+    region: str
+    machine: str
+    state: str
+    lifecycle: str = ""
+    zone: str = ""
+    private_address: str = ""
+    public_address: str = ""
+    group: str = ""
+    created_at: datetime | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def purchase(self) -> str | None:
+        """Return the purchase as tags spell it; a spot instance is one whatever its group's tag says."""
+        tagged = self.tags.get("gpufleet-purchase")
+        if self.lifecycle == "spot":
+            return "spot"
+        return "on_demand" if tagged == "spot" and self.lifecycle else tagged
+
+
+@dataclass(frozen=True)
+class CloudGroup:
+    """A group that owns its nodes, as the stack output ``groups`` describes it."""
+
+    pool: str
+    cloud: str
+    region: str
+    kind: str
+    id: str
+    name: str
+    purchase: str = ""
+    template: str = ""
+    ssh_user: str = ""
+
+    def owns(self, group: str) -> bool:
+        """Return whether a group's id or name, as a cloud writes it, means this group."""
+        wanted = group.lower()
+        return wanted in {self.id.lower(), self.name.lower()} or wanted.rpartition("/")[2] == self.name.lower()
+
+
+def read_stack_groups(resources: Sequence[StateResource]) -> list[CloudGroup]:
+    """Return the groups in the stack output ``groups``; entries without cloud, pool and name are left out."""
+    stack = next((r for r in resources if r.type == "pulumi:pulumi:Stack"), None)
+    listed = get_nested_value(stack.outputs, "groups") if stack else None
+    entries = listed[:MAX_GROUPS] if isinstance(listed, list) else []
+    groups = [
+        CloudGroup(**{name: get_nested_text(entry, name) for name in CloudGroup.__dataclass_fields__})
+        for entry in entries
+        if isinstance(entry, dict)
+    ]
+    return [group for group in groups if group.cloud and group.pool and group.name]
+
+
+def read_simulated_members(
+    members: Iterable[Mapping[str, Any]], groups: Sequence[CloudGroup], stack: str, machines: Mapping[str, str]
+) -> list[CloudInstance]:
+    """Return the members that a rehearsal's simulated clouds report; ``machines`` has the machine of each pool."""
+    instances = []
+    for member in members:
+        texts = {key: value for key, value in member.items() if isinstance(value, str)}
+        group = next((group for group in groups if group.owns(texts.get("group", ""))), None)
+        if group is None or not texts.get("id") or not texts.get("name"):
+            continue
+        tags = {"stack": stack, "pool": group.pool, "template": group.template, "purchase": group.purchase}
+        instances.append(
+            CloudInstance(
+                cloud=group.cloud,
+                instance_id=texts["id"],
+                resource_id=texts["id"],
+                name=texts["name"],
+                region=group.region,
+                machine=texts.get("machine") or machines.get(group.pool, ""),
+                state=texts.get("state") or "running",
+                zone=texts.get("zone", ""),
+                private_address=texts.get("private_address", ""),
+                public_address=texts.get("public_address", ""),
+                group=group.name,
+                tags={f"gpufleet-{key}": value for key, value in tags.items() if value},
+            )
+        )
+    return instances
+
+
+def build_instance_report(
+    instances: Iterable[CloudInstance],
+    source: str,
+    observed_at: datetime,
+    groups: Sequence[CloudGroup] = (),
+    public_pools: frozenset[str] = frozenset(),
+) -> SourceReport:
+    """Return the instances as a report; those that the cloud is about to delete are left out.
+
+    A member of a group in ``groups`` gets that group's pool, template and purchase where its own tags do not say. SSH goes
+    to the public address of nodes in ``public_pools``, if they have one.
+    """
+    observations = []
+    for instance in instances:
+        if instance.state.lower() in GONE_STATES:
+            continue
+        owner = next((group for group in groups if instance.group and group.owns(instance.group)), None)
+        described = _describe_by_group(instance, owner) if owner else instance
+        observations.append(_observe(described, source, observed_at, public_pools, owner))
+    return SourceReport(source, observed_at, observations)
+
+
+def _describe_by_group(instance: CloudInstance, group: CloudGroup) -> CloudInstance:
+    known = {"pool": group.pool, "template": group.template, "purchase": group.purchase}
+    tags = {f"gpufleet-{key}": value for key, value in known.items() if value} | dict(instance.tags)
+    return replace(instance, tags=tags)
+
+
+def _observe(
+    instance: CloudInstance, source: str, at: datetime, public_pools: frozenset[str], group: CloudGroup | None
+) -> NodeObservation:
+    tags, pool = instance.tags, instance.tags.get("gpufleet-pool")
+    is_public = pool in public_pools and instance.public_address
+    observed = {
+        "kind": "cloud_vm",
+        "cloud": instance.cloud,
+        "region": instance.region,
+        "pool": pool,
+        "stack": tags.get("gpufleet-stack"),
+        "template": tags.get("gpufleet-template"),
+        "purchase": instance.purchase,
+        "machine": instance.machine,
+        "zone": instance.zone,
+        "address": instance.public_address if is_public else instance.private_address or instance.public_address,
+        "private_address": instance.private_address,
+        "public_address": instance.public_address,
+        "lifecycle": instance.lifecycle,
+        "power": instance.state,
+        "group": instance.group or None,
+        "ssh_user": group.ssh_user if group else None,
+        "accelerators": list_machine_accelerators(instance.machine),
+        "usd_per_hour": find_machine_usd_per_hour(
+            instance.cloud, instance.region, instance.machine, instance.purchase
+        ),
+    }
+    values = {key: value for key, value in observed.items() if value not in (None, "")}
+    identity = NodeIdentity(instance_id=instance.instance_id)
+    return NodeObservation(source, instance.name, identity, observed=values, observed_at=at)
