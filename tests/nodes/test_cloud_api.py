@@ -1,24 +1,35 @@
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import boto3
 import pytest
-from moto import mock_aws
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+import cloud_http
 from gpufleet.errors import EnvironmentFault
 from gpufleet.nodes import Registry, build_pulumi_state_report
-from gpufleet.nodes.cloud_api import fetch_aws_instance_report, parse_aws_instances
+from gpufleet.nodes.cloud_api import CloudGroup, aws, build_instance_report
+from gpufleet.nodes.cloud_api.aws import fetch_aws_instance_report, parse_aws_instance
 
 IMAGE = "ami-12c6146b"  # one of moto's own
 
 
+@pytest.fixture(scope="module")
+def moto_url():
+    """Serve EC2's API by moto, over HTTP on this machine."""
+    with cloud_http.serve_moto() as url:
+        yield url
+
+
 @pytest.fixture
-def ec2(monkeypatch):
-    """Serve EC2's API by moto: no request leaves the process."""
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    with mock_aws():
-        yield boto3.client("ec2", region_name="us-east-1")
+def ec2(monkeypatch, moto_url):
+    """Give a client of moto's server, which has nothing yet; our own code finds it by the same variables."""
+    for name, value in cloud_http.aws_environment(moto_url).items():
+        monkeypatch.setenv(name, value)
+    cloud_http.reset_moto(moto_url)
+    return boto3.client("ec2", region_name="us-east-1")
 
 
 def start(ec2, count=1, **tags):
@@ -35,7 +46,7 @@ def test_only_instances_of_the_stack_are_reported(ec2, lab):
     start(ec2, stack="other", pool="train", node="other-train-1")
     report = fetch_aws_instance_report("dev", "us-east-1", lab.minutes(0))
     assert [seen.name for seen in report.observations] == ["dev-train-1"]
-    assert report.source == "aws:us-east-1"
+    assert report.source == "aws:dev:us-east-1"
 
 
 def test_group_members_are_distinguished_by_their_instance_id(ec2, lab):
@@ -44,10 +55,11 @@ def test_group_members_are_distinguished_by_their_instance_id(ec2, lab):
     assert names == {f"dev-train-{id_[2:10]}" for id_ in ids}
 
 
-def test_every_page_is_read(ec2, lab):
-    for _ in range(12):
-        start(ec2, count=100, stack="dev", pool="train")
-    assert len(fetch_aws_instance_report("dev", "us-east-1", lab.minutes(0)).observations) == 1200
+def test_every_page_is_read(ec2, lab, monkeypatch):
+    monkeypatch.setattr(aws, "_PAGE_SIZE", 5)  # the smallest that EC2 takes
+    for _ in range(3):
+        start(ec2, count=4, stack="dev", pool="train")
+    assert len(fetch_aws_instance_report("dev", "us-east-1", lab.minutes(0)).observations) == 12
 
 
 def test_terminated_instances_are_omitted(ec2, lab):
@@ -83,19 +95,62 @@ def test_api_and_state_report_the_same_node(lab, tmp_path):
     }
     with Registry(f"sqlite:///{tmp_path}/r.db") as registry:
         registry.apply_source_report(state)
-        outcome = registry.apply_source_report(parse_aws_instances([instance], "us-east-1", lab.minutes(1)))
+        seen = [parse_aws_instance(instance, "us-east-1")]
+        report = build_instance_report(seen, "aws:dev:us-east-1", lab.minutes(1))
+        outcome = registry.apply_source_report(report)
         assert (outcome.created, outcome.conflicts) == ([], [])
         assert {seen.source for seen in registry.get_node(member.name).sources} == {
             "pulumi:dev",
-            "aws:us-east-1",
+            "aws:dev:us-east-1",
         }
 
 
 def test_missing_credentials_are_an_environment_fault(lab, monkeypatch, tmp_path):
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("HOME", str(tmp_path))
-    with pytest.raises(EnvironmentFault, match="aws us-east-1") as excinfo:
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)  # it keeps the credentials of the tests before
+    with pytest.raises(EnvironmentFault, match="credentials") as excinfo:
         fetch_aws_instance_report("dev", "us-east-1", lab.minutes(0))
     assert "credentials" in excinfo.value.hint
+
+
+def test_members_of_an_auto_scaling_group_are_reported_with_the_facts_of_their_group(
+    ec2, moto_url, lab, monkeypatch
+):
+    groups = boto3.client("autoscaling", region_name="us-east-1")
+    subnet = ec2.describe_subnets()["Subnets"][0]["SubnetId"]
+    groups.create_launch_configuration(LaunchConfigurationName="t", ImageId=IMAGE, InstanceType="g5.2xlarge")
+    groups.create_auto_scaling_group(
+        AutoScalingGroupName="dev-train",
+        LaunchConfigurationName="t",
+        MinSize=3,
+        MaxSize=3,
+        VPCZoneIdentifier=subnet,
+        Tags=[{"Key": "gpufleet-stack", "Value": "dev", "PropagateAtLaunch": True}],
+    )
+    group = CloudGroup(
+        "train",
+        "aws",
+        "us-east-1",
+        "autoscaling_group",
+        "arn:of-the-group",
+        "dev-train",
+        "spot",
+        "trainer",
+        "ubuntu",
+    )
+    report = fetch_aws_instance_report("dev", "us-east-1", lab.minutes(0), [group])
+    assert len(report.observations) == 3
+    for seen in report.observations:
+        assert (seen.observed["pool"], seen.observed["template"]) == ("train", "trainer")
+        assert seen.observed["group"] == "dev-train"
+        assert seen.observed["purchase"] == "on_demand"  # the group is tagged spot, EC2 says this one is not
+
+
+def test_a_service_that_refuses_is_one_line(ec2, lab, monkeypatch):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    with pytest.raises(EnvironmentFault, match="aws us-east-1"):
+        fetch_aws_instance_report("dev", "us-east-1", lab.minutes(0))

@@ -32,7 +32,11 @@ def nodes_command() -> None:
     "--state", "state_file", type=click.Path(path_type=Path), help="A `pulumi stack export` to read."
 )
 @click.option("--address-book", type=click.Path(path_type=Path), help="JSON: {'rack/slot': 'address'}.")
-@click.option("--cloud-api", is_flag=True, help="Also query AWS for instances (needs credentials).")
+@click.option(
+    "--cloud-api",
+    is_flag=True,
+    help="Also query the clouds' APIs for instances and members of groups (needs credentials).",
+)
 @click.option("--probe", is_flag=True, help="Also query every node over SSH for its identity.")
 @output.json_option
 def sync_stack_into_registry(stack: str, as_json: bool, **options: Any) -> None:

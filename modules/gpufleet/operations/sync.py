@@ -18,7 +18,13 @@ from gpufleet import engine, fleet, nodes, paths
 from gpufleet.boundary import ENGINE_DOCUMENT, check_identifier, decode_json_object, make_printable, read_text
 from gpufleet.errors import CheckFailed, GpufleetError
 from gpufleet.nodes import NodeIdentity, NodeObservation, Registry, ReportOutcome, SourceReport
+from gpufleet.nodes.cloud_api import CloudGroup, read_stack_groups
 from gpufleet.nodes.model import utc_now
+from gpufleet.operations.member_sync import (
+    SimulatedMembers,
+    list_cloud_sources,
+    list_simulated_sources,
+)
 from gpufleet.operations.node_probe import NodeProbeReport, find_ssh_login, probe_nodes
 
 STALE = "stale, changed nothing: another sync read this source later and finished first"
@@ -32,6 +38,7 @@ class SyncOptions:
     address_book: Path | None = None
     cloud_api: bool = False
     probe: bool = False
+    list_simulated_members: SimulatedMembers | None = None  # set in a rehearsal: no real cloud is called then
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
     @property
@@ -171,47 +178,43 @@ _Source = tuple[str, Callable[[], SourceReport]]
 def _sources(declared: fleet.Fleet, root: Path, options: SyncOptions, notes: list[str]) -> Iterator[_Source]:
     """Yield each source with the function that reads its report."""
     stack, at = declared.stack, utc_now()
+    groups: list[CloudGroup] = []  # of the state, once that was read
     for use in declared.racks:
         yield f"rack:{use.rack.name}", partial(nodes.build_rack_report, use.rack, at, stack, use.template)
     if declared.workstations:
         source = f"workstation:{stack}"
         yield source, partial(nodes.build_workstation_report, stack, declared.workstations, at)
     if declared.pools or options.state_file:
-        yield f"pulumi:{stack}", partial(_pulumi_report, declared, root, options, at, notes)
-    if options.cloud_api:
-        for region in sorted({pool.region for pool in declared.pools if pool.cloud == "aws"}):
-            yield f"aws:{region}", partial(_aws_report, stack, region, at)
+        yield f"pulumi:{stack}", partial(_pulumi_report, declared, root, options, at, notes, groups)
+    if options.list_simulated_members:
+        yield from list_simulated_sources(declared, groups, options.list_simulated_members, at)
+    elif options.cloud_api:
+        yield from list_cloud_sources(declared, groups, options.environment, at)
     if book := options.address_book_file:
         yield "address_book", partial(_address_report, declared, book, at, notes)
 
 
-def _aws_report(stack: str, region: str, at: datetime) -> SourceReport:
-    from gpufleet.nodes.cloud_api import fetch_aws_instance_report
-
-    return fetch_aws_instance_report(stack, region, at)
-
-
-def _pulumi_report(
-    declared: fleet.Fleet, root: Path, options: SyncOptions, at: datetime, notes: list[str]
+def _pulumi_report(  # noqa: PLR0917 - partial() above names each
+    declared: fleet.Fleet,
+    root: Path,
+    options: SyncOptions,
+    at: datetime,
+    notes: list[str],
+    groups: list[CloudGroup],
 ) -> SourceReport:
+    """Return the nodes of the state; its groups are added to ``groups``."""
     where = str(options.state_file or "pulumi stack export")
     file = options.state_file
     text = read_text(file, ENGINE_DOCUMENT) if file else _export_state(declared.stack, root, options)
     with engine.add_source_to_errors(where):
-        return _state_report(engine.parse_engine_json(text, where), declared, options, at, notes)
-
-
-def _state_report(
-    document: dict[str, Any], declared: fleet.Fleet, options: SyncOptions, at: datetime, notes: list[str]
-) -> SourceReport:
-    resources = engine.parse_stack_state(document)
-    queried_clouds = {"aws"} if options.cloud_api else set()
-    groups = [name for cloud, name in nodes.list_elastic_groups(resources) if cloud not in queried_clouds]
-    if groups:
-        notes.append(
-            f"{', '.join(groups)}: elastic, members as of the last `pulumi up` (--cloud-api queries AWS)"
-        )
-    return nodes.build_pulumi_state_report(resources, declared.stack, at)
+        resources = engine.parse_stack_state(engine.parse_engine_json(text, where))
+        groups += read_stack_groups(resources)
+        if not (options.cloud_api or options.list_simulated_members):
+            names = [name for _, name in nodes.list_elastic_groups(resources)]
+            notes += (
+                [f"{', '.join(names)}: only the cloud knows the members: add --cloud-api"] if names else []
+            )
+        return nodes.build_pulumi_state_report(resources, declared.stack, at)
 
 
 def _export_state(stack: str, root: Path, options: SyncOptions) -> str:

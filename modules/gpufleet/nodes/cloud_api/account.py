@@ -23,14 +23,14 @@ class TooManyResources(EnvironmentFault):
     """A listing does not end: nothing may be concluded from a part of it."""
 
 
-def find_gcp_project(declared: fleet.FleetSpec, environment: Mapping[str, str]) -> str:
+def find_gcp_project(declared: fleet.Fleet, environment: Mapping[str, str]) -> str:
     """Return the project of a fleet's GCP pools; EnvironmentFault if neither spec nor environment names one."""
     if declared.gcp:
         return declared.gcp.project
     return _first_variable(environment, GCP_PROJECT_VARIABLES, "gcp: no project", "gcp: {project: …}")
 
 
-def find_azure_subscription(declared: fleet.FleetSpec, environment: Mapping[str, str]) -> str:
+def find_azure_subscription(declared: fleet.Fleet, environment: Mapping[str, str]) -> str:
     """Return the subscription of a fleet's Azure pools; EnvironmentFault if neither names one."""
     if declared.azure:
         return declared.azure.subscription
@@ -38,9 +38,7 @@ def find_azure_subscription(declared: fleet.FleetSpec, environment: Mapping[str,
     return _first_variable(environment, AZURE_SUBSCRIPTION_VARIABLES, "azure: no subscription", setting)
 
 
-def _first_variable(
-    environment: Mapping[str, str], names: Iterable[str], problem: str, setting: str
-) -> str:
+def _first_variable(environment: Mapping[str, str], names: Iterable[str], problem: str, setting: str) -> str:
     found = next((environment[name] for name in names if environment.get(name)), None)
     if found is None:
         raise EnvironmentFault(problem, hint=f"set {setting} in the spec, or {' or '.join(names)}")

@@ -45,13 +45,16 @@ def fetch_aws_instance_report(
     region: str,
     observed_at: datetime,
     groups: Iterable[CloudGroup] = (),
-    public_pools: frozenset[str] = frozenset(),
     create: ClientFactory = create_client,
+    *,
+    prefer_public: bool = False,
 ) -> SourceReport:
     """Return a stack's instances in one region; EnvironmentFault when the API does not answer."""
     instances = list(list_aws_instances(region, {f"tag:{STACK_TAG}": [stack_tag]}, create))
     regional = [group for group in groups if (group.cloud, group.region) == ("aws", region)]
-    return build_instance_report(instances, f"aws:{region}", observed_at, regional, public_pools)
+    return build_instance_report(
+        instances, f"aws:{stack_tag}:{region}", observed_at, regional, prefer_public=prefer_public
+    )
 
 
 def list_aws_instances(

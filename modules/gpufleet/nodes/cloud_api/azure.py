@@ -1,7 +1,7 @@
 """Instances that Azure Resource Manager lists: single machines, and members of scale sets of both orchestration modes.
 
-A Uniform set's members and their network cards are resources of the set, and are listed set by set; those of a Flexible set
-are ordinary machines. Addresses are on network cards and public addresses, which are listed once.
+A Uniform set's members and their network cards are resources of the set, and are listed set by set; those of a
+Flexible set are ordinary machines. Addresses are on network cards and public addresses, which are listed once.
 """
 
 from __future__ import annotations
@@ -110,12 +110,15 @@ def fetch_azure_instance_report(
     api: AzureApi,
     observed_at: datetime,
     groups: Iterable[CloudGroup] = (),
-    public_pools: frozenset[str] = frozenset(),
+    *,
+    prefer_public: bool = False,
 ) -> SourceReport:
     """Return a stack's instances in one subscription; EnvironmentFault when the API does not answer."""
     instances = [each for each in list_azure_instances(api) if each.tags.get(STACK_TAG) == stack_tag]
     own = [group for group in groups if group.cloud == "azure"]
-    return build_instance_report(instances, f"azure:{api.subscription}", observed_at, own, public_pools)
+    return build_instance_report(
+        instances, f"azure:{stack_tag}", observed_at, own, prefer_public=prefer_public
+    )
 
 
 def list_azure_instances(api: AzureApi) -> list[CloudInstance]:
@@ -136,7 +139,9 @@ def list_azure_instances(api: AzureApi) -> list[CloudInstance]:
 
 def _list_addresses(api: AzureApi) -> dict[str, tuple[str, str]]:
     cards = api.list_all("Microsoft.Network/networkInterfaces/read", api.network.network_interfaces.list_all)
-    public = api.list_all("Microsoft.Network/publicIPAddresses/read", api.network.public_ip_addresses.list_all)
+    public = api.list_all(
+        "Microsoft.Network/publicIPAddresses/read", api.network.public_ip_addresses.list_all
+    )
     return map_addresses(cards, public)
 
 
@@ -209,7 +214,8 @@ def parse_azure_machine(
         resource_id=resource_id,
         name=read_tags(machine).get("gpufleet-node") or computer or get_nested_text(machine, "name"),
         region=get_nested_text(machine, "location").lower().replace(" ", ""),
-        machine=get_nested_text(properties, "hardwareProfile", "vmSize") or get_nested_text(owner, "sku", "name"),
+        machine=get_nested_text(properties, "hardwareProfile", "vmSize")
+        or get_nested_text(owner, "sku", "name"),
         state=_power_state(properties),
         lifecycle="spot" if bought.lower() in ("spot", "low") else "on-demand",
         zone=get_nested_text(machine, "zones", 0),
@@ -244,7 +250,7 @@ def resource_group_of(resource_id: str) -> str:
 def parse_time(text: str) -> datetime | None:
     """Return a time that an API wrote, None if it is not one."""
     try:
-        return datetime.fromisoformat(text.replace("Z", "+00:00"))
+        return datetime.fromisoformat(text)
     except ValueError:
         return None
 

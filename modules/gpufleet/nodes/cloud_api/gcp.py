@@ -88,7 +88,11 @@ class GcpApi:
     @contextmanager
     def translate_errors(self, permission: str) -> Iterator[None]:
         """Translate the SDK's errors into ours."""
-        errors, auth = import_sdk("google.api_core.exceptions", "gcp"), import_sdk("google.auth.exceptions", "gcp")
+        errors, auth = (
+            import_sdk("google.api_core.exceptions", "gcp"),
+            import_sdk("google.auth.exceptions", "gcp"),
+        )
+        unreadable = import_sdk("google.protobuf.json_format", "gcp").Error
         name = f"gcp {self.project}"
         hint = f"give Google credentials (gcloud auth application-default login) that allow {permission}"
         try:
@@ -97,15 +101,14 @@ class GcpApi:
             raise MissingCredentials(f"{name}: {_first_line(error)}", hint=hint) from None
         except (errors.BadRequest, errors.NotFound) as error:
             raise RequestRejected(f"{name}: {_first_line(error)}", hint=hint) from None
-        except (errors.GoogleAPIError, OSError, ValueError) as error:  # no connection, an unreadable page
+        except (errors.GoogleAPIError, unreadable, OSError, ValueError) as error:  # OSError: no connection
             raise SourceUnavailable(f"{name}: {_first_line(error)}") from None
 
 
 def to_dict(message: Any) -> Wire:
     """Return a message of Google's SDK as plain values, without the fields that it does not set."""
-    values: Wire = type(message).to_dict(
-        message, including_default_value_fields=False, use_integers_for_enums=False
-    )
+    json_format = import_sdk("google.protobuf.json_format", "gcp")
+    values: Wire = json_format.MessageToDict(type(message).pb(message), preserving_proto_field_name=True)
     return values
 
 
@@ -114,12 +117,13 @@ def fetch_gcp_instance_report(
     api: GcpApi,
     observed_at: datetime,
     groups: Iterable[CloudGroup] = (),
-    public_pools: frozenset[str] = frozenset(),
+    *,
+    prefer_public: bool = False,
 ) -> SourceReport:
     """Return a stack's instances in one project; EnvironmentFault when the API does not answer."""
     instances = [each for each in list_gcp_instances(api) if each.tags.get(STACK_TAG) == stack_tag]
     own = [group for group in groups if group.cloud == "gcp"]
-    return build_instance_report(instances, f"gcp:{api.project}", observed_at, own, public_pools)
+    return build_instance_report(instances, f"gcp:{stack_tag}", observed_at, own, prefer_public=prefer_public)
 
 
 def list_gcp_instances(api: GcpApi, labels: str = OUR_LABEL_FILTER) -> list[CloudInstance]:

@@ -63,7 +63,9 @@ class CloudGroup:
     def owns(self, group: str) -> bool:
         """Return whether a group's id or name, as a cloud writes it, means this group."""
         wanted = group.lower()
-        return wanted in {self.id.lower(), self.name.lower()} or wanted.rpartition("/")[2] == self.name.lower()
+        return (
+            wanted in {self.id.lower(), self.name.lower()} or wanted.rpartition("/")[2] == self.name.lower()
+        )
 
 
 def read_stack_groups(resources: Sequence[StateResource]) -> list[CloudGroup]:
@@ -80,7 +82,10 @@ def read_stack_groups(resources: Sequence[StateResource]) -> list[CloudGroup]:
 
 
 def read_simulated_members(
-    members: Iterable[Mapping[str, Any]], groups: Sequence[CloudGroup], stack: str, machines: Mapping[str, str]
+    members: Iterable[Mapping[str, Any]],
+    groups: Sequence[CloudGroup],
+    stack: str,
+    machines: Mapping[str, str],
 ) -> list[CloudInstance]:
     """Return the members that a rehearsal's simulated clouds report; ``machines`` has the machine of each pool."""
     instances = []
@@ -114,12 +119,13 @@ def build_instance_report(
     source: str,
     observed_at: datetime,
     groups: Sequence[CloudGroup] = (),
-    public_pools: frozenset[str] = frozenset(),
+    *,
+    prefer_public: bool = False,
 ) -> SourceReport:
     """Return the instances as a report; those that the cloud is about to delete are left out.
 
-    A member of a group in ``groups`` gets that group's pool, template and purchase where its own tags do not say. SSH goes
-    to the public address of nodes in ``public_pools``, if they have one.
+    A member of a group in ``groups`` gets that group's pool, template and purchase where its own tags do not say. SSH
+    goes to the public address with ``prefer_public``, if there is one.
     """
     observations = []
     for instance in instances:
@@ -127,7 +133,7 @@ def build_instance_report(
             continue
         owner = next((group for group in groups if instance.group and group.owns(instance.group)), None)
         described = _describe_by_group(instance, owner) if owner else instance
-        observations.append(_observe(described, source, observed_at, public_pools, owner))
+        observations.append(_observe(described, source, observed_at, owner, prefer_public=prefer_public))
     return SourceReport(source, observed_at, observations)
 
 
@@ -138,21 +144,23 @@ def _describe_by_group(instance: CloudInstance, group: CloudGroup) -> CloudInsta
 
 
 def _observe(
-    instance: CloudInstance, source: str, at: datetime, public_pools: frozenset[str], group: CloudGroup | None
+    instance: CloudInstance, source: str, at: datetime, group: CloudGroup | None, *, prefer_public: bool
 ) -> NodeObservation:
-    tags, pool = instance.tags, instance.tags.get("gpufleet-pool")
-    is_public = pool in public_pools and instance.public_address
+    tags = instance.tags
+    addresses = [instance.private_address, instance.public_address]
+    if prefer_public:
+        addresses.reverse()
     observed = {
         "kind": "cloud_vm",
         "cloud": instance.cloud,
         "region": instance.region,
-        "pool": pool,
+        "pool": tags.get("gpufleet-pool"),
         "stack": tags.get("gpufleet-stack"),
         "template": tags.get("gpufleet-template"),
         "purchase": instance.purchase,
         "machine": instance.machine,
         "zone": instance.zone,
-        "address": instance.public_address if is_public else instance.private_address or instance.public_address,
+        "address": next(filter(None, addresses), None),
         "private_address": instance.private_address,
         "public_address": instance.public_address,
         "lifecycle": instance.lifecycle,

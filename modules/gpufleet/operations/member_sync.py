@@ -1,0 +1,103 @@
+"""Which cloud API lists a stack's instances: one source for each AWS region, GCP project and Azure subscription.
+
+In a rehearsal the simulated clouds list them, and no real cloud is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from gpufleet import fleet
+from gpufleet.nodes import SourceReport
+from gpufleet.nodes.cloud_api import (
+    CloudGroup,
+    build_instance_report,
+    find_azure_subscription,
+    find_gcp_project,
+    read_simulated_members,
+)
+
+SimulatedMembers = Callable[[str], Iterable[Mapping[str, Any]]]
+"""The listing of a rehearsal: the members of a stack's groups in the simulated clouds."""
+
+MemberSource = tuple[str, Callable[[], SourceReport]]
+
+
+def list_cloud_sources(
+    declared: fleet.Fleet, groups: Sequence[CloudGroup], environment: Mapping[str, str], at: datetime
+) -> Iterator[MemberSource]:
+    """Yield every account that the stack's pools use, with the function that lists its instances."""
+    clouds = {pool.cloud for pool in declared.pools} | {group.cloud for group in groups}
+    stack_tag = fleet.slugify(declared.stack)
+    options = {"prefer_public": prefers_public_addresses(declared)}
+    regions = {pool.region for pool in declared.pools if pool.cloud == "aws"}
+    regions |= {group.region for group in groups if group.cloud == "aws"}
+    for region in sorted(regions):
+        yield f"aws:{stack_tag}:{region}", partial(_fetch_aws, stack_tag, region, at, groups, **options)
+    if "gcp" in clouds:
+        yield f"gcp:{stack_tag}", partial(_fetch_gcp, declared, environment, stack_tag, at, groups, **options)
+    if "azure" in clouds:
+        yield (
+            f"azure:{stack_tag}",
+            partial(_fetch_azure, declared, environment, stack_tag, at, groups, **options),
+        )
+
+
+def _fetch_aws(stack_tag: str, region: str, at: datetime, groups: Any, **options: Any) -> SourceReport:
+    from gpufleet.nodes.cloud_api.aws import fetch_aws_instance_report
+
+    return fetch_aws_instance_report(stack_tag, region, at, groups, **options)
+
+
+def _fetch_gcp(
+    declared: fleet.Fleet, environment: Mapping[str, str], *arguments: Any, **options: Any
+) -> SourceReport:
+    from gpufleet.nodes.cloud_api import gcp
+
+    stack_tag, at, groups = arguments
+    api = gcp.GcpApi(find_gcp_project(declared, environment))
+    return gcp.fetch_gcp_instance_report(stack_tag, api, at, groups, **options)
+
+
+def _fetch_azure(
+    declared: fleet.Fleet, environment: Mapping[str, str], *arguments: Any, **options: Any
+) -> SourceReport:
+    from gpufleet.nodes.cloud_api import azure
+
+    stack_tag, at, groups = arguments
+    api = azure.AzureApi(find_azure_subscription(declared, environment))
+    return azure.fetch_azure_instance_report(stack_tag, api, at, groups, **options)
+
+
+def list_simulated_sources(
+    declared: fleet.Fleet, groups: Sequence[CloudGroup], list_members: SimulatedMembers, at: datetime
+) -> Iterator[MemberSource]:
+    """Yield each cloud with groups, with the function that lists their members in the rehearsal."""
+    for cloud in sorted({group.cloud for group in groups}):
+        yield (
+            f"{cloud}:{fleet.slugify(declared.stack)}",
+            partial(_read_simulated, declared, cloud, groups, list_members, at),
+        )
+
+
+def _read_simulated(
+    declared: fleet.Fleet,
+    cloud: str,
+    groups: Sequence[CloudGroup],
+    list_members: SimulatedMembers,
+    at: datetime,
+) -> SourceReport:
+    own = [group for group in groups if group.cloud == cloud]
+    machines = {pool.name: pool.machine for pool in declared.pools}
+    stack_tag = fleet.slugify(declared.stack)
+    members = read_simulated_members(list_members(declared.stack), own, stack_tag, machines)
+    is_public = prefers_public_addresses(declared)
+    return build_instance_report(members, f"{cloud}:{stack_tag}", at, own, prefer_public=is_public)
+
+
+def prefers_public_addresses(declared: fleet.Fleet) -> bool:
+    """Return whether SSH comes from public networks, so that nodes are reached at their public address."""
+    return any(block.is_global for block in declared.ssh.allowed_cidrs)
