@@ -41,6 +41,7 @@ ALLOWED = {
     "rehearsal/launcher.py",
     "rehearsal/packages/server.py",  # its own log file
     "rehearsal/providers/__main__.py",
+    "rehearsal/providers/generation/__main__.py",
     "sizing/calibration/__main__.py",
 }
 

@@ -51,7 +51,7 @@ def test_resource_types_have_the_token_and_required_inputs_of_the_sdk(pair):
 def test_declared_inputs_exist_in_the_sdk(pair):
     simulated, real = pair
     named = (
-        {path.split(".")[0] for path in simulated.replace}
+        {path.split(".")[0].rstrip("$") for path in simulated.replace}
         | set(simulated.required)
         | ({simulated.name} - {None})
     )

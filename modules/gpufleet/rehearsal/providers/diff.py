@@ -23,13 +23,26 @@ class PropertyChange:
 
 
 def diff_resource_inputs(
-    old_inputs: PlainValues, new_inputs: PlainValues, replacement_paths: tuple[str, ...]
+    old_inputs: PlainValues,
+    new_inputs: PlainValues,
+    replacement_paths: tuple[str, ...],
+    server_default_paths: tuple[str, ...] = (),
 ) -> list[PropertyChange]:
-    """Compare inputs leaf by leaf; a path at or below one of ``replacement_paths`` forces a replacement."""
+    """Compare inputs leaf by leaf; a path at or below one of ``replacement_paths`` forces a replacement.
+
+    A removed input at or below one of ``server_default_paths`` is no change: the cloud keeps the value.
+    """
     return [
-        PropertyChange(path, kind, _forces_replacement(path, replacement_paths))
+        PropertyChange(path, kind, matches_path(path, replacement_paths))
         for path, kind in _changed_leaves(old_inputs, new_inputs, "")
+        if kind != "delete" or not matches_path(path, server_default_paths)
     ]
+
+
+def matches_path(path: str, roots: tuple[str, ...]) -> bool:
+    """Return whether ``path`` is one of ``roots`` or below it; a root that ends with ``$`` matches only itself."""
+    plain = re.sub(r"\[\d+\]", "", path)  # "networkInterfaces.network" means every interface
+    return any(plain == root.rstrip("$") or plain.startswith((f"{root}.", f"{root}[")) for root in roots)
 
 
 def keep_reported_properties(old: Any, reported: Any) -> Any:
@@ -65,8 +78,3 @@ def _join_path(path: str, key: str) -> str:
     if not re.fullmatch(r"[A-Za-z_$][\w$]*", key):
         return f'{path}["{key}"]'
     return f"{path}.{key}" if path else key
-
-
-def _forces_replacement(path: str, replace: tuple[str, ...]) -> bool:
-    plain = re.sub(r"\[\d+\]", "", path)  # "networkInterfaces.network" means every interface
-    return any(plain == root or plain.startswith((f"{root}.", f"{root}[")) for root in replace)

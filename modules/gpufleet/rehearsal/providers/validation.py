@@ -9,21 +9,29 @@ import re
 from collections.abc import Callable, Iterator
 
 from gpufleet.rehearsal.providers.property_values import UNKNOWN, PlainValues, unwrap_secrets
-from gpufleet.rehearsal.providers.schema import SimulatedResourceType
+from gpufleet.rehearsal.providers.schema import CloudSchema, SimulatedResourceType
 
 Problem = tuple[str, str]  # property, reason
 _LABEL = re.compile(r"[a-z0-9_-]{0,63}")
 _GPU_FAMILIES = ("a2-", "a3-", "a4-", "g2-", "g4-")
 
 
-def find_input_problems(resource_type: SimulatedResourceType, inputs: PlainValues) -> Iterator[Problem]:
+def find_input_problems(
+    schema: CloudSchema, resource_type: SimulatedResourceType, inputs: PlainValues
+) -> Iterator[Problem]:
     """Yield (property, reason) for every problem with these inputs."""
-    for key in resource_type.required:
-        if key not in inputs:
-            yield key, f"missing required property {key!r}"
+    plain = unwrap_secrets(inputs)
+    problems = list(schema.inputs.find_problems(resource_type.token, plain))
+    known = {path for path, _ in problems}
+    problems += [
+        (key, f"missing required property {key!r}")
+        for key in resource_type.required
+        if key not in inputs and key not in known
+    ]
+    yield from problems
     check = _CHECKS.get(resource_type.token)
-    if check:
-        yield from check(unwrap_secrets(inputs))
+    if check and not problems:  # a check may rely on names and types
+        yield from check(plain)
 
 
 def _aws_instance(inputs: PlainValues) -> Iterator[Problem]:
