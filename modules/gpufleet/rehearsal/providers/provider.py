@@ -100,7 +100,7 @@ class SimulatedProvider(api.Provider):
         self.store.mark_known_to_engine(kind.token, request.resource_id)
         row = self.store.get_resource(kind.token, request.resource_id)
         olds = row.inputs if row else keep_reported_properties(to_plain_values(request.old_state), news)
-        changes = diff_resource_inputs(olds, news, kind.replace, kind.server_default)
+        changes = diff_resource_inputs(olds, news, kind.replace + kind.immutable, kind.server_default)
         # A name that is unique in the cloud is free only once the old resource is gone.
         keeps_name = kind.has_unique_name and olds.get(kind.name or "") == news.get(kind.name or "")
         return _diff_response(changes, delete_first=keeps_name)

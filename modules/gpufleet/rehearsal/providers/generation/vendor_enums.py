@@ -103,5 +103,8 @@ def load_vendor_enums(cloud: str) -> dict[str, list[str]]:
     session, models = Session(), {}
     for service in {service for service, _ in SHAPES.values()}:
         models[service] = session.get_service_model(service)
-    enums = {path: list(models[service].shape_for(shape).metadata["enum"]) for path, (service, shape) in SHAPES.items()}
+    enums = {
+        path: list(models[service].shape_for(shape).metadata["enum"])
+        for path, (service, shape) in SHAPES.items()
+    }
     return {**enums, **{path: list(values) for path, values in AWS_LISTED.items()}}
