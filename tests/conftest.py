@@ -126,6 +126,37 @@ def shared_project(tmp_path_factory, project_template):
 
 
 @pytest.fixture(scope="session")
+def wheel(tmp_path_factory):
+    """Return the wheel of a copy of the tracked files, as a build in a clean clone makes it."""
+    folder = tmp_path_factory.mktemp("wheel")
+    source = folder / "source"
+    tracked = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "pyproject.toml", "README.md", "LICENSE", "modules"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout.split("\n")  # fmt: skip
+    for name in filter(None, tracked):
+        if (ROOT / name).is_file():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, source / name)
+    subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "wheel",
+            "-q",
+            "--no-deps",
+            "--no-build-isolation",
+            "-w",
+            folder,
+            source,
+        ],
+        check=True,
+    )
+    return next(folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="session")
 def clean_env():
     """Return an environment with this Python and nothing from the environment of the user."""
     inherited = ("HOME", "LANG", "USER", "TMPDIR", "XDG_CACHE_HOME", "SSL_CERT_FILE", "GOPROXY", "GOFLAGS")

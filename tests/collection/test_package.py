@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -37,37 +36,6 @@ PLAY = """
       ansible.builtin.import_role:
         name: gpufleet.fleet.hugepages_and_limits
 """
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    """Return the wheel of a copy of the tracked files, as a build in a clean clone makes it."""
-    folder = tmp_path_factory.mktemp("wheel")
-    source = folder / "source"
-    tracked = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard", "pyproject.toml", "README.md", "LICENSE", "modules"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    ).stdout.split("\n")  # fmt: skip
-    for name in filter(None, tracked):
-        if (ROOT / name).is_file():
-            (source / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, source / name)
-    subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pip",
-            "wheel",
-            "-q",
-            "--no-deps",
-            "--no-build-isolation",
-            "-w",
-            folder,
-            source,
-        ],
-        check=True,
-    )
-    return next(folder.glob("*.whl"))
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ def project(tmp_path):
     """Return a project with two stacks, in a folder with special characters in its name."""
     root = tmp_path / "it's a $HOME project"
     (root / "stacks").mkdir(parents=True)
-    (root / "Pulumi.yaml").write_text("name: gpufleet\nruntime: python\n")
+    (root / "Pulumi.yaml").write_text("name: gpufleet\nruntime: python\nstackConfigDir: stacks\n")
     for stack in ("dev", "poc"):
         (root / "stacks" / f"Pulumi.{stack}.yaml").write_text("config: {}\n")
     return root

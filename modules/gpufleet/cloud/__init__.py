@@ -10,6 +10,7 @@ that the fleet uses.
 from __future__ import annotations
 
 from gpufleet.cloud.fleet_declaration import declare_fleet
+from gpufleet.cloud.gpu_pool import GpuPool
 from gpufleet.cloud.pool_plan import PoolPlan
 
-__all__ = ["PoolPlan", "declare_fleet"]
+__all__ = ["GpuPool", "PoolPlan", "declare_fleet"]

@@ -90,11 +90,15 @@ class AwsPool(pulumi.ComponentResource):
         )
 
 
-def declare_pools(fleet: Fleet, plans: Sequence[PoolPlan]) -> list[AwsPool]:
-    """Declare one network per region, then the pools."""
+def declare_pools(
+    fleet: Fleet, plans: Sequence[PoolPlan], opts: pulumi.ResourceOptions | None = None, prefix: str = ""
+) -> list[AwsPool]:
+    """Declare one network per region, then the pools. ``opts`` are those of each, ``prefix`` begins its name."""
     regions = sorted({plan.pool.region for plan in plans})
-    networks = {region: AwsNetwork(f"aws-{region}", AwsNetworkArgs(fleet, region)) for region in regions}
-    return [AwsPool(plan.pool.name, AwsPoolArgs(plan, networks[plan.pool.region])) for plan in plans]
+    networks = {
+        region: AwsNetwork(f"{prefix}aws-{region}", AwsNetworkArgs(fleet, region), opts) for region in regions
+    }
+    return [AwsPool(plan.pool.name, AwsPoolArgs(plan, networks[plan.pool.region]), opts) for plan in plans]
 
 
 def declare_instances(parts: AwsPoolParts) -> list[dict[str, Any]]:

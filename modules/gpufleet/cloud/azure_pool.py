@@ -40,13 +40,18 @@ class AzurePool(pulumi.ComponentResource):
         self.register_outputs({"nodes": self.nodes, "groups": self.groups})
 
 
-def declare_pools(fleet: Fleet, plans: Sequence[PoolPlan]) -> list[AzurePool]:
-    """Declare one network per region, then the pools."""
+def declare_pools(
+    fleet: Fleet, plans: Sequence[PoolPlan], opts: pulumi.ResourceOptions | None = None, prefix: str = ""
+) -> list[AzurePool]:
+    """Declare one network per region, then the pools. ``opts`` are those of each, ``prefix`` begins its name."""
     regions = sorted({plan.pool.region for plan in plans})
     networks = {
-        region: AzureNetwork(f"azure-{region}", AzureNetworkArgs(fleet, region)) for region in regions
+        region: AzureNetwork(f"{prefix}azure-{region}", AzureNetworkArgs(fleet, region), opts)
+        for region in regions
     }
-    return [AzurePool(plan.pool.name, AzurePoolArgs(plan, networks[plan.pool.region])) for plan in plans]
+    return [
+        AzurePool(plan.pool.name, AzurePoolArgs(plan, networks[plan.pool.region]), opts) for plan in plans
+    ]
 
 
 def _declare_reservation(parts: AzurePoolParts) -> AzurePoolParts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Protocol, cast
 
@@ -23,7 +23,18 @@ class PoolComponent(Protocol):
     groups: PoolFacts
 
 
-PoolBuilder = Callable[[Fleet, Sequence[PoolPlan]], Sequence[PoolComponent]]
+class PoolBuilder(Protocol):
+    """The function ``declare_pools`` of a cloud."""
+
+    def __call__(
+        self,
+        fleet: Fleet,
+        plans: Sequence[PoolPlan],
+        opts: pulumi.ResourceOptions | None = None,
+        prefix: str = "",
+    ) -> Sequence[PoolComponent]:
+        """Declare the pools and what they share, named with ``prefix`` and the stack of ``fleet``."""
+        ...
 
 
 def declare_fleet(fleet: Fleet) -> None:

@@ -26,6 +26,7 @@ class GcpNetwork(pulumi.ComponentResource):
     def __init__(self, name: str, args: GcpNetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         """Declare network, subnets, and SSH from the spec's networks."""
         super().__init__("gpufleet:cloud:GcpNetwork", name, {"regions": list(args.regions)}, opts)
+        self.name = name
         self.stack = slugify(args.fleet.stack)
         self.project = args.fleet.gcp.project if args.fleet.gcp else None
         self.node_tag = f"{self.stack}-node"  # which machines the firewall rules are for
@@ -48,7 +49,7 @@ class GcpNetwork(pulumi.ComponentResource):
 
     def _declare_subnet(self, region: str) -> Any:
         return gcp.compute.Subnetwork(
-            f"gcp-{region}",
+            f"{self.name}-{region}",
             name=f"gpufleet-{self.stack}-{region}",
             network=self.network.id,
             ip_cidr_range=subnet_cidr(region),
@@ -62,7 +63,7 @@ class GcpNetwork(pulumi.ComponentResource):
         if not ranges:
             return
         gcp.compute.Firewall(
-            f"gcp-ssh-ipv{version}",
+            f"{self.name}-ssh-ipv{version}",
             name=f"gpufleet-{self.stack}-ssh-ipv{version}",
             network=self.network.id,
             direction="INGRESS",

@@ -78,11 +78,13 @@ class GcpPool(pulumi.ComponentResource):
         )
 
 
-def declare_pools(fleet: Fleet, plans: Sequence[PoolPlan]) -> list[GcpPool]:
-    """Declare one network, then the pools."""
+def declare_pools(
+    fleet: Fleet, plans: Sequence[PoolPlan], opts: pulumi.ResourceOptions | None = None, prefix: str = ""
+) -> list[GcpPool]:
+    """Declare one network, then the pools. ``opts`` are those of each, ``prefix`` begins the network's name."""
     regions = sorted({plan.pool.region for plan in plans})
-    network = GcpNetwork("gcp", GcpNetworkArgs(fleet, tuple(regions)))
-    return [GcpPool(plan.pool.name, GcpPoolArgs(plan, network)) for plan in plans]
+    network = GcpNetwork(f"{prefix}gcp", GcpNetworkArgs(fleet, tuple(regions)), opts)
+    return [GcpPool(plan.pool.name, GcpPoolArgs(plan, network), opts) for plan in plans]
 
 
 def _reserved_cards(plan: PoolPlan) -> list[dict[str, Any]]:

@@ -29,6 +29,7 @@ class PoolPlan:
 
     fleet: Fleet
     pool: Pool
+    origin: str | None = None  # where the pool is declared, if not in the file of its stack
 
     @property
     def node_name_prefix(self) -> str:
@@ -151,5 +152,5 @@ class PoolPlan:
 
     def build_input_error(self, key: str, problem: str, remedy: str) -> InputError:
         """Return an error with the place in the stack's file."""
-        where = f"stacks/Pulumi.{self.fleet.stack}.yaml"
+        where = self.origin or f"stacks/Pulumi.{self.fleet.stack}.yaml"
         return InputError(problem, where=where, key=f"pools[{self.pool.name}].{key}", remedy=remedy)

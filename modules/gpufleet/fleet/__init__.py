@@ -13,6 +13,7 @@ from gpufleet.fleet.boot import BootImage, BootMode, FirstBootSettings, NetbootS
 from gpufleet.fleet.fleet_loader import build_stack_json_schema, load_fleet, parse_fleet
 from gpufleet.fleet.hardware import HardwareCost, SourcedFigure
 from gpufleet.fleet.host_name import (
+    CONFIG_KEY,
     HostNameDeclaration,
     check_unique_host_names,
     list_rack_host_declarations,
@@ -41,10 +42,11 @@ from gpufleet.fleet.rack import Rack, RackNode
 from gpufleet.fleet.rack_file import RACK_PLUGIN, load_rack, load_racks
 from gpufleet.fleet.rack_network import RackNetwork
 from gpufleet.fleet.rule import RULES
-from gpufleet.fleet.spec import BootDisk, Fleet, Pool, SshAccess, StackRack, Workstation
+from gpufleet.fleet.spec import BootDisk, Fleet, FleetSpec, Pool, SshAccess, StackRack, Workstation
 from gpufleet.fleet.template import Blueprint, NodeTemplate
 
 __all__ = [
+    "CONFIG_KEY",
     "RACK_PLUGIN",
     "RULES",
     "AcceleratorRequest",
@@ -61,6 +63,7 @@ __all__ = [
     "CustomImage",
     "FirstBootSettings",
     "Fleet",
+    "FleetSpec",
     "FlexStartPurchase",
     "GpuDriverSettings",
     "HardwareCost",

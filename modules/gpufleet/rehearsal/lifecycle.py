@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
@@ -22,11 +23,11 @@ def start_rehearsal(
 ) -> None:
     """Start the rehearsal, then its racks if hosts can be booted here. Check all input before any change."""
     rehearsal.check_stack_exists()
-    if not with_racks:
+    has_racks = with_racks and _declares_fleet(rehearsal)
+    if not has_racks:
         if faults:
-            raise InputError(
-                "faults apply only to a rack's hosts", where="--faults", remedy="remove --no-rack"
-            )
+            remedy = f"remove --no-rack, and declare racks in {rehearsal.settings_file.name}"
+            raise InputError("faults apply only to a rack's hosts", where="--faults", remedy=remedy)
         rehearsal.set_up(report)
         return
     stack = fleet.load_fleet(rehearsal.stack, rehearsal.root)
@@ -37,6 +38,12 @@ def start_rehearsal(
     rehearsal.set_up(report)
     if stack.racks or (rehearsal.home / "rack").exists():
         _boot_racks(rehearsal, stack.racks, chosen_faults, report)
+
+
+def _declares_fleet(rehearsal: Rehearsal) -> bool:
+    """Return whether the stack's file declares a fleet; a program with ``GpuPool`` declares its pools itself."""
+    text = rehearsal.settings_file.read_text()
+    return bool(re.search(rf"^\s*['\"]?{fleet.CONFIG_KEY}['\"]?\s*:", text, re.MULTILINE))
 
 
 def _boot_racks(

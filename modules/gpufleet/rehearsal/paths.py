@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ class RehearsalPaths:
         self.address_book = self.home / "addresses.json"
         self.artifacts = self.home / "artifacts"
         self.facts_file = self.home / "env.json"
-        self.settings_file = self.root / "stacks" / f"Pulumi.{stack}.yaml"
+        self.settings_file = find_settings_folder(self.root) / f"Pulumi.{stack}.yaml"
 
     @property
     def lock_file(self) -> Path:
@@ -59,7 +60,15 @@ class RehearsalPaths:
             raise InputError(error.problem, where=error.where, remedy=remedy) from None
 
 
+def find_settings_folder(root: Path) -> Path:
+    """Return the folder of the stacks' files: ``stackConfigDir`` of Pulumi.yaml, else next to it."""
+    project = root / "Pulumi.yaml"
+    text = project.read_text() if project.is_file() else ""
+    match = re.search(r"^stackConfigDir:\s*['\"]?([^'\"#\s]+)", text, re.MULTILINE)
+    return root / (match[1] if match else "")
+
+
 def list_stack_names(root: Path) -> list[str]:
     """Return the stacks that the project declares."""
-    files = (root / "stacks").glob("Pulumi.*.yaml")
+    files = find_settings_folder(root).glob("Pulumi.*.yaml")
     return sorted(path.name.removeprefix("Pulumi.").removesuffix(".yaml") for path in files)

@@ -1,0 +1,103 @@
+"""Test GpuPool, the pool for any Pulumi program, on every cloud."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+
+import pulumi
+import pytest
+from pulumi.runtime import mocks
+from pulumi.runtime.stack import run_pulumi_func
+
+from gpufleet.cloud import GpuPool
+
+ROOT = Path(__file__).resolve().parents[2]
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICnjZVo0X23w6Lv+MS0nX7ZSNB6ZUf6PUl3b3SBAbmnn test"
+FLEET = {"owner": "research", "ssh": {"authorized_keys": [KEY], "allowed_cidrs": ["10.0.0.0/8"]}}
+MACHINES = {
+    "aws": {"region": "us-east-1", "zones": ["us-east-1a"], "machine": "g5.2xlarge"},
+    "gcp": {"region": "us-central1", "zones": ["us-central1-a"], "machine": "g2-standard-4"},
+    "azure": {"region": "eastus", "machine": "Standard_NC4as_T4_v3"},
+}
+
+
+class UrnMonitor(mocks.MockMonitor):
+    """Record the URN of every resource, as the engine identifies it."""
+
+    def __init__(self, recorder):
+        super().__init__(recorder)
+        self.urns = []
+
+    def RegisterResource(self, request):  # noqa: N802 - Pulumi's name
+        registered = super().RegisterResource(request)
+        self.urns.append(registered.urn)
+        return registered
+
+
+@pytest.fixture
+def declare_pools(recorder, sdks):
+    """Declare pools in a program; return the program's nodes, pool by pool, and the URNs."""
+
+    def declare(*pools):
+        monitor, declared = UrnMonitor(recorder), []
+
+        async def program():
+            mocks.set_mocks(recorder, project="other", stack="dev", monitor=monitor)
+            await run_pulumi_func(
+                lambda: declared.extend(GpuPool(name, **settings) for name, settings in pools)
+            )
+            return [await pool.nodes.future() for pool in declared]
+
+        return asyncio.run(program()), monitor.urns
+
+    return declare
+
+
+def settings_of(cloud, **changes):
+    return {
+        **FLEET,
+        **MACHINES[cloud],
+        "cloud": cloud,
+        "count": 1,
+        "purchase": {"kind": "on_demand"},
+        **changes,
+    }
+
+
+@pytest.mark.parametrize("cloud", MACHINES)
+def test_two_pools_of_one_program_share_nothing(declare_pools, cloud):
+    nodes, urns = declare_pools(("train", settings_of(cloud)), ("serve", settings_of(cloud)))
+    assert [node["name"] for pool in nodes for node in pool] == ["dev-train-1", "dev-serve-1"]
+    assert len(urns) == len(set(urns))
+    components = [urn for urn in urns if urn.split("$")[-1].split("::")[-2].startswith("gpufleet:cloud:")]
+    assert len([urn for urn in components if "gpufleet:cloud:GpuPool$" in urn]) == 4
+
+
+def test_network_of_a_pool_has_its_name(declare_pools, recorder):
+    declare_pools(("train", settings_of("gcp")), ("serve", settings_of("gcp")))
+    networks = [row.inputs["name"] for row in recorder.resources if row.typ == "gcp:compute/network:Network"]
+    assert sorted(networks) == ["gpufleet-dev-serve", "gpufleet-dev-train"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"machine": "g2-standart-4"}, "g2-standart-4"),
+        ({"zones": ["us-east1-b"]}, "zone-in-region"),
+        ({"color": "red"}, "color"),
+        ({"zones": []}, "the zone is missing"),
+    ],
+)
+def test_wrong_setting_is_one_line_with_the_pools_name(declare_pools, changes, message):
+    with pytest.raises(pulumi.RunError, match=re.escape(message)) as caught:
+        declare_pools(("train", settings_of("gcp", **changes)))
+    assert "GpuPool('train')" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_documented_program_is_the_example():
+    page = (ROOT / "docs/cloud.md").read_text()
+    program = (ROOT / "docs/examples/gpu-pool/__main__.py").read_text().partition("\n")[2]
+    assert f"```python\n{program}```" in page
