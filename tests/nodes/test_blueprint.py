@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 
@@ -12,9 +13,14 @@ from gpufleet import fleet
 from gpufleet.errors import InputError
 from gpufleet.nodes import Registry, build_ansible_inventory, build_rack_report
 from gpufleet.nodes.blueprint import build_blueprint_variables
-from gpufleet.nodes.inventory import assemble_ansible_inventory, make_node_blueprint_lookup
+from gpufleet.nodes.inventory import (
+    assemble_ansible_inventory,
+    make_node_blueprint_lookup,
+    make_spot_lookup,
+)
 from gpufleet.nodes.template_vars import main
 
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICnjZVo0X23w6Lv+MS0nX7ZSNB6ZUf6PUl3b3SBAbmnn test"
 STACK = """\
 config:
   gpufleet:fleet:
@@ -113,6 +119,27 @@ def test_stack_slug_of_a_cloud_node_finds_its_template(project, registry, lab):
         .hosts[0]
         .vars
     )
+
+
+def test_only_nodes_of_a_declared_spot_pool_are_marked_as_spot(project, registry, lab):
+    pools = f"""
+    ssh: {{authorized_keys: [{KEY}]}}
+    pools:
+      - {{name: cheap, cloud: gcp, region: us-central1, zones: [us-central1-a], machine: g2-standard-4, count: 1,
+          purchase: {{kind: spot}}}}
+      - {{name: sure, cloud: gcp, region: us-central1, zones: [us-central1-a], machine: g2-standard-4, count: 1,
+          purchase: {{kind: on_demand}}}}
+"""
+    (project / "stacks/Pulumi.lab.yaml").write_text(STACK.rstrip() + pools)
+    registry.apply_source_report(lab.rack(lab.blade(1)))
+    (node,) = registry.list_nodes()
+    load = partial(fleet.load_fleet, root=project)
+    marks = {}
+    for name in ("cheap", "sure", "unknown", None):
+        declared = replace(node, stack="lab", cloud="gcp", pool=name)
+        inventory = assemble_ansible_inventory([declared], [], spot_lookup=make_spot_lookup(project, load))
+        marks[name] = inventory.hosts[0].vars.get("gpufleet_is_spot")
+    assert marks == {"cheap": True, "sure": None, "unknown": None, None: None}
 
 
 def test_undeclared_template_is_reported_by_name(project, registry, lab):

@@ -22,6 +22,7 @@ ORDER = [
     "nfs",
     "application",
     "roles_after",
+    "spot_notice",
     "monitoring",
     "burn_in",
 ]
@@ -53,6 +54,10 @@ HOSTS = {
     ),
     "watched": (BLADE | PROBED | READY | {"gpufleet_exporters": ["auto"]}, ["monitoring_here"]),
     "shared": (BLADE | PROBED | READY | {"gpufleet_nfs": {"mounts": []}}, ["nfs_here"]),
+    "spot": (
+        {"gpufleet_kind": "cloud_vm", "gpufleet_is_spot": True} | READY | PROBED,
+        ["drivers_planned", "spot_notice_here"],
+    ),
     "server": ({"gpufleet_kind": "gpu_server"} | PROBED, ["burn_in_now", "drivers_planned"]),
     "podman": (
         BLADE | PROBED | {"gpufleet_software": {"container_engine": "podman"}},
@@ -78,6 +83,7 @@ PLAYED = {
     "monitoring_here",
     "kernel_arguments_here",
     "nfs_here",
+    "spot_notice_here",
     "burn_in_now",
     "roles_before_here",
     "roles_after_here",

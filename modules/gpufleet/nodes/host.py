@@ -62,6 +62,8 @@ def make_inventory_host(
     declared_node: Node | None = None,
     blueprint_variables: Mapping[str, Any] | None = None,
     bmc: Mapping[str, Any] | None = None,
+    *,
+    is_spot: bool = False,
 ) -> InventoryHost:
     """Return a node as a host; ``declared_node`` is the same slot as a rack file that was just read declares it.
 
@@ -76,6 +78,8 @@ def make_inventory_host(
     operator_values = {key: value for key, value in variables.items() if key in files and files[key] == value}
     if bmc:
         operator_values["gpufleet_bmc"] = bmc
+    if is_spot:  # so the stack declares a pool of that name with spot nodes
+        operator_values["gpufleet_is_spot"] = True
     if blueprint_variables is not None:  # so the stack declares a template of that name
         operator_values["gpufleet_template"] = node.template
     vocabulary = {key: value for key, value in variables.items() if _is_own_vocabulary(key, value)}

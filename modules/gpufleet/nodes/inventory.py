@@ -25,6 +25,7 @@ from gpufleet.nodes.identity import Slot
 from gpufleet.nodes.model import Node
 
 BlueprintLookup = Callable[[Node], fleet.Blueprint | None]
+StackLoader = Callable[[str], fleet.Fleet]
 TEST_RANGE = ip_network("198.18.0.0/15")  # RFC 2544
 
 
@@ -72,11 +73,13 @@ def build_ansible_inventory(
     """Return the inventory of a project; with ``rack`` only that rack's hosts."""
     uses = _rack_uses(project_root, rehearsal)
     declared = [node for use in uses for node in list_declared_nodes(*use)]
+    load_stack = cache(partial(fleet.load_fleet, root=project_root))  # once for both lookups
     inventory = assemble_ansible_inventory(
         _registered_nodes(registry_url),
         declared,
         include_missing=include_missing,
-        blueprint_lookup=make_node_blueprint_lookup(project_root),
+        blueprint_lookup=make_node_blueprint_lookup(project_root, load_stack),
+        spot_lookup=make_spot_lookup(project_root, load_stack),
         bmcs={key: bmc for use in uses for key, bmc in _list_bmcs(use[0])},
     )
     inventory = replace(inventory, racks=tuple(use[0].name for use in uses))
@@ -106,13 +109,10 @@ def _block_connections(host: InventoryHost) -> InventoryHost:
     return replace(host, vars=variables)
 
 
-def make_node_blueprint_lookup(project_root: Path) -> BlueprintLookup:
+def make_node_blueprint_lookup(project_root: Path, load_stack: StackLoader | None = None) -> BlueprintLookup:
     """Return what looks a node's template up in its stack; each stack is read once, and only where asked for."""
-    names = {
-        _slug(file.name.split(".")[1]): file.name.split(".")[1]
-        for file in project_root.glob("stacks/Pulumi.*.yaml")
-    }
-    load = cache(partial(fleet.load_fleet, root=project_root))
+    names = _stack_names(project_root)
+    load = load_stack or cache(partial(fleet.load_fleet, root=project_root))
 
     @cache
     def resolve_stack_template(stack: str, template: str) -> fleet.Blueprint | None:
@@ -125,6 +125,28 @@ def make_node_blueprint_lookup(project_root: Path) -> BlueprintLookup:
     return resolve_node_template
 
 
+def make_spot_lookup(project_root: Path, load: StackLoader) -> Callable[[Node], bool]:
+    """Return what tells whether a node's pool is bought as spot, or may fall back to spot."""
+    names = _stack_names(project_root)
+
+    @cache
+    def has_spot_rung(stack: str, pool_name: str) -> bool:
+        pool = load(stack).find_pool(pool_name)
+        return pool is not None and pool.purchase.kind == "spot"
+
+    def is_spot(node: Node) -> bool:
+        stack = names.get(_slug(node.stack or ""))
+        return bool(stack and node.cloud and node.pool) and has_spot_rung(str(stack), str(node.pool))
+
+    return is_spot
+
+
+def _stack_names(project_root: Path) -> dict[str, str]:
+    """Return the names of the project's stacks by their slugs, as a cloud's label holds them."""
+    names = [file.name.split(".")[1] for file in project_root.glob("stacks/Pulumi.*.yaml")]
+    return {_slug(name): name for name in names}
+
+
 def _slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
@@ -135,6 +157,7 @@ def assemble_ansible_inventory(
     *,
     include_missing: bool = False,
     blueprint_lookup: BlueprintLookup | None = None,
+    spot_lookup: Callable[[Node], bool] | None = None,
     bmcs: Mapping[Slot, dict[str, Any]] | None = None,
 ) -> AnsibleInventory:
     """Return the inventory of registered nodes and of the declared slots that the registry does not know yet."""
@@ -162,6 +185,7 @@ def assemble_ansible_inventory(
             slots.get(node.rack_slot),
             variables.get(id(plan)),
             (bmcs or {}).get(node.rack_slot) if node.rack_slot else None,
+            is_spot=spot_lookup is not None and spot_lookup(node),
         )
         for name, node, plan in planned
     ]

@@ -43,6 +43,7 @@ options:
       - nfs
       - application
       - roles_after
+      - spot_notice
       - monitoring
   attempt: {description: Id of the commissioning attempt., type: str, default: ""}
   facts:

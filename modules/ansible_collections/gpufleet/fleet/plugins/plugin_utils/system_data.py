@@ -44,6 +44,7 @@ ROLE_GROUPS: Mapping[str, tuple[str, ...]] = {
         "os_upgrade",
         "power",
         "restart",
+        "spot_notice",
         "storage",
         "system",
         "time",
