@@ -245,8 +245,6 @@ def _build_machine(cloud: str, name: str, *facts: Any) -> Machine:
         memory or 0.0,
         arch or "",
         accelerators,
-        None,
-        0,
         (),
         source or "",
         as_of or "",
