@@ -22,6 +22,8 @@ from ipaddress import ip_address
 from urllib.parse import parse_qs, urlsplit
 
 TOKEN = "a-token-of-the-tests"
+JSON_1_1 = "application/x-amz-json-1.1"
+UNSIGNED = b"<Response><Errors><Error><Code>MissingAuthenticationToken</Code></Error></Errors></Response>"
 
 
 class CloudService:
@@ -127,6 +129,104 @@ class GoogleService(CloudService):
             return {**page, "nextPageToken": str(start + 1)} if start + 1 < len(scopes) else page
 
         self.route("GET", rf"/compute/v1/projects/[^/]+/aggregated/{collection}", answer)
+
+
+class AwsGap:
+    """AWS in front of moto: what moto does not have is answered from here, all else is moto's.
+
+    Answers follow the API references of EC2 (DescribeCapacityReservations, DescribeCapacityBlockOfferings: XML) and of
+    Service Quotas (GetServiceQuota: JSON 1.1). A request without a signature is MissingAuthenticationToken.
+    """
+
+    def __init__(self, moto):
+        self.moto = moto
+        self.url = ""
+        self.actions = {}  # EC2's action -> a function of the form's fields, which returns XML
+        self.quotas = {}  # code -> (name, limit)
+        self.seen = []
+
+    def answer(self, headers, body):
+        from urllib.request import Request, urlopen
+
+        target = headers.get("X-Amz-Target", "")
+        if "Signature=" not in headers.get("Authorization", ""):
+            return (
+                403,
+                "application/xml",
+                UNSIGNED,
+            )
+        if target.startswith("ServiceQuotasV20190624."):
+            return self.answer_quota(target, json.loads(body))
+        fields = {name: values[0] for name, values in parse_qs(body.decode()).items()}
+        self.seen.append(fields.get("Action", target))
+        if fields.get("Action") in self.actions:
+            return 200, "text/xml", self.actions[fields["Action"]](fields).encode()
+        kept = {
+            name: value for name, value in headers.items() if name.lower() not in ("host", "content-length")
+        }
+        try:
+            with urlopen(Request(self.moto, body, kept)) as reply:
+                return reply.status, reply.headers["Content-Type"], reply.read()
+        except OSError as error:
+            return error.code, error.headers["Content-Type"], error.read()
+
+    def answer_quota(self, target, request):
+        code = request["QuotaCode"]
+        self.seen.append(target.partition(".")[2])
+        if code not in self.quotas or request["ServiceCode"] != "ec2":
+            return (
+                400,
+                "application/x-amz-json-1.1",
+                b'{"__type": "NoSuchResourceException", "Message": "no such quota"}',
+            )
+        name, limit = self.quotas[code]
+        quota = {
+            "ServiceCode": "ec2",
+            "QuotaCode": code,
+            "QuotaName": name,
+            "Value": limit,
+            "Unit": "None",
+            "Adjustable": True,
+        }
+        return 200, "application/x-amz-json-1.1", json.dumps({"Quota": quota}).encode()
+
+
+def xml_list(action, name, items):
+    """Return the XML of an EC2 listing."""
+    body = "".join(f"<item>{item}</item>" for item in items)
+    space = "http://ec2.amazonaws.com/doc/2016-11-15/"
+    return f'<{action}Response xmlns="{space}"><requestId>r</requestId><{name}>{body}</{name}></{action}Response>'
+
+
+@contextmanager
+def serve_aws():
+    """Serve moto with ``AwsGap`` in front of it."""
+    with serve_moto() as moto:
+        gap = AwsGap(moto)
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                status, kind, content = gap.answer(self.headers, body)
+                self.send_response(status)
+                self.send_header("Content-Type", kind)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *arguments):
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        gap.url = f"http://127.0.0.1:{server.server_port}"
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield gap
+        finally:
+            server.shutdown()
+            server.server_close()
 
 
 def make_handler(service):

@@ -67,9 +67,10 @@ def test_permissions_cover_exactly_the_declared_resource_types(cloud):
 
 def test_every_aws_action_exists_in_its_service():
     session = botocore.session.get_session()
-    for name in ("aws-preview.json", "aws-up.json", "aws-inventory.json"):
-        for action in policy_actions(name):
-            service, _, operation = action.partition(":")
+    for path in PERMISSIONS.glob("aws-*.json"):
+        for action in policy_actions(path.name):
+            prefix, _, operation = action.partition(":")
+            service = {"servicequotas": "service-quotas"}.get(prefix, prefix)
             assert operation in session.get_service_model(service).operation_names, action
 
 

@@ -24,6 +24,7 @@ VERBS = {
     "size": "Size a workload: memory, speed, power, cost, ranked plans",
     "compare": "Compare accelerators: specifications, speed of a model, per watt, per dollar",
     "cost": "Estimate the cost of the declared fleet and of changes to it",
+    "quota": "Compare the quota of a stack's clouds with what it needs",
     "rehearse": "Rehearse offline: simulated clouds and racks of booted hosts",
     "nodes": "Manage the registry of nodes: sync, state, holds, history",
     "configure": "Run the playbooks on the fleet",

@@ -65,7 +65,7 @@ def list_aws_instances(
     parameters = {
         "Filters": [
             {"Name": key, "Values": values}
-            for key, values in {**filters, "instance-state-name": _EXISTS}.items()
+            for key, values in {"instance-state-name": _EXISTS, **filters}.items()
         ],
         "MaxResults": _PAGE_SIZE,
     }

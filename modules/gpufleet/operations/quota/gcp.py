@@ -1,0 +1,166 @@
+"""Google Cloud: Compute Engine's quotas of region and project; Cloud Quotas where these lists have no such bucket.
+
+The lists of regions and projects give limit and usage, but have no bucket for H100 and newer. Cloud Quotas has the
+limits of all, without usage, which is then counted from the project's instances.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
+
+from gpufleet import catalog, fleet
+from gpufleet.errors import InputError
+from gpufleet.nodes.cloud_api import CloudInstance, find_gcp_project
+from gpufleet.nodes.cloud_api.account import STACK_TAG, take_bounded
+from gpufleet.nodes.cloud_api.gcp import GcpApi, list_gcp_instances, to_dict
+from gpufleet.nodes.pulumi_state import get_nested_text, get_nested_value
+from gpufleet.operations.quota.check import BucketUsage
+from gpufleet.operations.quota.increase import IncreaseRequest, build_gcp_request
+from gpufleet.operations.quota.need import GLOBAL, QuotaNeed
+
+FAMILY_DIMENSION = "gpu_family"
+MAX_QUOTAS = 5000
+
+
+def read_gcp_usage(
+    needs: Sequence[QuotaNeed], declared: fleet.Fleet, api: GcpApi | None = None
+) -> Mapping[QuotaNeed, BucketUsage | str]:
+    """Return the usage of each bucket."""
+    client = api or GcpApi(find_gcp_project(declared, os.environ))
+    project = _Project(client, fleet.slugify(declared.stack))
+    answers: dict[QuotaNeed, BucketUsage | str] = {}
+    for need in needs:
+        if need.bucket is None:
+            answers[need] = f"no source names the quota bucket of {', '.join(need.machines)}"
+        else:
+            answers[need] = project.find_usage(need, need.bucket)
+    return answers
+
+
+@dataclass
+class _Project:
+    """What one project's APIs report, each read once."""
+
+    api: GcpApi
+    stack_tag: str
+    _regions: dict[str, dict[str, tuple[float, float]]] = field(default_factory=dict)
+
+    def find_usage(self, need: QuotaNeed, bucket: str) -> BucketUsage | str:
+        counted = [each for each in self.instances if self._counts(each, need)]
+        own = sum(count_gpus(each) for each in counted if each.tags.get(STACK_TAG) == self.stack_tag)
+        listed = self._list_quotas(need.region).get(bucket)
+        if listed:
+            limit, used = listed
+            request = self._build_request(*quota_id_of_metric(need.region, bucket))
+            return BucketUsage(limit, used, own, "Compute Engine", request)
+        found = self._find_in_cloud_quotas(need.region, bucket)
+        if found is None:
+            return f"neither Compute Engine nor Cloud Quotas reports a quota {bucket} in {need.region}"
+        limit, quota_id, dimensions = found
+        used = sum(count_gpus(each) for each in counted)
+        request = self._build_request(quota_id, dimensions)
+        return BucketUsage(limit, used, own, "Cloud Quotas; running instances", request)
+
+    def _build_request(self, quota_id: str, dimensions: dict[str, str]) -> Callable[[int], IncreaseRequest]:
+        return partial(build_gcp_request, self.api.project, quota_id, dimensions)
+
+    def _counts(self, instance: CloudInstance, need: QuotaNeed) -> bool:
+        """Return whether an instance takes of a bucket: its accelerators, in that region, bought in that way."""
+        if instance.state not in ("running", "provisioning", "staging"):
+            return False
+        if need.region == GLOBAL:
+            return True
+        is_spot = instance.lifecycle == "spot"
+        models = {accelerators_of(name) for name in need.machines}
+        same = accelerators_of(instance.machine) in models
+        return instance.region == need.region and same and is_spot == (need.purchase == "spot")
+
+    @cached_property
+    def instances(self) -> list[CloudInstance]:
+        return list_gcp_instances(self.api, labels="")
+
+    def _list_quotas(self, region: str) -> dict[str, tuple[float, float]]:
+        if region not in self._regions:
+            service, names = ("Projects", {}) if region == GLOBAL else ("Regions", {"region": region})
+            permission = f"compute.{service.lower()}.get"
+            client = self.api.client(service)
+            with self.api.translate_errors(permission):
+                request = {"project": self.api.project, **names}
+                answer = to_dict(client.get(request=request, **self.api.call_options()))
+            quotas = get_nested_value(answer, "quotas") or []
+            self._regions[region] = {
+                get_nested_text(quota, "metric"): (
+                    float(quota.get("limit") or 0),
+                    float(quota.get("usage") or 0),
+                )
+                for quota in quotas
+                if isinstance(quota, dict)
+            }
+        return self._regions[region]
+
+    @cached_property
+    def _quota_infos(self) -> list[dict[str, Any]]:
+        parent = f"projects/{self.api.project}/locations/global/services/compute.googleapis.com"
+        client = self.api.quotas
+        with self.api.translate_errors("cloudquotas.quotas.get"):
+            infos = client.list_quota_infos(request={"parent": parent}, **self.api.call_options())
+            return [to_dict(info) for info in take_bounded(infos, "gcp quotas", MAX_QUOTAS)]
+
+    def _find_in_cloud_quotas(self, region: str, bucket: str) -> tuple[float, str, dict[str, str]] | None:
+        """Return limit, quota id and dimensions of a bucket: a metric's name, or ``gpu_family=NAME``."""
+        key, _, value = bucket.partition("=")
+        for info in self._quota_infos:
+            metric = get_nested_text(info, "metric").rpartition("/")[2].upper()
+            dimensions = {key: value} if value and key in (get_nested_value(info, "dimensions") or ()) else {}
+            if not (dimensions or metric == bucket.upper()):
+                continue
+            limit = _find_limit(get_nested_value(info, "dimensions_infos") or [], region, dimensions)
+            if limit is not None:
+                return limit, get_nested_text(info, "quota_id"), {**dimensions, "region": region}
+        return None
+
+
+def _find_limit(rows: list[Any], region: str, dimensions: Mapping[str, str]) -> float | None:
+    """Return the limit of the most specific row that applies to a region; a missing value is a limit of zero."""
+    matching = []
+    for row in rows:
+        named = get_nested_value(row, "dimensions") or {}
+        locations = get_nested_value(row, "applicable_locations") or []
+        wanted = {**dimensions, "region": region}
+        if any(wanted.get(name) != value for name, value in named.items()):
+            continue
+        if region in locations or named.get("region") == region:
+            matching.append((len(named), row))
+    if not matching:
+        return None
+    best = max(matching, key=lambda pair: pair[0])[1]
+    return float(get_nested_value(best, "details", "value") or 0)
+
+
+def quota_id_of_metric(region: str, metric: str) -> tuple[str, dict[str, str]]:
+    """Return id and dimensions of a metric's quota: ``NVIDIA-A100-GPUS-per-project-region``."""
+    name = metric.replace("_", "-")
+    if region == GLOBAL:
+        return f"{name}-per-project", {}
+    return f"{name}-per-project-region", {"region": region}
+
+
+def accelerators_of(machine: str) -> str:
+    """Return the model of a machine's accelerators, empty if it has none or is unknown."""
+    try:
+        cards = catalog.get_machine(machine, "gcp").accelerators
+    except InputError:
+        return ""
+    return cards[0].model if cards else ""
+
+
+def count_gpus(instance: CloudInstance) -> int:
+    """Return how many GPUs an instance has by its machine type."""
+    try:
+        return sum(card.count for card in catalog.get_machine(instance.machine, "gcp").accelerators)
+    except InputError:
+        return 0
