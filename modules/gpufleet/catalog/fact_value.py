@@ -80,13 +80,23 @@ def _read_purchase(word: str) -> str:
 
 
 def _read_quota_buckets(text: str) -> dict[str, Any]:
-    pairs = [word.partition(":")[::2] for word in text.split()]
+    pairs = [
+        entry.partition(":")[::2] for entry in text.split(";")
+    ]  # Azure's names have spaces, Google's colons
     return {"quota_buckets": {_read_purchase(kind): bucket for kind, bucket in pairs}}
 
 
 def _read_zones(text: str) -> dict[str, Any]:
-    pairs = [word.partition(":")[::2] for word in text.split()]
-    return {"zones": {region: tuple(zones.split(",")) for region, zones in pairs}}
+    """Read Google's zones: ``us-central1:a,b`` is us-central1-a and us-central1-b."""
+    pairs = [word.split(":") for word in text.split()]
+    return {
+        "zones": {region: tuple(f"{region}-{zone}" for zone in zones.split(",")) for region, zones in pairs}
+    }
+
+
+def _read_accelerator_vcpus(text: str) -> dict[str, Any]:
+    pairs = [word.split(":") for word in text.split()]
+    return {"accelerator_vcpus": {int(count): int(vcpus) for count, vcpus in pairs}}
 
 
 def _choice(name: str, *choices: str) -> Callable[[str], dict[str, Any]]:
@@ -116,6 +126,7 @@ PARSERS: Mapping[str, Callable[[str], dict[str, Any]]] = {
     "fabric_networks": _value("fabric_networks", int),
     "max_fabric_nodes": _value("max_fabric_nodes", int),
     "local_disks": _read_disks,
+    "accelerator_vcpus": _read_accelerator_vcpus,
     "local_disk_counts": _value("local_disk_counts", lambda text: tuple(int(word) for word in text.split())),
     "temp_disk_gib": _value("temp_disk_gib", float),
     "boot_disk_kinds": _value("boot_disk_kinds", lambda text: tuple(text.split())),

@@ -59,6 +59,9 @@ class MachineFacts:
         int, ...
     ] = ()  # numbers of disks that one may attach; empty: the number is fixed
     temp_disk_gib: float | None = None  # Azure: the temporary disk, next to the local disks
+    accelerator_vcpus: Mapping[int, int] = field(
+        default_factory=dict, hash=False
+    )  # most vCPUs by attached number
     boot_disk_kinds: tuple[str, ...] = ()  # the cloud's own names
     purchases: frozenset[str] = frozenset()
     creatable_reservation: bool | None = None  # may an on-demand capacity reservation be created for it
