@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 from gpufleet import catalog
 from gpufleet.errors import InputError
-from gpufleet.fleet import Fleet, Pool, pool_node_name_prefix, slugify
+from gpufleet.fleet import Fleet, Pool, PoolVolumes, Rung, pool_node_name_prefix, pool_volumes, slugify
 
 SSH_USER = "ubuntu"  # the first user of every image that we choose
 
@@ -49,13 +49,31 @@ class PoolPlan:
     def has_several_nodes(self) -> bool:
         return self.pool.count.max > 1
 
+    @cached_property
+    def facts(self) -> catalog.MachineFacts:
+        """Return the facts of the machine; everything is unknown if the table has no row for it."""
+        pool = self.pool
+        model = pool.accelerators.model if pool.accelerators else None
+        facts = catalog.get_machine_facts(pool.machine, pool.cloud, model)
+        return facts or catalog.MachineFacts(pool.cloud, pool.machine)
+
     @property
-    def fabric(self) -> Literal["efa", "infiniband"] | None:
+    def fabric(self) -> str | None:
         """Return the fabric to build; ``auto`` means the machine's own if there are several nodes."""
         fabric = self.pool.fabric
         if fabric == "auto":
-            return self.machine.fabric if self.has_several_nodes else None
+            return self.facts.fabric if self.has_several_nodes else None
         return None if fabric == "none" else fabric
+
+    @cached_property
+    def volumes(self) -> PoolVolumes:
+        """Return the disks that each node needs beyond its boot disk and its own local drives."""
+        return pool_volumes(self.fleet, self.pool)
+
+    @cached_property
+    def rungs(self) -> tuple[Rung, ...]:
+        """Return the purchases of the pool in the order in which they are tried; most pools have one."""
+        return self.pool.purchase.rungs
 
     @property
     def has_accelerators(self) -> bool:

@@ -15,15 +15,13 @@ from gpufleet.fleet.spec import Fleet, Pool
 
 UNBUILT_PURCHASES: dict[str, frozenset[str]] = {
     "aws": frozenset({"capacity_block", "ladder"}),
-    "gcp": frozenset({"flex_start", "ladder"}),
     "azure": frozenset({"ladder"}),
 }
 UNBUILT_SPOT_KEYS: dict[str, tuple[str, ...]] = {
     "aws": ("machines", "allocation"),
-    "gcp": ("machines",),
     "azure": ("machines", "restore_minutes"),
 }
-UNBUILT_PRIVATE_ACCESS = ("aws", "gcp", "azure")
+UNBUILT_PRIVATE_ACCESS = ("aws", "azure")
 
 
 @FLEET_RULES.register_rule(
