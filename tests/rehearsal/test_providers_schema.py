@@ -12,6 +12,7 @@ import yaml
 
 from gpufleet.rehearsal.providers import CLOUDS
 from gpufleet.rehearsal.providers.generation import build_cloud_schema, format_schema
+from gpufleet.rehearsal.providers.generation.aws_machines import build_aws_machines, format_machines
 from gpufleet.rehearsal.providers.generation.terraform_source import parse_resource_source
 from gpufleet.rehearsal.providers.schema import load_cloud_schema
 from gpufleet.rehearsal.providers.validation import find_input_problems
@@ -203,3 +204,7 @@ func elsewhereSchema() *schema.Resource {
         ("fixed", True),
     ]
     assert [child.name for child in by_name["elsewhere"].children] == ["key"]
+
+
+def test_aws_machine_records_are_those_of_moto():
+    assert (DATA / "machines/aws.json").read_text() == format_machines(build_aws_machines())

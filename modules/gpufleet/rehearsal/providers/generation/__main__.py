@@ -10,6 +10,7 @@ import json
 import sys
 from pathlib import Path
 
+from gpufleet.rehearsal.providers.generation.aws_machines import build_aws_machines, format_machines
 from gpufleet.rehearsal.providers.generation.sdk_schema import build_cloud_schema, format_schema
 from gpufleet.rehearsal.providers.generation.terraform_source import read_google_replacements
 from gpufleet.rehearsal.providers.install import CLOUDS
@@ -27,6 +28,8 @@ def main(arguments: list[str]) -> int:
         text = f'{{\n"source": {json.dumps(found["source"])},\n"types": {{\n{types}\n}}\n}}\n'
         (DATA / "replacements" / "gcp.json").write_text(text)
         return 0
+    if not arguments:
+        (DATA / "machines" / "aws.json").write_text(format_machines(build_aws_machines()))
     for cloud in arguments or CLOUDS:
         text = format_schema(build_cloud_schema(cloud))
         (DATA / "schema" / f"{cloud}.json").write_text(text)
