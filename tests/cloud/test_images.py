@@ -12,7 +12,7 @@ from gpufleet.cloud import images, user_data
 
 P4D = catalog.get_machine("p4d.24xlarge", "aws")
 A2 = catalog.get_machine("a2-megagpu-16g", "gcp")
-ND = catalog.get_machine("Standard_ND96amsr_A100_v4", "azure")
+ND = catalog.get_machine_facts("Standard_ND96amsr_A100_v4", "azure")
 
 
 def pool(image="auto"):

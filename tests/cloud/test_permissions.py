@@ -106,6 +106,13 @@ def test_azure_roles_match_the_declared_types():
     assert set(preview) == {action for action in up if action.endswith("/read")}
 
 
+def test_azure_bastion_login_may_only_read():
+    """Bastion needs its user to read the Bastion, the machine and its card, and nothing else."""
+    role = json.loads((PERMISSIONS / "azure-login.json").read_text())
+    assert all(action.endswith("/read") for action in role["Actions"])
+    assert [role[key] for key in ("NotActions", "DataActions", "NotDataActions")] == [[], [], []]
+
+
 @pytest.mark.parametrize("path", sorted(PERMISSIONS.glob("*.*")), ids=lambda p: p.name)
 def test_no_permission_has_a_wildcard(path):
     document = read_yaml(path) if path.suffix == ".yaml" else json.loads(path.read_text())

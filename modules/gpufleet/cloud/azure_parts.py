@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,17 @@ from gpufleet.cloud.pool_plan import SSH_USER, PoolPlan
 from gpufleet.cloud.user_data import build_cloud_init_without_keys
 
 KEY_TYPES = ("ssh-rsa", "ssh-ed25519")  # Azure refuses the others
+DEFAULT_DISK_KIND = "Premium_LRS"
+# What Azure refuses to change on a running machine, so that the provider's update would fail (azure-cli #11187:
+# priority; spot-vms.md: price cap; capacity-reservation-remove-vm.md: leaving a reservation).
+REPLACING_PURCHASE_KEYS = ("priority", "evictionPolicy", "billingProfile", "capacityReservation")
+# What Azure refuses to change as well, but a new value is for new machines only, as on the other clouds.
+KEYS_OF_NEW_MACHINES = (
+    "osProfile.customData",
+    "osProfile.linuxConfiguration.ssh",  # Ansible makes later changes of keys
+    "storageProfile.imageReference",
+    "securityProfile",
+)
 
 
 @dataclass(frozen=True)
@@ -24,14 +36,26 @@ class AzurePoolParts:
     plan: PoolPlan
     network: AzureNetwork
     reservation_group: Any = None
-    reservation: Any = None
+    reservations: tuple[Any, ...] = ()
 
     def child_options(self, **options: Any) -> pulumi.ResourceOptions:
         """Return resource options with the pool's component as parent.
 
         Names are fixed, so the old resource must be deleted before its replacement is created.
         """
-        return pulumi.ResourceOptions(parent=self.component, delete_before_replace=True, **options)
+        return pulumi.ResourceOptions(**{"parent": self.component, "delete_before_replace": True, **options})
+
+    def machine_options(self, prefix: str = "", **options: Any) -> pulumi.ResourceOptions:
+        """Return the options of a machine, or of a scale set with its machine profile at ``prefix``."""
+        ignored: Sequence[str] = options.pop("ignore_changes", None) or ()
+        replacing: Sequence[str] = options.pop("replace_on_changes", None) or ()
+        return self.child_options(
+            # A machine names the reservations' group, not a reservation: Pulumi cannot see that it needs one.
+            depends_on=list(self.reservations) or None,
+            ignore_changes=[*(f"{prefix}{key}" for key in KEYS_OF_NEW_MACHINES), *ignored],
+            replace_on_changes=[*(f"{prefix}{key}" for key in REPLACING_PURCHASE_KEYS), *replacing],
+            **options,
+        )
 
     @property
     def zones(self) -> list[str] | None:
@@ -44,8 +68,11 @@ class AzurePoolParts:
         return {"resource_group_name": self.network.group.name, "location": self.plan.pool.region}
 
     def purchase_arguments(self) -> dict[str, Any]:
-        """Return how machines are bought; Azure refuses an eviction policy on anything but spot."""
-        purchase = self.plan.pool.purchase
+        """Return how machines are bought; Azure refuses an eviction policy on anything but spot.
+
+        A commitment needs nothing: Azure applies it to the bill of any matching machine.
+        """
+        purchase = self.plan.rungs[0]
         if purchase.kind == "spot":
             # -1: pay up to the on-demand price, and never be evicted for the price.
             max_price = -1 if purchase.max_usd_per_hour is None else purchase.max_usd_per_hour
@@ -77,17 +104,30 @@ class AzurePoolParts:
         user_data = build_cloud_init_without_keys(self.plan.fleet, self.plan.pool)
         return {} if user_data is None else {"custom_data": base64.b64encode(user_data.encode()).decode()}
 
-    def storage_profile(self) -> dict[str, Any]:
-        """Return image and disk. Azure encrypts every managed disk at rest with its own keys.
+    def storage_profile(self, *, is_scale_set: bool) -> dict[str, Any]:
+        """Return image and disks. Azure encrypts every managed disk at rest with its own keys.
 
         Encryption at the host as well would need a feature that the subscription must first be registered
-        for; on others it makes the deployment fail.
+        for; on others it makes the deployment fail. Disks get the machine's tags when Azure creates them.
         """
-        disk = {
+        # A Uniform set deletes the disks of its machines, and refuses the option.
+        deletion = {} if is_scale_set else {"delete_option": "Delete"}
+        disk_kind = (*self.plan.facts.boot_disk_kinds, DEFAULT_DISK_KIND)[0]
+        system_disk = {
             "create_option": "FromImage",
             "disk_size_gb": self.plan.pool.disk.size_gib,
-            "managed_disk": {"storage_account_type": "Premium_LRS"},
-            "delete_option": "Delete",
+            "managed_disk": {"storage_account_type": disk_kind},
+            **deletion,
         }
-        image = build_azure_image_reference(self.plan.pool, self.plan.machine)
-        return {"image_reference": image, "os_disk": disk}
+        data_disks = [
+            {
+                "create_option": "Empty",
+                "lun": lun,
+                "disk_size_gb": disk.size_gib,
+                "managed_disk": {"storage_account_type": disk_kind},
+                **deletion,
+            }
+            for lun, disk in enumerate(self.plan.volumes.disks)
+        ]
+        image = build_azure_image_reference(self.plan.pool, self.plan.facts)
+        return {"image_reference": image, "os_disk": system_disk, "data_disks": data_disks or None}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from gpufleet.catalog import Machine
+from gpufleet.catalog import Machine, MachineFacts
 from gpufleet.fleet import CustomImage, Pool
 
 CANONICAL_ON_AWS = "099720109477"  # Canonical's AWS account: anybody can publish an image of the same name
@@ -36,6 +36,10 @@ class AzureImage:
     offer: str
     sku: str
     version: str = "latest"
+
+
+CANONICAL_ON_AZURE = AzureImage("Canonical", "0001-com-ubuntu-server-jammy", "22_04-lts-gen2")
+HPC_IMAGE_ON_AZURE = "microsoft-dsvm:ubuntu-hpc:2204"
 
 
 def choose_aws_image(machine: Machine, image_choice: Literal["auto", "vendor", "base"] = "auto") -> AwsImage:
@@ -79,16 +83,19 @@ def build_gcp_image_query(pool: Pool, machine: Machine) -> dict[str, str]:
 
 
 def choose_azure_image(
-    machine: Machine, image_choice: Literal["auto", "vendor", "base"] = "auto"
+    image_choice: Literal["auto", "vendor", "base"], vendor_image: str | None
 ) -> AzureImage:
-    """Return the HPC image, which has drivers, for InfiniBand machines; Canonical's Gen2 image for the rest."""
-    if image_choice == "vendor" or (image_choice == "auto" and machine.fabric == "infiniband"):
-        return AzureImage("microsoft-dsvm", "ubuntu-hpc", "2204")
-    return AzureImage("Canonical", "0001-com-ubuntu-server-jammy", "22_04-lts-gen2")
+    """Return the HPC image, which has drivers and InfiniBand, for machines that need one; else Canonical's.
+
+    ``vendor_image`` is the one that the machine's facts name, as publisher:offer:sku. All are of generation 2.
+    """
+    if image_choice == "vendor" or (image_choice == "auto" and vendor_image):
+        return AzureImage(*(vendor_image or HPC_IMAGE_ON_AZURE).split(":"))
+    return CANONICAL_ON_AZURE
 
 
-def build_azure_image_reference(pool: Pool, machine: Machine) -> dict[str, str]:
+def build_azure_image_reference(pool: Pool, facts: MachineFacts) -> dict[str, str]:
     """Return the image reference as Azure's machines take it."""
     if isinstance(pool.image, CustomImage):
         return {"id": str(pool.image.id)}
-    return asdict(choose_azure_image(machine, pool.image))
+    return asdict(choose_azure_image(pool.image, facts.image))

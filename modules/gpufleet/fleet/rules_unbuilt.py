@@ -15,13 +15,14 @@ from gpufleet.fleet.spec import Fleet, Pool
 
 UNBUILT_PURCHASES: dict[str, frozenset[str]] = {
     "aws": frozenset({"capacity_block", "ladder"}),
-    "azure": frozenset({"ladder"}),
+    "gcp": frozenset({"flex_start", "ladder"}),
 }
 UNBUILT_SPOT_KEYS: dict[str, tuple[str, ...]] = {
     "aws": ("machines", "allocation"),
-    "azure": ("machines", "restore_minutes"),
+    "gcp": ("machines",),
+    "azure": ("machines",),
 }
-UNBUILT_PRIVATE_ACCESS = ("aws", "azure")
+UNBUILT_PRIVATE_ACCESS = ("aws", "gcp")
 
 
 @FLEET_RULES.register_rule(
