@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from . import cpu, gpu, memory, network, pi, smart, storage
+from . import cpu, gpu, gpu_compute, gpu_copy, gpu_memory, memory, network, pi, smart, storage
 from .host import HostAccess, RawCheckResult
 
 
@@ -27,6 +27,9 @@ CHECKS: dict[str, CheckSpec] = {
     "nvme_link": CheckSpec(pi.run_nvme_link_check, 15.0),
     "smart": CheckSpec(smart.run_smart_check, 120.0),
     "blade": CheckSpec(pi.run_compute_blade_check, 15.0),
+    "gpu_compute": CheckSpec(gpu_compute.run_gpu_compute_check, 200.0),
+    "gpu_memory": CheckSpec(gpu_memory.run_gpu_memory_check, 200.0),
+    "gpu_copy": CheckSpec(gpu_copy.run_gpu_copy_check, 1200.0),
     "gpu_nvidia": CheckSpec(gpu.run_nvidia_gpu_check, 70.0),
     "gpu_xid": CheckSpec(gpu.run_xid_check, 70.0),
     "gpu_amd": CheckSpec(gpu.run_amd_gpu_check, 30.0),
@@ -40,6 +43,9 @@ PROFILES: dict[str, dict[str, Any]] = {
         "memory_seconds": 5.0,
         "storage_mib": 256,
         "network_seconds": 3.0,
+        "gpu_seconds": 10.0,
+        "gpu_memory_seconds": 5.0,
+        "gpu_copy_seconds": 1.0,
     },
 }
 
@@ -51,10 +57,22 @@ REHEARSAL_PARAMETERS: dict[str, Any] = {
     "memory_seconds": 0.1,
     "storage_mib": 16,
     "network_seconds": 0.2,
+    "gpu_seconds": 0.5,
+    "gpu_memory_seconds": 0.2,
+    "gpu_copy_seconds": 0.1,
 }
 
 # How long each check asks to work, by parameter; its limit is that, tripled, plus the seconds above.
-WORK_PARAMETERS = ("cpu_seconds", "memory_seconds", "network_seconds", "stress_ng_seconds", "fio_seconds")
+WORK_PARAMETERS = (
+    "cpu_seconds",
+    "memory_seconds",
+    "network_seconds",
+    "stress_ng_seconds",
+    "fio_seconds",
+    "gpu_seconds",
+    "gpu_memory_seconds",
+    "gpu_copy_seconds",
+)
 
 
 def build_check_parameters(profile: str, overrides: dict[str, str]) -> dict[str, Any]:

@@ -1,0 +1,177 @@
+"""GPU memory: patterns over nearly all that is free, each word read back and compared; read, write and copy rates."""
+
+from __future__ import annotations
+
+import time
+from ctypes import c_uint32, c_uint64
+from typing import Any
+
+from .clibrary import LibraryError
+from .cuda_driver import CONSTANTS, Stopwatch
+from .gpu_device import GpuWorkbench, run_on_every_gpu
+from .host import HostAccess, RawCheckResult
+from .nvml import SensorRecorder
+from .ptx_basic import BLOCK_BYTES
+
+CHUNK_BYTES = 1 << 30
+# Each pattern as (bits of the address's hash that stay, bits that are flipped).
+PATTERNS = {
+    "address": (0xFFFFFFFF, 0),
+    "inverse": (0xFFFFFFFF, 0xFFFFFFFF),
+    "00": (0, 0),
+    "ff": (0, 0xFFFFFFFF),
+    "55": (0, 0x55555555),
+    "aa": (0, 0xAAAAAAAA),
+}
+SENSOR_SECONDS = 0.25
+MAX_FAULTS = 16
+# Spreads the chunks' numbers over all seeds; ctypes keeps the low 32 bits.
+SEED_FACTOR = 0x9E3779B1
+
+
+class MemoryTest:
+    """Chunks of device memory with what was found wrong in them, and the rates."""
+
+    def __init__(self, bench: GpuWorkbench, chunks: list[int], chunk_bytes: int) -> None:
+        self.bench, self.chunks, self.chunk_bytes = bench, chunks, chunk_bytes
+        self.blocks = chunk_bytes // BLOCK_BYTES
+        self.watch = Stopwatch(bench.device)
+        self.wrong: dict[str, int] = {}
+        self.faults: list[dict[str, Any]] = []
+        self.rates: dict[str, list[float]] = {"write": [], "read": [], "copy": []}
+
+    def note_rate(self, name: str, chunk_count: int, seconds: float) -> None:
+        """Keep a rate in GB/s."""
+        self.rates[name].append(round(chunk_count * self.chunk_bytes / seconds / 1e9, 1))
+
+    def fill(self, keep: int, flip: int) -> None:
+        """Write a pattern to every chunk; a chunk's seed is its number."""
+        self.watch.start()
+        for seed, chunk in enumerate(self.chunks):
+            self.bench.launch(
+                "fill_pattern",
+                self.blocks,
+                c_uint64(chunk),
+                c_uint32(seed * SEED_FACTOR),
+                c_uint32(keep),
+                c_uint32(flip),
+            )
+        self.note_rate("write", len(self.chunks), self.watch.stop())
+
+    def verify(self, name: str, keep: int, flip: int, seeds: list[int]) -> None:
+        """Read every chunk and compare it with the pattern of its seed."""
+        self.bench.clear_counts()
+        self.watch.start()
+        for seed, chunk in zip(seeds, self.chunks):
+            self._verify_chunk(chunk, seed, keep, flip)
+        self.note_rate("read", len(self.chunks), self.watch.stop())
+        count = self.bench.read_counts()[0]
+        self.wrong[name] = self.wrong.get(name, 0) + count
+        if count:
+            self._locate(name, keep, flip, seeds)
+
+    def _verify_chunk(self, chunk: int, seed: int, keep: int, flip: int) -> None:
+        self.bench.launch(
+            "verify_pattern", self.blocks, c_uint64(chunk), c_uint64(self.bench.counts), c_uint32(seed * SEED_FACTOR),
+            c_uint32(keep), c_uint32(flip),
+        )  # fmt: skip
+
+    def _locate(self, name: str, keep: int, flip: int, seeds: list[int]) -> None:
+        """Read again, one chunk at a time: a fault that stays is in the cells, one that goes was on the way."""
+        found = len(self.faults)
+        for number, (seed, chunk) in enumerate(zip(seeds, self.chunks)):
+            self.bench.clear_counts()
+            self._verify_chunk(chunk, seed, keep, flip)
+            self.bench.device.synchronize()
+            count, first, bits = self.bench.read_counts()
+            if count and len(self.faults) < MAX_FAULTS:
+                self.faults.append(
+                    {
+                        "pattern": name,
+                        "chunk": number,
+                        "vectors": count,
+                        "first_vector": first,
+                        "bits": f"{bits:08x}",
+                    }
+                )
+        if found == len(self.faults) < MAX_FAULTS:
+            self.faults.append({"pattern": name, "vanished": True})
+
+    def copy_and_verify(self) -> None:
+        """Copy each chunk of the first half over one of the second; the copies must hold the originals' pattern."""
+        half = len(self.chunks) // 2
+        if not half:
+            return
+        keep, flip = PATTERNS["address"]
+        self.fill(keep, flip)
+        self.watch.start()
+        for source, target in zip(self.chunks[:half], self.chunks[half:]):
+            self.bench.launch("copy_vectors", self.blocks, c_uint64(source), c_uint64(target))
+        # A copy reads and writes each byte.
+        self.note_rate("copy", 2 * half, self.watch.stop())
+        rest = list(range(2 * half, len(self.chunks)))
+        self.verify("copy", keep, flip, [*range(half), *range(half), *rest])
+
+    def flip_bit(self) -> None:
+        """Flip one bit: the drill that shows that a wrong bit is found."""
+        address = self.chunks[-1] + self.chunk_bytes // 2
+        byte = self.bench.device.read(address, 1)[0]
+        self.bench.device.write(address, bytes([byte ^ 4]))
+
+
+def allocate_chunks(bench: GpuWorkbench, share: float, chunk_bytes: int) -> list[int]:
+    """Take memory in chunks up to a share of what is free."""
+    chunks: list[int] = []
+    for _ in range(int(bench.device.free_bytes() * share) // chunk_bytes):
+        try:
+            chunks.append(bench.device.allocate(chunk_bytes))
+        except LibraryError as error:
+            if error.code != CONSTANTS["CUDA_ERROR_OUT_OF_MEMORY"]:
+                raise
+            break
+    return chunks
+
+
+def work_on_gpu(bench: GpuWorkbench, host: HostAccess) -> dict[str, Any]:
+    """Do all of the check on one GPU."""
+    chunk_bytes = host.get_parameter("gpu_chunk_mib", CHUNK_BYTES >> 20) << 20
+    free = bench.device.free_bytes()
+    chunks = allocate_chunks(bench, host.get_parameter("gpu_memory_share", 0.95), chunk_bytes)
+    record: dict[str, Any] = {
+        **bench.describe(),
+        "free_bytes": free,
+        "tested_bytes": len(chunks) * chunk_bytes,
+    }
+    if not chunks:
+        return {**record, "busy": f"only {free >> 20} MiB of GPU memory are free"}
+    test, passes = MemoryTest(bench, chunks, chunk_bytes), 0
+    flips_bit = host.get_parameter("gpu_flip_bit", False)  # noqa: FBT003 - a parameter and its default
+    deadline = time.monotonic() + host.get_parameter("gpu_memory_seconds", 5.0)
+    with SensorRecorder(bench.sensors, SENSOR_SECONDS) as recorder:
+        while not passes or time.monotonic() < deadline:
+            for name, (keep, flip) in PATTERNS.items():
+                test.fill(keep, flip)
+                if flips_bit and not passes and name == "55":
+                    test.flip_bit()
+                test.verify(name, keep, flip, list(range(len(chunks))))
+            test.copy_and_verify()
+            passes += 1
+    rates = {
+        f"{name}_gb_per_s": sorted(values)[len(values) // 2] for name, values in test.rates.items() if values
+    }
+    return {
+        **record,
+        "passes": passes,
+        "wrong_vectors": test.wrong,
+        "faults": test.faults,
+        **rates,
+        "slowest_gb_per_s": {name: min(values) for name, values in test.rates.items() if values},
+        "series": recorder.build_record(),
+        "errors_after": bench.read_errors(),
+    }
+
+
+def run_gpu_memory_check(host: HostAccess) -> RawCheckResult:
+    """Test every GPU's memory at once."""
+    seconds = host.get_parameter("gpu_memory_seconds", 5.0)
+    return run_on_every_gpu(host, lambda bench: work_on_gpu(bench, host), 3 * seconds + 120)

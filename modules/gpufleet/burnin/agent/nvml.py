@@ -1,0 +1,255 @@
+"""NVML through ctypes: what a GPU says of its link, clocks, power, heat and errors while load runs."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import time
+from typing import Any, Callable, Sequence  # noqa: UP035 - Python 3.9 runs this
+
+from .clibrary import Library, LibraryError, find_library, parse_prototypes
+
+NAMES = ("libnvidia-ml.so.1", "libnvidia-ml.so")
+TYPES: dict[str, Any] = {
+    "nvmlDevice_t": ctypes.c_void_p,
+    **dict.fromkeys(
+        (
+            "nvmlClockType_t",
+            "nvmlTemperatureSensors_t",
+            "nvmlTemperatureThresholds_t",
+            "nvmlMemoryErrorType_t",
+            "nvmlEccCounterType_t",
+        ),
+        ctypes.c_int,
+    ),
+}
+# As in nvml.h, without the parameters' names; tests/burnin/test_gpu_api.py compares each with the header.
+PROTOTYPES = """
+nvmlInit_v2(void)
+nvmlSystemGetDriverVersion(char *, unsigned int)
+nvmlDeviceGetCount_v2(unsigned int *)
+nvmlDeviceGetHandleByPciBusId_v2(const char *, nvmlDevice_t *)
+nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t, unsigned int *, nvmlProcessInfo_t *)
+nvmlDeviceGetMigMode(nvmlDevice_t, unsigned int *, unsigned int *)
+nvmlDeviceGetClockInfo(nvmlDevice_t, nvmlClockType_t, unsigned int *)
+nvmlDeviceGetMaxClockInfo(nvmlDevice_t, nvmlClockType_t, unsigned int *)
+nvmlDeviceGetPowerUsage(nvmlDevice_t, unsigned int *)
+nvmlDeviceGetEnforcedPowerLimit(nvmlDevice_t, unsigned int *)
+nvmlDeviceGetPowerManagementDefaultLimit(nvmlDevice_t, unsigned int *)
+nvmlDeviceGetTemperature(nvmlDevice_t, nvmlTemperatureSensors_t, unsigned int *)
+nvmlDeviceGetTemperatureThreshold(nvmlDevice_t, nvmlTemperatureThresholds_t, unsigned int *)
+nvmlDeviceGetMarginTemperature(nvmlDevice_t, nvmlMarginTemperature_t *)
+nvmlDeviceGetCurrentClocksThrottleReasons(nvmlDevice_t, unsigned long long *)
+nvmlDeviceGetCurrPcieLinkGeneration(nvmlDevice_t, unsigned int *)
+nvmlDeviceGetCurrPcieLinkWidth(nvmlDevice_t, unsigned int *)
+nvmlDeviceGetMaxPcieLinkGeneration(nvmlDevice_t, unsigned int *)
+nvmlDeviceGetGpuMaxPcieLinkGeneration(nvmlDevice_t, unsigned int *)
+nvmlDeviceGetMaxPcieLinkWidth(nvmlDevice_t, unsigned int *)
+nvmlDeviceGetPcieReplayCounter(nvmlDevice_t, unsigned int *)
+nvmlDeviceGetTotalEccErrors(nvmlDevice_t, nvmlMemoryErrorType_t, nvmlEccCounterType_t, unsigned long long *)
+nvmlDeviceGetRemappedRows(nvmlDevice_t, unsigned int *, unsigned int *, unsigned int *, unsigned int *)
+nvmlDeviceGetFieldValues(nvmlDevice_t, int, nvmlFieldValue_t *)
+"""
+# Values in nvml.h, compared by the same test.
+CONSTANTS = {
+    "NVML_CLOCK_SM": 1,
+    "NVML_CLOCK_MEM": 2,
+    "NVML_TEMPERATURE_GPU": 0,
+    "NVML_TEMPERATURE_THRESHOLD_SLOWDOWN": 1,
+    "NVML_MEMORY_ERROR_TYPE_CORRECTED": 0,
+    "NVML_MEMORY_ERROR_TYPE_UNCORRECTED": 1,
+    "NVML_VOLATILE_ECC": 0,
+    "NVML_FI_DEV_MEMORY_TEMP": 82,
+    "NVML_FI_DEV_POWER_INSTANT": 186,
+    "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION": 230,
+    "NVML_ERROR_INSUFFICIENT_SIZE": 7,
+}
+MAX_SAMPLES = 120
+
+
+class FieldValue(ctypes.Structure):
+    """nvmlFieldValue_t; every value kind of NVML lies in the union's first bytes."""
+
+    _fields_ = [  # noqa: RUF012 - as ctypes wants it
+        ("field", ctypes.c_uint),
+        ("scope", ctypes.c_uint),
+        ("timestamp", ctypes.c_longlong),
+        ("latency_us", ctypes.c_longlong),
+        ("kind", ctypes.c_uint),
+        ("code", ctypes.c_uint),
+        ("value", ctypes.c_ulonglong),
+    ]
+
+
+class MarginTemperature(ctypes.Structure):
+    """nvmlMarginTemperature_v1_t."""
+
+    _fields_ = [("version", ctypes.c_uint), ("celsius", ctypes.c_int)]  # noqa: RUF012 - as ctypes wants it
+
+
+class Nvml(Library):
+    """The loaded and initialised library."""
+
+    def __init__(self, names: Sequence[str] = NAMES) -> None:
+        super().__init__(find_library(names), parse_prototypes(PROTOTYPES, TYPES))
+        self.call("nvmlInit_v2")
+
+
+class GpuSensors:
+    """One GPU's readings; each is None where this card or driver does not have it."""
+
+    def __init__(self, nvml: Nvml, bus_id: str) -> None:
+        self.nvml, self.handle = nvml, ctypes.c_void_p()
+        nvml.call("nvmlDeviceGetHandleByPciBusId_v2", bus_id.encode(), ctypes.addressof(self.handle))
+
+    def read_value(self, function: str, *arguments: int, kind: Any = ctypes.c_uint) -> int | None:
+        """Return one number, or None where NVML gives an error."""
+        value = kind()
+        code = self.nvml.try_call(function, self.handle, *arguments, ctypes.addressof(value))
+        return int(value.value) if code == 0 else None
+
+    def read_field(self, name: str) -> int | None:
+        """Return one of the fields that have no function of their own."""
+        field = FieldValue(field=CONSTANTS[name])
+        code = self.nvml.try_call("nvmlDeviceGetFieldValues", self.handle, 1, ctypes.addressof(field))
+        return int(field.value & 0xFFFFFFFF) if code == 0 and field.code == 0 else None
+
+    def read_margin(self) -> int | None:
+        """Return the degrees below the temperature at which the GPU slows down."""
+        margin = MarginTemperature(version=ctypes.sizeof(MarginTemperature) | 1 << 24)
+        code = self.nvml.try_call("nvmlDeviceGetMarginTemperature", self.handle, ctypes.addressof(margin))
+        return int(margin.celsius) if code == 0 else None
+
+    def count_processes(self) -> int | None:
+        """Return how many processes compute on this GPU."""
+        count = ctypes.c_uint(0)
+        code = self.nvml.try_call(
+            "nvmlDeviceGetComputeRunningProcesses_v3", self.handle, ctypes.addressof(count), None
+        )
+        return int(count.value) if code in (0, CONSTANTS["NVML_ERROR_INSUFFICIENT_SIZE"]) else None
+
+    def read_mig_mode(self) -> int | None:
+        """Return 1 where the GPU is split into MIG instances."""
+        current, pending = ctypes.c_uint(), ctypes.c_uint()
+        code = self.nvml.try_call(
+            "nvmlDeviceGetMigMode", self.handle, ctypes.addressof(current), ctypes.addressof(pending)
+        )
+        return int(current.value) if code == 0 else None
+
+    def read_errors(self) -> dict[str, int | None]:
+        """Return error counters: what they gain under load is a finding."""
+        remaps = [ctypes.c_uint() for _ in range(4)]
+        code = self.nvml.try_call(
+            "nvmlDeviceGetRemappedRows", self.handle, *(ctypes.addressof(number) for number in remaps)
+        )
+        counts = [int(number.value) if code == 0 else None for number in remaps]
+        names = ("remapped_correctable", "remapped_uncorrectable", "remap_pending", "remap_failed")
+        volatile = CONSTANTS["NVML_VOLATILE_ECC"]
+
+        def read_ecc(kind: str) -> int | None:
+            number = CONSTANTS[f"NVML_MEMORY_ERROR_TYPE_{kind}"]
+            return self.read_value("nvmlDeviceGetTotalEccErrors", number, volatile, kind=ctypes.c_ulonglong)
+
+        return {
+            **dict(zip(names, counts)),
+            "ecc_corrected": read_ecc("CORRECTED"),
+            "ecc_uncorrected": read_ecc("UNCORRECTED"),
+            "pcie_replays": self.read_value("nvmlDeviceGetPcieReplayCounter"),
+            "recovery_action": self.read_field("NVML_FI_DEV_GET_GPU_RECOVERY_ACTION"),
+        }
+
+    def read_limits(self) -> dict[str, int | None]:
+        """Return what the card can do at most: readings under load are judged against it."""
+        return {
+            "max_sm_mhz": self.read_value("nvmlDeviceGetMaxClockInfo", CONSTANTS["NVML_CLOCK_SM"]),
+            "max_memory_mhz": self.read_value("nvmlDeviceGetMaxClockInfo", CONSTANTS["NVML_CLOCK_MEM"]),
+            "power_limit_mw": self.read_value("nvmlDeviceGetEnforcedPowerLimit"),
+            "default_power_limit_mw": self.read_value("nvmlDeviceGetPowerManagementDefaultLimit"),
+            "slowdown_c": self.read_value(
+                "nvmlDeviceGetTemperatureThreshold", CONSTANTS["NVML_TEMPERATURE_THRESHOLD_SLOWDOWN"]
+            ),
+            "max_link_generation": self.read_value("nvmlDeviceGetMaxPcieLinkGeneration"),
+            "card_link_generation": self.read_value("nvmlDeviceGetGpuMaxPcieLinkGeneration"),
+            "max_link_lanes": self.read_value("nvmlDeviceGetMaxPcieLinkWidth"),
+        }
+
+    def read_sample(self) -> list[int | None]:
+        """Return one reading of every column in COLUMNS behind the time."""
+        return [read(self) for read in COLUMNS.values()]
+
+
+COLUMNS: dict[str, Callable[[GpuSensors], int | None]] = {
+    "sm_mhz": lambda gpu: gpu.read_value("nvmlDeviceGetClockInfo", CONSTANTS["NVML_CLOCK_SM"]),
+    "memory_mhz": lambda gpu: gpu.read_value("nvmlDeviceGetClockInfo", CONSTANTS["NVML_CLOCK_MEM"]),
+    "power_mw": lambda gpu: gpu.read_value("nvmlDeviceGetPowerUsage"),
+    "instant_power_mw": lambda gpu: gpu.read_field("NVML_FI_DEV_POWER_INSTANT"),
+    "celsius": lambda gpu: gpu.read_value("nvmlDeviceGetTemperature", CONSTANTS["NVML_TEMPERATURE_GPU"]),
+    "memory_celsius": lambda gpu: gpu.read_field("NVML_FI_DEV_MEMORY_TEMP"),
+    "margin_c": GpuSensors.read_margin,
+    "event_reasons": lambda gpu: gpu.read_value(
+        "nvmlDeviceGetCurrentClocksThrottleReasons", kind=ctypes.c_ulonglong
+    ),
+    "link_generation": lambda gpu: gpu.read_value("nvmlDeviceGetCurrPcieLinkGeneration"),
+    "link_lanes": lambda gpu: gpu.read_value("nvmlDeviceGetCurrPcieLinkWidth"),
+}
+
+
+class SensorRecorder:
+    """Reads a GPU's sensors while load runs; keeps a bounded series, and the extremes of all readings.
+
+    When the series is full, every second sample goes and the interval doubles.
+    """
+
+    def __init__(self, sensors: GpuSensors | None, interval_s: float) -> None:
+        self.sensors, self.interval_s = sensors, interval_s
+        self.samples: list[list[Any]] = []
+        self.extremes: dict[str, list[int]] = {}
+        self.count, self.reasons = 0, 0
+        self.stopped = threading.Event()
+        self.thread = threading.Thread(target=self._record, daemon=True)
+
+    def __enter__(self) -> SensorRecorder:
+        """Start reading."""
+        if self.sensors:
+            self.started = time.monotonic()
+            self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop reading."""
+        self.stopped.set()
+        if self.sensors:
+            self.thread.join(10)
+
+    def _record(self) -> None:
+        while self.sensors and not self.stopped.wait(self.interval_s):
+            sample = self.sensors.read_sample()
+            self.count += 1
+            for name, value in zip(COLUMNS, sample):
+                if value is not None:
+                    low, high = self.extremes.get(name, (value, value))
+                    self.extremes[name] = [min(low, value), max(high, value)]
+            reasons = sample[list(COLUMNS).index("event_reasons")]
+            self.reasons |= reasons or 0
+            self.samples.append([round(time.monotonic() - self.started, 2), *sample])
+            if len(self.samples) >= MAX_SAMPLES:
+                self.samples = self.samples[::2]
+                self.interval_s *= 2
+
+    def build_record(self) -> dict[str, Any]:
+        """Return the series for the attempt's record."""
+        return {
+            "columns": ["seconds", *COLUMNS],
+            "samples": self.samples,
+            "count": self.count,
+            "extremes": self.extremes,
+            "event_reasons_seen": self.reasons,
+        }
+
+
+def open_sensors(bus_id: str) -> tuple[GpuSensors | None, str]:
+    """Return a GPU's sensors, or None with the reason."""
+    try:
+        return GpuSensors(Nvml(), bus_id), ""
+    except LibraryError as error:
+        return None, f"NVML: {error}"
