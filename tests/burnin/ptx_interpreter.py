@@ -113,7 +113,9 @@ class DeviceMemory:
 class Block:
     """The threads of one block, each register an array of raw bits."""
 
-    def __init__(self, program: Program, memory: DeviceMemory, arguments: dict[str, Any], block: int, threads: int):
+    def __init__(
+        self, program: Program, memory: DeviceMemory, arguments: dict[str, Any], block: int, threads: int
+    ):
         self.program, self.memory, self.arguments = program, memory, arguments
         self.threads = threads
         self.block = block
@@ -168,7 +170,7 @@ class Block:
         if text == "smem":
             return self.constant(0)
         if text.startswith("0f"):
-            return self.constant(int(text[2:], 16))
+            return self.constant(int(f"0x{text[2:]}", 0))
         if text in self.program.parameters:
             return self.constant(0)  # its address: only ever used to find a tensor map again
         return self.constant(int(text, 0) & 0xFFFFFFFFFFFFFFFF)
@@ -217,7 +219,11 @@ class Block:
         """Load parameters or vectors."""
         width = WIDTHS[opcode[-1][1:]]
         if opcode[1] == "param":
-            self.assign(operands[0], np.full(self.threads, self.arguments[operands[1].strip("[]")], f"<u{width}"), mask)
+            self.assign(
+                operands[0],
+                np.full(self.threads, self.arguments[operands[1].strip("[]")], f"<u{width}"),
+                mask,
+            )
             return
         targets = [part.strip() for part in operands[0].strip("{}").split(",")]
         memory, places = self.space(opcode, self.address(operands[1]))
@@ -269,7 +275,9 @@ class Block:
 
     # Arithmetic
 
-    def run_binary(self, opcode: tuple[str, ...], operands: tuple[str, ...], mask: Mask, function: Any) -> None:
+    def run_binary(
+        self, opcode: tuple[str, ...], operands: tuple[str, ...], mask: Mask, function: Any
+    ) -> None:
         """Run an operation of two operands of the same type."""
         left, right = (self.typed(text, opcode[-1]) for text in operands[1:3])
         self.assign(operands[0], function(left, right), mask)
@@ -318,7 +326,9 @@ class Block:
         """Multiply, keeping the low half or all of it."""
         left, right = (self.typed(text, opcode[-1]) for text in operands[1:3])
         if opcode[1] == "wide":
-            left, right = (side.astype(f"<{side.dtype.kind}{2 * side.dtype.itemsize}") for side in (left, right))
+            left, right = (
+                side.astype(f"<{side.dtype.kind}{2 * side.dtype.itemsize}") for side in (left, right)
+            )
         self.assign(operands[0], left * right, mask)
 
     def run_mad(self, opcode: tuple[str, ...], operands: tuple[str, ...], mask: Mask) -> None:
@@ -338,7 +348,13 @@ class Block:
     def run_setp(self, opcode: tuple[str, ...], operands: tuple[str, ...], mask: Mask) -> None:
         """Compare."""
         left, right = (self.typed(text, opcode[-1]) for text in operands[1:3])
-        functions = {"eq": np.equal, "ne": np.not_equal, "neu": np.not_equal, "lt": np.less, "le": np.less_equal}
+        functions = {
+            "eq": np.equal,
+            "ne": np.not_equal,
+            "neu": np.not_equal,
+            "lt": np.less,
+            "le": np.less_equal,
+        }
         functions |= {"ge": np.greater_equal, "gt": np.greater}
         self.predicates[operands[0]][mask] = functions[opcode[1]](left, right)[mask]
 
@@ -371,6 +387,10 @@ class Block:
         """Multiply a warp's fragments."""
         tensor.multiply_fragments(self, opcode, operands, mask)
 
+    def run_wmma(self, opcode: tuple[str, ...], operands: tuple[str, ...], mask: Mask) -> None:
+        """Load, multiply or store a warp's 16 x 16 matrices."""
+        tensor.use_wmma(self, opcode, operands, mask)
+
     def run_cp(self, opcode: tuple[str, ...], operands: tuple[str, ...], mask: Mask) -> None:
         """Queue, group or await asynchronous copies."""
         tensor.copy_asynchronously(self, opcode, operands, mask)
@@ -387,9 +407,7 @@ class Block:
         """Order memory accesses: nothing to do, for this interpreter reorders none."""
 
 
-def launch(
-    ptx: str, name: str, memory: DeviceMemory, blocks: int, threads: int, **arguments: Any
-) -> None:
+def launch(ptx: str, name: str, memory: DeviceMemory, blocks: int, threads: int, **arguments: Any) -> None:
     """Run a kernel's blocks one after the other."""
     program = parse_kernel(ptx, name)
     if set(arguments) != set(program.parameters):

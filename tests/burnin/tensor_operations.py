@@ -1,4 +1,4 @@
-"""The interpreter's tensor instructions: fragments of warps, copies that finish late, Hopper's barriers and products."""
+"""The interpreter's tensor instructions: warps' fragments, copies that finish late, Hopper's barriers."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from gpufleet.burnin.agent.ptx_basic import round_to_f32
 if TYPE_CHECKING:
     from ptx_interpreter import Bits, Block, Mask
 
+# A product under way: its opcode's shape and types, its sums' registers, its two descriptors.
+Product = tuple[tuple[str, ...], list[str], int, int]
 WARP, GROUP = 32, 128
 LANES = np.arange(WARP)
 
@@ -171,7 +173,7 @@ def copy_box(block: Block, operands: tuple[str, ...], mask: Mask) -> None:
     source = list(block.arguments.values())[int(block.value(tensor.strip())[thread])]
     target, barrier = (int(block.address(operand)[thread]) for operand in (operands[0], operands[2]))
     width, height = source.box
-    if target % 1024 or width * 2 != 128:  # noqa: PLR2004 - the swizzle's period and row
+    if target % 1024 or width * 2 != 128:
         raise RuntimeError("a swizzled box starts at 1,024 bytes and has rows of 128")
     for line in range(height):
         start = source.address - (1 << 20) + ((row + line) * source.columns + column) * 2
@@ -189,7 +191,8 @@ def use_barrier(block: Block, opcode: tuple[str, ...], operands: tuple[str, ...]
     barriers = block.async_state.barriers
     if opcode[1] == "try_wait":
         addresses, phases = block.address(operands[1]), block.value(operands[2])
-        done = np.array([barriers[int(a)].phase != int(p) if m else False for a, p, m in zip(addresses, phases, mask, strict=True)])
+        waits = zip(addresses, phases, mask, strict=True)
+        done = np.array([bool(m) and barriers[int(a)].phase != int(p) for a, p, m in waits])
         block.predicates[operands[0]][mask] = done[mask]
         block.yielded |= mask & ~done
         return
@@ -230,22 +233,66 @@ def multiply_in_groups(block: Block, opcode: tuple[str, ...], operands: tuple[st
         elif opcode[1] == "wait_group":
             while len(groups) > int(operands[0]):
                 for product in groups.popleft():
-                    apply_product(block, key, *product)
+                    apply_product(block, key, product)
 
 
-def apply_product(
-    block: Block, first: int, shape: tuple[str, ...], sums: list[str], left: int, right: int
-) -> None:
+def apply_product(block: Block, first: int, product: Product) -> None:
     """Add one 64 x n x 16 product to a group's sums."""
+    shape, sums, left, right = product
     columns, kind = int(shape[0][4:-3]), shape[-1]
     a = to_numbers(read_swizzled(block, left, 64), kind)
     b = to_numbers(read_swizzled(block, right, columns), kind)
-    product = a @ b.T
+    matrix = a @ b.T
     thread = np.arange(GROUP)
     row, pair = 16 * (thread // WARP) + thread % WARP // 4, 2 * (thread % 4)
     lanes = slice(first, first + GROUP)
     for number, register in enumerate(sums):
         part = number % 4
-        addend = product[row + 8 * (part // 2), pair + 8 * (number // 4) + part % 2]
+        addend = matrix[row + 8 * (part // 2), pair + 8 * (number // 4) + part % 2]
         old = np.ascontiguousarray(block.registers[register][lanes].astype("<u4")).view(np.float32)
         block.registers[register][lanes] = (old + addend).astype(np.float32).view("<u4")
+
+
+def use_wmma(block: Block, opcode: tuple[str, ...], operands: tuple[str, ...], mask: Mask) -> None:
+    """Run wmma.load, mma and store for f16; the layout of a fragment is the hardware's own, so here it is ours.
+
+    Lane l holds elements 8 l to 8 l + 7 of a 16 x 16 matrix of sums, and the 16-bit words l, l + 32, … of operands.
+    """
+    for first in require_whole(mask, WARP, "wmma"):
+        lanes = slice(first, first + WARP)
+        if opcode[1] == "load":
+            start, length = int(block.address(operands[1])[first]), int(operands[2])
+            if start % 32 or length % 8:
+                raise RuntimeError("wmma.load needs 32-byte addresses and rows of whole 16 bytes")
+            places = start + 2 * (np.arange(16)[:, None] * length + np.arange(16))
+            content = block.shared[places[:, :, None] + np.arange(2)].reshape(-1)
+            words = np.ascontiguousarray(content).view("<u4")
+            for number, register in enumerate(names(operands[0])):
+                block.registers[register][lanes] = words[WARP * number % 128 : WARP * number % 128 + WARP]
+        elif opcode[1] == "mma":
+            a, b = (read_fragment(block, names(operand), lanes) for operand in operands[1:3])
+            sums = read_sums(block, names(operands[3]), lanes)
+            result = (a @ b.T + sums).astype(np.float32).reshape(WARP, 8)
+            for number, register in enumerate(names(operands[0])):
+                block.registers[register][lanes] = np.ascontiguousarray(result[:, number]).view("<u4")
+        else:
+            start, length = (
+                int(block.address(operands[0])[first]) - (1 << 20),
+                int(block.value(operands[2])[first]),
+            )
+            sums = read_sums(block, names(operands[1]), lanes)
+            for row in range(16):
+                place = start + 4 * row * length
+                block.memory.data[place : place + 64] = sums[row].view(np.uint8)
+
+
+def read_fragment(block: Block, registers: list[str], lanes: slice) -> NDArray[np.float64]:
+    """Return an operand's 16 x 16 matrix, as use_wmma spread it."""
+    words = np.concatenate([block.registers[register][lanes] for register in registers[:4]]).astype("<u4")
+    return to_numbers(np.ascontiguousarray(words).view(np.uint16), "f16").reshape(16, 16)
+
+
+def read_sums(block: Block, registers: list[str], lanes: slice) -> NDArray[np.float32]:
+    """Return a 16 x 16 matrix of sums, as use_wmma spread it."""
+    words = np.stack([block.registers[register][lanes] for register in registers], axis=1).astype("<u4")
+    return np.ascontiguousarray(words).view(np.float32).reshape(16, 16)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-import glob
-import os
+from pathlib import Path
 from typing import Any, Iterable, Mapping  # noqa: UP035 - Python 3.9 runs this
 
 SCALARS: dict[str, Any] = {
@@ -16,12 +15,12 @@ SCALARS: dict[str, Any] = {
 }
 # Where drivers and toolkits are that the loader's own search path does not list.
 FOLDERS = (
-    "/usr/lib/*-linux-gnu",
-    "/usr/lib64",
-    "/usr/local/nvidia/lib64",
-    "/usr/local/cuda*/lib64",
-    "/usr/local/cuda*/targets/*/lib",
-    "/usr/lib/wsl/lib",
+    "usr/lib/*-linux-gnu",
+    "usr/lib64",
+    "usr/local/nvidia/lib64",
+    "usr/local/cuda*/lib64",
+    "usr/local/cuda*/targets/*/lib",
+    "usr/lib/wsl/lib",
 )
 
 
@@ -49,20 +48,18 @@ def parse_prototypes(table: str, types: Mapping[str, Any]) -> dict[str, list[Any
     return functions
 
 
-def find_library(names: Iterable[str]) -> ctypes.CDLL:
-    """Load the first of a library's names that there is, from the loader's path or the known folders."""
-    tried = []
+def find_library(names: Iterable[str], folders: Iterable[str] = FOLDERS) -> ctypes.CDLL:
+    """Load the first of a library's names that there is, from the loader's path or from folders (patterns)."""
+    errors = []
     for name in names:
-        candidates = [name]
-        if "/" not in name:
-            candidates += [path for folder in FOLDERS for path in sorted(glob.glob(f"{folder}/{name}"))]  # noqa: PTH207 - patterns with two wildcards
-        for candidate in candidates:
+        paths = [path for folder in folders for path in sorted(Path("/").glob(f"{folder}/{name}"))]
+        for candidate in [name, *map(str, paths)]:
             try:
                 return ctypes.CDLL(candidate)
             except OSError as error:
-                if os.path.isabs(candidate) and os.path.exists(candidate):  # noqa: PTH110, PTH117 - a plain path
-                    tried.append(str(error))
-    raise LibraryError("; ".join(tried) or f"{next(iter(names))} is not installed")
+                if Path(candidate).is_absolute():
+                    errors.append(str(error))
+    raise LibraryError("; ".join(errors) or f"{next(iter(names))} is not installed")
 
 
 class Library:

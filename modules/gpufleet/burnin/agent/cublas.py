@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-import glob
 from typing import Any
 
-from .clibrary import Library, LibraryError, find_library, parse_prototypes
+from .clibrary import FOLDERS, Library, LibraryError, find_library, parse_prototypes
 
 VERSIONS = ("13", "12", "11")
 # What pip puts beside a framework.
 PIP_FOLDERS = (
-    "/usr/local/lib/python3*/*-packages",
-    "/usr/lib/python3*/*-packages",
-    "/opt/*/lib/python3*/site-packages",
+    "usr/local/lib/python3*/*-packages/nvidia/cu*/lib",
+    "usr/lib/python3*/*-packages/nvidia/cu*/lib",
+    "opt/*/lib/python3*/site-packages/nvidia/cu*/lib",
 )
 TYPES = {
     "cublasHandle_t": ctypes.c_void_p,
@@ -38,10 +37,8 @@ class Cublas(Library):
 
     def __init__(self) -> None:
         names = [f"libcublas.so.{version}" for version in VERSIONS]
-        names += [
-            path for folder in PIP_FOLDERS for path in glob.glob(f"{folder}/nvidia/cu*/lib/libcublas.so.*")
-        ]  # noqa: PTH207 - several wildcards
-        super().__init__(find_library(names), parse_prototypes(PROTOTYPES, TYPES))
+        library = find_library(names, (*FOLDERS, *PIP_FOLDERS))
+        super().__init__(library, parse_prototypes(PROTOTYPES, TYPES))
         self.handle = ctypes.c_void_p()
         self.call("cublasCreate_v2", ctypes.addressof(self.handle))
 

@@ -177,6 +177,12 @@ class CudaDevice:
         buffer = ctypes.create_string_buffer(data, len(data))
         self.driver.call("cuMemcpyHtoD_v2", address, ctypes.addressof(buffer), len(data))
 
+    def upload(self, data: bytes) -> int:
+        """Return the address of new device memory with this content."""
+        address = self.allocate(len(data))
+        self.write(address, data)
+        return address
+
     def read(self, address: int, size: int) -> bytes:
         """Copy bytes from the device."""
         buffer = ctypes.create_string_buffer(size)

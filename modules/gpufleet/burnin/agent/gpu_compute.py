@@ -19,7 +19,8 @@ from .gpu_device import GpuWorkbench, run_on_every_gpu
 from .host import HostAccess, RawCheckResult
 from .nvml import SensorRecorder
 from .ptx_basic import BLOCK_BYTES, CHAINS, THREADS, compute_orbits
-from .ptx_catalog import MatmulKernel, list_matmul_kernels
+from .ptx_catalog import list_matmul_kernels
+from .ptx_matmul import MatmulKernel
 
 SEED_A, SEED_B = 0x10000000, 0x50000000
 MAX_BATCH, MAX_RATES = 8, 60
@@ -35,6 +36,7 @@ class Operands(NamedTuple):
     a: int
     b: int
     reference: int
+    results: tuple[int, ...]
     size: int
 
     @property
@@ -90,8 +92,8 @@ def count_wrong_rows(bench: GpuWorkbench, operands: Operands, result: int) -> di
     bench.launch("weigh_a", blocks, c_uint64(expected), c_uint64(weights), number, number, c_uint32(SEED_A))
     bench.launch("weigh_c", size, c_uint64(result), c_uint64(sums), c_uint64(bench.counts), number)
     device.synchronize()
-    pairs = zip(*(struct.unpack(f"<{size}I", device.read(place, size * 4)) for place in (expected, sums)))
-    wrong = sum(left != right for left, right in pairs)
+    left, right = (struct.unpack(f"<{size}I", device.read(place, size * 4)) for place in (expected, sums))
+    wrong = sum(left[row] != right[row] for row in range(size))
     fractions = bench.read_counts()[0]
     device.free(weights, expected, sums)
     return {"rows": size, "wrong_rows": wrong, "fractions": fractions}
@@ -113,12 +115,12 @@ def sum_words(bench: GpuWorkbench, address: int, size: int) -> str:
     return f"{bench.read_counts()[0]:016x}"
 
 
-def compare_with_cublas(bench: GpuWorkbench, operands: Operands, kind: str, result: int) -> dict[str, Any]:
+def compare_with_cublas(bench: GpuWorkbench, operands: Operands, kind: str) -> dict[str, Any]:
     """Let cuBLAS multiply the same integers, where it is installed: every bit must be the same."""
     cublas, reason = open_cublas()
     if cublas is None:
         return {"ran": False, "reason": reason[:300]}
-    watch = Stopwatch(bench.device)
+    watch, result = Stopwatch(bench.device), operands.results[0]
     try:
         cublas.multiply(kind, operands.a, operands.b, result, operands.size)
         watch.start()
@@ -150,10 +152,10 @@ def flip_bit(bench: GpuWorkbench, address: int) -> None:
 
 
 def repeat_products(
-    bench: GpuWorkbench, multiplier: Multiplier, results: list[int], seconds: float, *, flips_bit: bool
+    bench: GpuWorkbench, multiplier: Multiplier, seconds: float, *, flips_bit: bool
 ) -> dict[str, Any]:
     """Multiply the same operands again and again; compare every result with the first, bit by bit."""
-    operands, device = multiplier.operands, bench.device
+    operands, device, results = multiplier.operands, bench.device, multiplier.operands.results
     multiplier.multiply(operands.reference)
     device.synchronize()
     bench.clear_counts()
@@ -185,12 +187,7 @@ def repeat_products(
 
 
 def run_kernel(
-    bench: GpuWorkbench,
-    kernel: MatmulKernel,
-    operands: Operands,
-    results: list[int],
-    host: HostAccess,
-    seconds: float,
+    bench: GpuWorkbench, kernel: MatmulKernel, operands: Operands, host: HostAccess, seconds: float
 ) -> dict[str, Any]:
     """Check one matrix kernel exactly, then run it for its time."""
     multiplier = Multiplier(bench, kernel, operands)
@@ -201,11 +198,11 @@ def run_kernel(
     multiplier.multiply(operands.reference)
     bench.device.synchronize()
     record["exact"] = count_wrong_rows(bench, operands, operands.reference)
-    if host.get_parameter("gpu_cublas", True):  # noqa: FBT003 - a parameter and its default
-        record["cublas"] = compare_with_cublas(bench, operands, kernel.kind, results[0])
+    if host.get_parameter("gpu_cublas", True):
+        record["cublas"] = compare_with_cublas(bench, operands, kernel.kind)
     fill_operands(bench, operands, kernel.kind, is_random=True)
-    flips_bit = host.get_parameter("gpu_flip_bit", False)  # noqa: FBT003 - a parameter and its default
-    record.update(repeat_products(bench, multiplier, results, seconds, flips_bit=flips_bit))
+    flips_bit = host.get_parameter("gpu_flip_bit", False)
+    record.update(repeat_products(bench, multiplier, seconds, flips_bit=flips_bit))
     return record
 
 
@@ -213,9 +210,7 @@ def follow_orbits(bench: GpuWorkbench, kind: str) -> dict[str, Any]:
     """Run chains of FMAs on every thread and compare each end with the exact one."""
     device = bench.device
     starts, ends = compute_orbits(kind, ORBIT_STEPS)
-    places = [device.allocate(len(data)) for data in (starts, ends)]
-    for place, data in zip(places, (starts, ends)):
-        device.write(place, data)
+    places = [device.upload(data) for data in (starts, ends)]
     blocks = (
         device.read_attribute("CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT") * ORBIT_BLOCKS_PER_MULTIPROCESSOR
     )
@@ -250,14 +245,15 @@ def work_on_gpu(bench: GpuWorkbench, host: HostAccess) -> dict[str, Any]:
     """Do all of the check on one GPU."""
     device = bench.device
     size, count = choose_size(bench, host.get_parameter("gpu_size", 8192))
-    operands = Operands(*(device.allocate(size * size * width) for width in (2, 2, 4)), size)
-    results = [device.allocate(operands.result_bytes) for _ in range(count)]
+    a, b, reference = (device.allocate(size * size * width) for width in (2, 2, 4))
+    results = tuple(device.allocate(size * size * 4) for _ in range(count))
+    operands = Operands(a, b, reference, results, size)
     kernels, missing = list_matmul_kernels(device.capability, host.get_parameter("gpu_kernels", ""))
     record = {**bench.describe(), "batch": count, "matmul": [], "matmul_missing": missing}
     with SensorRecorder(bench.sensors, SENSOR_SECONDS) as recorder:
         for kernel in kernels:
             seconds = host.get_parameter("gpu_seconds", 10.0) / len(kernels)
-            record["matmul"].append(run_kernel(bench, kernel, operands, results, host, seconds))
+            record["matmul"].append(run_kernel(bench, kernel, operands, host, seconds))
     record["series"] = recorder.build_record()
     record["orbits"] = {kind: follow_orbits(bench, kind) for kind in ("f32", "f64")}
     return {**record, "errors_after": bench.read_errors()}

@@ -136,7 +136,7 @@ def read_slot(host: HostAccess, bus_id: str) -> dict[str, Any]:
 def work_on_gpu(bench: GpuWorkbench, host: HostAccess) -> dict[str, Any]:
     """Do all of the check on one GPU."""
     size, seconds = host.get_parameter("gpu_copy_mib", 256) << 20, host.get_parameter("gpu_copy_seconds", 1.0)
-    flips_bit = host.get_parameter("gpu_flip_bit", False)  # noqa: FBT003 - a parameter and its default
+    flips_bit = host.get_parameter("gpu_flip_bit", False)
     record = {**bench.describe(), **copy_with_host(bench, size, seconds, flips_bit=flips_bit)}
     count, own = bench.device.driver.count_devices(), bench.device.ordinal
     record["peers"] = [copy_to_peer(bench, peer, size, seconds / 4) for peer in range(count) if peer != own]

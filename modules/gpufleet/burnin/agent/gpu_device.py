@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
+from functools import partial
 from typing import Any, Callable  # noqa: UP035 - Python 3.9 runs this
 
 from .clibrary import LibraryError
@@ -136,12 +137,10 @@ def run_on_every_gpu(
             return {"failed": str(error), "code": error.code}
 
     if in_turn:
-        answers = [
-            run_job_with_deadline(lambda index=index: run_one(index), seconds) for index in range(count)
-        ]
+        answers = [run_job_with_deadline(partial(run_one, index), seconds) for index in range(count)]
     else:
         answers = run_jobs_in_parallel(run_one, count, seconds)
-    raw["devices"] = [answer["value"] if "value" in answer else answer for answer in answers]
+    raw["devices"] = [answer.get("value", answer) for answer in answers]
     busy = [device["busy"] for device in raw["devices"] if "busy" in device]
     if busy:
         return build_not_run_result(busy[0], **raw)

@@ -62,7 +62,7 @@ class MemoryTest:
         """Read every chunk and compare it with the pattern of its seed."""
         self.bench.clear_counts()
         self.watch.start()
-        for seed, chunk in zip(seeds, self.chunks):
+        for seed, chunk in zip(seeds, self.chunks):  # noqa: B905 - Python 3.9
             self._verify_chunk(chunk, seed, keep, flip)
         self.note_rate("read", len(self.chunks), self.watch.stop())
         count = self.bench.read_counts()[0]
@@ -79,9 +79,9 @@ class MemoryTest:
     def _locate(self, name: str, keep: int, flip: int, seeds: list[int]) -> None:
         """Read again, one chunk at a time: a fault that stays is in the cells, one that goes was on the way."""
         found = len(self.faults)
-        for number, (seed, chunk) in enumerate(zip(seeds, self.chunks)):
+        for number, chunk in enumerate(self.chunks):
             self.bench.clear_counts()
-            self._verify_chunk(chunk, seed, keep, flip)
+            self._verify_chunk(chunk, seeds[number], keep, flip)
             self.bench.device.synchronize()
             count, first, bits = self.bench.read_counts()
             if count and len(self.faults) < MAX_FAULTS:
@@ -105,7 +105,7 @@ class MemoryTest:
         keep, flip = PATTERNS["address"]
         self.fill(keep, flip)
         self.watch.start()
-        for source, target in zip(self.chunks[:half], self.chunks[half:]):
+        for source, target in zip(self.chunks[:half], self.chunks[half:]):  # noqa: B905 - Python 3.9
             self.bench.launch("copy_vectors", self.blocks, c_uint64(source), c_uint64(target))
         # A copy reads and writes each byte.
         self.note_rate("copy", 2 * half, self.watch.stop())
@@ -145,7 +145,7 @@ def work_on_gpu(bench: GpuWorkbench, host: HostAccess) -> dict[str, Any]:
     if not chunks:
         return {**record, "busy": f"only {free >> 20} MiB of GPU memory are free"}
     test, passes = MemoryTest(bench, chunks, chunk_bytes), 0
-    flips_bit = host.get_parameter("gpu_flip_bit", False)  # noqa: FBT003 - a parameter and its default
+    flips_bit = host.get_parameter("gpu_flip_bit", False)
     deadline = time.monotonic() + host.get_parameter("gpu_memory_seconds", 5.0)
     with SensorRecorder(bench.sensors, SENSOR_SECONDS) as recorder:
         while not passes or time.monotonic() < deadline:

@@ -70,7 +70,7 @@ MAX_SAMPLES = 120
 class FieldValue(ctypes.Structure):
     """nvmlFieldValue_t; every value kind of NVML lies in the union's first bytes."""
 
-    _fields_ = [  # noqa: RUF012 - as ctypes wants it
+    _fields_ = [
         ("field", ctypes.c_uint),
         ("scope", ctypes.c_uint),
         ("timestamp", ctypes.c_longlong),
@@ -84,7 +84,7 @@ class FieldValue(ctypes.Structure):
 class MarginTemperature(ctypes.Structure):
     """nvmlMarginTemperature_v1_t."""
 
-    _fields_ = [("version", ctypes.c_uint), ("celsius", ctypes.c_int)]  # noqa: RUF012 - as ctypes wants it
+    _fields_ = [("version", ctypes.c_uint), ("celsius", ctypes.c_int)]
 
 
 class Nvml(Library):
@@ -151,7 +151,7 @@ class GpuSensors:
             return self.read_value("nvmlDeviceGetTotalEccErrors", number, volatile, kind=ctypes.c_ulonglong)
 
         return {
-            **dict(zip(names, counts)),
+            **{name: counts[place] for place, name in enumerate(names)},
             "ecc_corrected": read_ecc("CORRECTED"),
             "ecc_uncorrected": read_ecc("UNCORRECTED"),
             "pcie_replays": self.read_value("nvmlDeviceGetPcieReplayCounter"),
@@ -208,7 +208,7 @@ class SensorRecorder:
         self.stopped = threading.Event()
         self.thread = threading.Thread(target=self._record, daemon=True)
 
-    def __enter__(self) -> SensorRecorder:
+    def __enter__(self) -> SensorRecorder:  # noqa: PYI034 - Python 3.9 has no Self
         """Start reading."""
         if self.sensors:
             self.started = time.monotonic()
@@ -225,7 +225,7 @@ class SensorRecorder:
         while self.sensors and not self.stopped.wait(self.interval_s):
             sample = self.sensors.read_sample()
             self.count += 1
-            for name, value in zip(COLUMNS, sample):
+            for name, value in zip(COLUMNS, sample):  # noqa: B905 - Python 3.9
                 if value is not None:
                     low, high = self.extremes.get(name, (value, value))
                     self.extremes[name] = [min(low, value), max(high, value)]

@@ -358,7 +358,10 @@ def round_to_f32(value: Fraction) -> Fraction:
     number = float(value)
     (single,) = struct.unpack("<f", struct.pack("<f", number))
     # Rounding twice is wrong only where the first rounding made a tie: then the rest decides.
-    if Fraction(number) != value and abs(Fraction(number) - Fraction(single)) * (1 << 24) >= abs(Fraction(single)) / 2:
+    if (
+        Fraction(number) != value
+        and abs(Fraction(number) - Fraction(single)) * (1 << 24) >= abs(Fraction(single)) / 2
+    ):
         toward = math.inf if value > Fraction(number) else -math.inf
         (single,) = struct.unpack("<f", struct.pack("<f", math.nextafter(number, toward)))
     return Fraction(single)

@@ -1,7 +1,7 @@
 """PTX kernels for C = A B^T on tensor cores, 16-bit operands summed in 32 bits; A and B are row-major.
 
-``build_mma_module`` serves sm_75 (copies through registers) and sm_80 and newer (asynchronous copies);
-the driver compiles it for whatever the node has. Hopper's own instructions are in ``ptx_hopper``.
+One kernel serves sm_80 and newer (asynchronous copies), one sm_75 (copies through registers); the driver compiles
+them for whatever the node has. ``ptx_volta`` serves sm_70, ``ptx_hopper`` has Hopper's own instructions.
 """
 
 from __future__ import annotations
@@ -41,11 +41,16 @@ class TileShape:
     warp_rows: int
     warp_columns: int
     stages: int
+    # More than 64 bytes: rows are padded, in place of swizzled, for instructions that take a row's length.
+    row_bytes: int = ROW_BYTES
 
     @property
     def stage_bytes(self) -> int:
         """Bytes of one stage: a slice of A and one of B."""
-        return (self.rows + self.columns) * ROW_BYTES
+        return (self.rows + self.columns) * self.row_bytes
+
+
+AMPERE, TURING = TileShape(128, 256, 64, 64, 4), TileShape(128, 128, 64, 32, 2)
 
 
 def emit_tile_place(rows: int, columns: int) -> str:
@@ -82,14 +87,15 @@ def emit_load_addresses(shape: TileShape) -> str:
 
     Chunk c of row r is kept at place c ^ (r / 2 % 4), so that ldmatrix meets no bank twice.
     """
+    swizzle = "shr.u32 %r14, %r12, 1;\n  and.b32 %r14, %r14, 3;\n  xor.b32 %r14, %r14, %r13;"
+    if shape.row_bytes != ROW_BYTES:
+        swizzle = "mov.u32 %r14, %r13;"
     return f"""
   shr.u32 %r12, %r0, 2;
   and.b32 %r13, %r0, 3;
-  shr.u32 %r14, %r12, 1;
-  and.b32 %r14, %r14, 3;
-  xor.b32 %r14, %r14, %r13;
+  {swizzle}
   shl.b32 %r14, %r14, 4;
-  mad.lo.u32 %r20, %r12, {ROW_BYTES}, %r14;
+  mad.lo.u32 %r20, %r12, {shape.row_bytes}, %r14;
   shl.b32 %r15, %r13, 4;
   cvt.u64.u32 %d12, %r15;
   shl.b32 %r16, %depth, 1;
@@ -107,8 +113,10 @@ def emit_load_addresses(shape: TileShape) -> str:
 def list_chunks(shape: TileShape) -> list[tuple[str, int]]:
     """Return a thread's chunks of one stage: the matrix's address register and the place behind %r20."""
     step = THREADS // 4
-    a_chunks = [("%d10", part * step * ROW_BYTES) for part in range(shape.rows // step)]
-    b_chunks = [("%d11", (shape.rows + part * step) * ROW_BYTES) for part in range(shape.columns // step)]
+    a_chunks = [("%d10", part * step * shape.row_bytes) for part in range(shape.rows // step)]
+    b_chunks = [
+        ("%d11", (shape.rows + part * step) * shape.row_bytes) for part in range(shape.columns // step)
+    ]
     return a_chunks + b_chunks
 
 
@@ -220,7 +228,7 @@ def emit_products(shape: TileShape, kind: str, step: int) -> str:
 def emit_stores(shape: TileShape) -> str:
     """Return the stores of a warp's sums to C, whose rows hold %r50 elements."""
     lines = [
-        "  mul.lo.u32 %r50, %tiles, COLUMNS;".replace("COLUMNS", str(shape.columns)),
+        f"  mul.lo.u32 %r50, %tiles, {shape.columns};",
         "  shr.u32 %r51, %r40, 2;",
         "  add.u32 %r51, %r51, %r42;",
         "  add.u32 %r51, %r51, %r10;",
@@ -293,7 +301,7 @@ SLICE:
 {emit_register_loads(shape)}
 LOADED:
 {products}
-  xor.b32 %r23, %r23, {shape.stage_bytes};
+  sub.u32 %r23, {shape.stage_bytes}, %r23;
   add.u32 %r22, %r20, %r23;
   @%p1 bra STORED;
 {emit_register_stores(shape)}
@@ -303,16 +311,24 @@ STORED:
   @%p2 bra SLICE;"""
 
 
-def build_mma_kernel(
-    kind: str, shape: TileShape, *, target: str, version: str, step: int, is_async: bool
-) -> MatmulKernel:
-    """Return a kernel of ``mma.sync`` instructions for 256 threads."""
+@dataclass(frozen=True)
+class Assembly:
+    """A kernel's parts that differ between architectures; ``registers`` are the fragments' declarations."""
+
+    target: str
+    version: str
+    registers: str
+    addresses: str
+    loop: str
+    stores: str
+
+
+def assemble_kernel(kind: str, shape: TileShape, parts: Assembly) -> MatmulKernel:
+    """Return a kernel for 256 threads."""
     sums = shape.warp_rows * shape.warp_columns // 32
-    products = emit_products(shape, kind, step)
-    loop = emit_async_loop(shape, products) if is_async else emit_register_loop(shape, products)
     zeros = "\n".join(f"  mov.f32 %f{number}, 0f00000000;" for number in range(sums))
-    name = f"matmul_{kind}_{target}"
-    ptx = f"""{HEADER.format(version=version, target=target)}
+    name = f"matmul_{kind}_{parts.target}"
+    ptx = f"""{HEADER.format(version=parts.version, target=parts.target)}
 .extern .shared .align 128 .b8 smem[];
 .visible .entry {name}(
 {PARAMETERS}
@@ -321,7 +337,7 @@ def build_mma_kernel(
 {{
   .reg .pred %p<4>;
   .reg .b32 %r<64>, %rowtiles, %tiles, %depth;
-  .reg .b32 %a<{shape.warp_rows // 4}>, %b<{shape.warp_columns // 4}>, %q<{4 * len(list_chunks(shape))}>;
+  .reg .b32 {parts.registers}, %q<{4 * len(list_chunks(shape))}>;
   .reg .b64 %d<32>, %a, %b, %c;
   .reg .f32 %f<{sums}>;
   ld.param.u64 %a, [a];
@@ -335,14 +351,28 @@ def build_mma_kernel(
   shr.u32 %r26, %depth, 5;
 {emit_tile_place(shape.rows, shape.columns)}
 {emit_load_addresses(shape)}
-{emit_fragment_addresses(shape)}
+{parts.addresses}
 {zeros}
-{loop}
-{emit_stores(shape)}
+{parts.loop}
+{parts.stores}
   ret;
 }}
 """
     return MatmulKernel(name, kind, ptx, shape.rows, shape.columns, THREADS, shape.stages * shape.stage_bytes)
 
 
-AMPERE, TURING = TileShape(128, 256, 64, 64, 4), TileShape(128, 128, 64, 32, 2)
+def build_ampere_kernel(kind: str, shape: TileShape = AMPERE) -> MatmulKernel:
+    """Return the kernel of sm_80 and newer, for bf16 or f16."""
+    loop = emit_async_loop(shape, emit_products(shape, kind, step=16))
+    registers = f"%a<{shape.warp_rows // 4}>, %b<{shape.warp_columns // 4}>"
+    parts = Assembly("sm_80", "7.0", registers, emit_fragment_addresses(shape), loop, emit_stores(shape))
+    return assemble_kernel(kind, shape, parts)
+
+
+def build_turing_kernel() -> MatmulKernel:
+    """Return the kernel of sm_75: no bf16, no asynchronous copies, products half as deep."""
+    shape = TURING
+    loop = emit_register_loop(shape, emit_products(shape, "f16", step=8))
+    registers = f"%a<{shape.warp_rows // 4}>, %b<{shape.warp_columns // 4}>"
+    parts = Assembly("sm_75", "6.5", registers, emit_fragment_addresses(shape), loop, emit_stores(shape))
+    return assemble_kernel("f16", shape, parts)
