@@ -91,14 +91,18 @@ static int copy(void *target, const void *source, size_t size, uint64_t device) 
   NEED_CONTEXT;
   if (!owns(device, size)) return INVALID;
   memcpy(target, source, size);
-  const char *flip = getenv("FAKE_CUDA_FLIP");
-  if (flip && !strcmp(flip, "copy") && size > 4096) ((char *)target)[size / 2] ^= 1;
   return OK;
 }
 int cuMemcpyHtoD_v2(uint64_t target, const void *source, size_t size) { BEGIN; return copy((void *)target, source, size, target); }
 int cuMemcpyDtoH_v2(void *target, uint64_t source, size_t size) { BEGIN; return copy(target, (void *)source, size, source); }
 int cuMemcpyHtoDAsync_v2(uint64_t target, const void *source, size_t size, void *stream) { BEGIN; (void)stream; return copy((void *)target, source, size, target); }
-int cuMemcpyDtoHAsync_v2(void *target, uint64_t source, size_t size, void *stream) { BEGIN; (void)stream; return copy(target, (void *)source, size, source); }
+int cuMemcpyDtoHAsync_v2(void *target, uint64_t source, size_t size, void *stream) { 
+  BEGIN; (void)stream;
+  int code = copy(target, (void *)source, size, source);
+  const char *flip = getenv("FAKE_CUDA_FLIP");
+  if (!code && flip && !strcmp(flip, "copy")) ((char *)target)[size / 2] ^= 1;
+  return code;
+}
 int cuMemcpyPeerAsync(uint64_t target, void *to, uint64_t source, void *from, size_t size, void *stream) {
   BEGIN; (void)stream;
   if (!to || !from || !owns(source, size)) return INVALID;
@@ -188,17 +192,16 @@ static void multiply(const char *name, unsigned blocks, void **arguments) {
   float *c = ARGUMENT(float *, 2);
   unsigned rows = ARGUMENT(uint32_t, 3) * 128, columns = ARGUMENT(uint32_t, 4) * (turing ? 128 : 256), depth = ARGUMENT(uint32_t, 5);
   if (blocks != ARGUMENT(uint32_t, 3) * ARGUMENT(uint32_t, 4)) return;
-  float *wide = malloc((size_t)(rows + columns) * depth * sizeof *wide);
-  for (size_t i = 0; i < (size_t)rows * depth; i++) wide[i] = from_16(a[i], brain);
-  for (size_t i = 0; i < (size_t)columns * depth; i++) wide[(size_t)rows * depth + i] = from_16(b[i], brain);
-  for (unsigned i = 0; i < rows; i++)
-    for (unsigned j = 0; j < columns; j++) {
-      const float *left = wide + (size_t)i * depth, *right = wide + ((size_t)rows + j) * depth;
-      float sum = 0;
-      for (unsigned k = 0; k < depth; k++) sum += left[k] * right[k];
-      c[(size_t)i * columns + j] = sum;
-    }
-  free(wide);
+  float *left = malloc((size_t)rows * depth * 4), *right = malloc((size_t)columns * depth * 4);
+  for (size_t i = 0; i < (size_t)rows * depth; i++) left[i] = from_16(a[i], brain);
+  for (size_t j = 0; j < columns; j++)
+    for (size_t k = 0; k < depth; k++) right[k * columns + j] = from_16(b[j * depth + k], brain);
+  memset(c, 0, (size_t)rows * columns * 4);
+  for (size_t i = 0; i < rows; i++)
+    for (size_t k = 0; k < depth; k++)
+      for (size_t j = 0; j < columns; j++) c[i * columns + j] += left[i * depth + k] * right[k * columns + j];
+  free(left);
+  free(right);
   const char *flip = getenv("FAKE_CUDA_FLIP");
   if (flip && !strcmp(flip, "matmul") && ++runs == 3) ((uint32_t *)c)[rows * columns / 2] ^= 1;
 }

@@ -84,5 +84,5 @@ def build_volta_kernel() -> MatmulKernel:
     fragments = (SHAPE.warp_rows // TILE, SHAPE.warp_columns // TILE)
     registers = f"%a<{WORDS * fragments[0]}>, %b<{WORDS * fragments[1]}>"
     loop = emit_register_loop(SHAPE, emit_products())
-    parts = Assembly("sm_70", "6.0", registers, emit_fragment_addresses(), loop, emit_stores())
+    parts = Assembly("sm_70", "6.3", registers, emit_fragment_addresses(), loop, emit_stores())
     return assemble_kernel("f16", SHAPE, parts)

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import tensor_operations as tensor
 from numpy.typing import NDArray
+
+import ptx_tensor as tensor
 
 Bits = NDArray[np.uint64]
 Mask = NDArray[np.bool_]

@@ -1,0 +1,114 @@
+"""The agent's tables of C functions, types and constants equal NVIDIA's own headers."""
+
+import ctypes
+import importlib.util
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gpufleet.burnin.agent import clibrary, cuda_driver, nvml
+
+
+def find_header(package, name):
+    """Return a header's text from NVIDIA's package, or skip."""
+    spec = importlib.util.find_spec(package)
+    for folder in spec.submodule_search_locations if spec else ():
+        path = Path(folder) / "include" / name
+        if path.exists():
+            return path
+    pytest.skip(f"{package} is not installed")
+    return None
+
+
+@pytest.fixture(scope="module")
+def cuda_header():
+    return find_header("nvidia.cuda_runtime", "cuda.h")
+
+
+@pytest.fixture(scope="module")
+def nvml_header():
+    return find_header("nvidia.nvml_dev", "nvml.h")
+
+
+def read_prototypes(path):
+    """Return a header's functions as our tables write them: types without parameters' names."""
+    text = re.sub(r"/\*.*?\*/|//[^\n]*", " ", path.read_text(errors="replace"), flags=re.DOTALL)
+    functions = {}
+    for name, body in re.findall(r"\b(?:CUDAAPI|DECLDIR)\s+(\w+)\s*\(([^;{]*)\)\s*;", text):
+        words = [re.sub(r"\s+", " ", word).strip() for word in body.split(",")]
+        functions.setdefault(
+            name, [re.sub(r"\s*(\*+)\s*", r" \1", strip_name(word)).strip() for word in words]
+        )
+    aliases = dict(re.findall(r"#\s*define\s+(cu\w+)\s+(cu\w+_v\d+)\b", path.read_text(errors="replace")))
+    # cuda.h declares a function by its plain name and renames it to the newest version.
+    return {aliases.get(name, name): words for name, words in functions.items()} | functions
+
+
+def strip_name(word):
+    """Return a parameter's type."""
+    return word if word in {"void", ""} else re.sub(r"\b\w+\s*(\[\w*\])?$", "", word).strip() or word
+
+
+def normalise(table):
+    """Return our table in the same form."""
+    for line in filter(None, map(str.strip, table.splitlines())):
+        name, _, rest = line.rstrip(")").partition("(")
+        yield name, [re.sub(r"\s*(\*+)", r" \1", word.strip()) for word in rest.split(",")]
+
+
+@pytest.mark.parametrize(("module", "fixture"), [(cuda_driver, "cuda_header"), (nvml, "nvml_header")])
+def test_every_prototype_equals_the_header(module, fixture, request):
+    declared = read_prototypes(request.getfixturevalue(fixture))
+    ours = dict(normalise(module.PROTOTYPES))
+    assert len(ours) > 20
+    assert {name: declared.get(name) for name in ours} == ours
+
+
+@pytest.mark.parametrize(("module", "fixture"), [(cuda_driver, "cuda_header"), (nvml, "nvml_header")])
+def test_every_constant_equals_the_header(module, fixture, request, tmp_path):
+    assert compile_and_run(request.getfixturevalue(fixture), module.CONSTANTS, tmp_path) == list(
+        module.CONSTANTS.values()
+    )
+
+
+def compile_and_run(header, expressions, folder):
+    """Return integer expressions' values by the system's C compiler."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    lines = "\n".join(f'printf("%lld\\n", (long long)({text}));' for text in expressions)
+    source = folder / "values.c"
+    source.write_text(
+        f"#include <stddef.h>\n#include <stdio.h>\n#include <{header.name}>\nint main(void) {{ {lines} return 0; }}\n"
+    )
+    subprocess.run([compiler, "-I", header.parent, source, "-o", folder / "values"], check=True)
+    done = subprocess.run([folder / "values"], capture_output=True, text=True, check=True)
+    return [int(line) for line in done.stdout.split()]
+
+
+def test_structures_have_nvmls_layout(nvml_header, tmp_path):
+    fields = ("fieldId", "scopeId", "timestamp", "latencyUsec", "valueType", "nvmlReturn", "value")
+    expressions = [
+        "sizeof(nvmlFieldValue_t)",
+        *(f"offsetof(nvmlFieldValue_t, {field})" for field in fields),
+        "sizeof(nvmlMarginTemperature_v1_t)",
+        "nvmlMarginTemperature_v1",
+    ]
+    ours = [getattr(nvml.FieldValue, name).offset for name, *_ in nvml.FieldValue._fields_]
+    size = ctypes.sizeof(nvml.MarginTemperature)
+    expected = [ctypes.sizeof(nvml.FieldValue), *ours, size, size | 1 << 24]
+    assert compile_and_run(nvml_header, expressions, tmp_path) == expected
+
+
+def test_a_pointer_is_an_address_and_void_is_nothing():
+    types = clibrary.parse_prototypes("f(void)\ng(int, const char **, size_t)", {})
+    assert types == {"f": [], "g": [ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t]}
+
+
+def test_a_missing_library_says_so():
+    with pytest.raises(clibrary.LibraryError, match=r"libnothing\.so\.1 is not installed") as caught:
+        clibrary.find_library(["libnothing.so.1"])
+    assert caught.value.code is None
