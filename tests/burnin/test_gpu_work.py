@@ -177,7 +177,7 @@ def test_no_gpu_and_no_driver_are_not_run(measure, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("free_gib", "expected"), [(80, (8192, 8)), (2, (8192, 5)), (1, (4096, 6)), (0.51, (512, 8))]
+    ("free_gib", "expected"), [(80, (8192, 8)), (2, (8192, 4)), (1, (4096, 6)), (0.51, (512, 8))]
 )
 def test_matrices_fit_the_free_memory(free_gib, expected):
     bench = SimpleNamespace(device=SimpleNamespace(free_bytes=lambda: int(free_gib * (1 << 30))))
