@@ -142,7 +142,8 @@ def run_on_every_gpu(
         answers = run_jobs_in_parallel(run_one, count, seconds)
     raw["devices"] = [answer.get("value", answer) for answer in answers]
     busy = [device["busy"] for device in raw["devices"] if "busy" in device]
-    if busy:
+    # One busy GPU must not hide what another one got wrong: that one is judged, the busy one counts as not tested.
+    if busy and len(busy) == count:
         return build_not_run_result(busy[0], **raw)
     if counted["value"]["fake"]:
         raw["fake"] = True

@@ -29,6 +29,7 @@ PYTHON_PACKAGES = (
 BUILD_GIB, WORK_GIB = 4.0, 1.0
 ARM64_PROGRAMS = {"qemu-aarch64-static": "qemu-user-static", "update-binfmts": "binfmt-support"}
 TEST_PROGRAMS = {
+    "cc": "gcc libc6-dev",  # compiles the stand-in of NVIDIA's driver, and reads constants out of its headers
     "chromium": "chromium",
     "createrepo_c": "createrepo-c",
     "dnf": "dnf dnf-plugins-core",  # the second has versionlock
