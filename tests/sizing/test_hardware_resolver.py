@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from fnmatch import fnmatchcase
 
 import pytest
 
@@ -155,11 +154,14 @@ def test_pcie_slots_have_a_known_number_of_lanes():
     )  # eight lanes of generation 4
 
 
-def test_every_machine_with_a_fabric_has_its_own_row_in_the_table_of_networks():
-    patterns = [row["machine"] for row in load_sizing_rows("networks.csv") if row["machine"] != "*"]
-    names = [machine.name for machine in data_file.load_machines().values() if machine.fabric]
-    assert names
-    assert [name for name in names if not any(fnmatchcase(name, pattern) for pattern in patterns)] == []
+def test_every_machine_with_a_fabric_has_its_speed_in_the_facts_table_and_nowhere_else():
+    names = {row["machine"] for row in load_sizing_rows("networks.csv")}
+    machines = [machine for machine in data_file.load_machines().values() if machine.fabric]
+    assert machines
+    for machine in machines:
+        assert machine.name not in names
+        facts = catalog.get_machine_facts(machine.name, machine.cloud)
+        assert find_machine_network(machine.name, machine.cloud)[0] == facts.fabric_gbit_per_s / 8
 
 
 @pytest.mark.parametrize("file", ["hosts.csv", "networks.csv", "engines.csv", "slots.csv", "sparse.csv"])
@@ -169,11 +171,11 @@ def test_every_fact_has_a_source(file):
 
 def test_every_accelerator_has_a_host_and_every_machine_a_network():
     assert all(find_default_host(part).devices >= 1 for part in catalog.load_accelerators().values())
-    assert find_machine_network("a machine of tomorrow")[0] > 0
+    assert find_machine_network("a machine of tomorrow", "aws")[0] > 0
 
 
 def test_p5_has_eight_times_the_network_of_p4d():
-    assert find_machine_network("p5.48xlarge")[0] == 8 * find_machine_network("p4d.24xlarge")[0]
+    assert find_machine_network("p5.48xlarge", "aws")[0] == 8 * find_machine_network("p4d.24xlarge", "aws")[0]
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from gpufleet.errors import EnvironmentFault, GpufleetError
 VERBS = {
     "doctor": "Check what is installed and install what is missing",
     "prices": "Find, import and refresh prices of machines",
+    "machine": "Show a machine's network, disks, purchases and quota, with sources",
     "size": "Size a workload: memory, speed, power, cost, ranked plans",
     "compare": "Compare accelerators: specifications, speed of a model, per watt, per dollar",
     "cost": "Estimate the cost of the declared fleet and of changes to it",

@@ -7,9 +7,16 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 
-from gpufleet.catalog import Accelerator
+from gpufleet.catalog import Accelerator, get_machine_facts, load_catalog_sources
 from gpufleet.sizing.data_file import load_sizing_rows
 
+FABRIC_TITLES = {
+    "efa": "EFA",
+    "infiniband": "InfiniBand",
+    "gpudirect_tcpx": "GPUDirect-TCPX",
+    "gpudirect_tcpxo": "GPUDirect-TCPXO",
+    "gpudirect_rdma": "RoCE",
+}
 GBIT_PER_GB = 8.0
 LANES_OF_A_FULL_SLOT = 16
 KINDS_WITHOUT_SLOTS = ("apple", "sbc", "npu", "apu", "tpu")
@@ -41,8 +48,12 @@ def find_default_host(accelerator: Accelerator) -> DefaultHost:
     )
 
 
-def find_machine_network(machine: str) -> tuple[float, str, str]:
-    """Return GB/s of a cloud machine's network, its kind and its source."""
+def find_machine_network(machine: str, cloud: str) -> tuple[float, str, str]:
+    """Return GB/s of a cloud machine's network, its kind and its source; the fabric's if it has one."""
+    facts = get_machine_facts(machine, cloud)
+    if facts and facts.fabric and facts.fabric_gbit_per_s:
+        source = load_catalog_sources()[facts.cells["fabric_gbit_per_s"].source.split(maxsplit=1)[0]]
+        return facts.fabric_gbit_per_s / GBIT_PER_GB, FABRIC_TITLES[facts.fabric], source.title
     row = next(row for row in load_sizing_rows("networks.csv") if fnmatchcase(machine, row["machine"]))
     return row.get_number("gbit_s") / GBIT_PER_GB, row["network"], row["source"]
 

@@ -93,7 +93,7 @@ def _find_machine_network(machine: Machine, accelerator: Accelerator) -> tuple[f
     if machine.cloud == "onprem":
         host = find_default_host(accelerator)
         return host.network_gb_s, host.network, f"{machine.source}; network: {host.source}"
-    network, kind, source = find_machine_network(machine.name)
+    network, kind, source = find_machine_network(machine.name, machine.cloud)
     return network / machine.accelerators[0].count, kind, source
 
 
