@@ -73,8 +73,9 @@ def spot_notice_resources(settings: SpotNoticeSettings, *, program: Mapping[str,
         {"path": f"{PACKAGE}/{name}", "content": text} for name, text in program.items()
     ]
     folders = ("/etc/gpufleet", settings["drain_folder"], LIBRARY, PACKAGE, STATE_FOLDER)
+    folder_entries: list[FileEntry] = [{"path": path, "state": "directory"} for path in folders]
     files: list[FileEntry] = [
-        *({"path": path, "state": "directory"} for path in folders),
+        *folder_entries,
         *program_files,
         {"path": CONFIG, "content": json.dumps(config, indent=1) + "\n"},
         {"path": f"{SYSTEM_UNITS}/{UNIT}", "content": managed_file_text(_unit_lines(seconds))},
