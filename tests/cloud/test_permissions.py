@@ -90,6 +90,33 @@ def test_aws_policy_limits_changes_to_tagged_machines_and_named_regions():
     assert all(statement["Condition"]["StringEquals"] for statement in writes)
 
 
+def test_sweep_may_delete_only_what_is_tagged_on_aws():
+    read, delete = json.loads((PERMISSIONS / "aws-sweep.json").read_text())["Statement"]
+    assert all(action.split(":")[1].startswith(READ_VERBS) for action in read["Action"])
+    assert delete["Condition"]["Null"] == {"aws:ResourceTag/gpufleet-stack": "false"}
+
+
+@pytest.mark.parametrize("job", ["inventory", "quota", "sweep"])
+def test_api_roles_allow_exactly_what_the_code_names_in_its_errors(job):
+    """Each call names its permission for the hint of an error: the roles are these names and those of operations."""
+    rooms = {
+        "inventory": ["nodes/cloud_api"],
+        "quota": ["nodes/cloud_api", "operations/quota"],
+        "sweep": ["nodes/cloud_api", "operations/sweep"],
+    }[job]
+    sources = [path for room in rooms for path in (ROOT / "modules/gpufleet" / room).glob("*.py")]
+    code = "\n".join(path.read_text() for path in sources)
+    azure = json.loads((PERMISSIONS / f"azure-{job}.json").read_text())["Actions"]
+    missing = {action for action in azure if action.rpartition("/")[0].rpartition("/")[2] not in code}
+    assert missing == set()
+    for action in policy_actions(f"aws-{job}.json"):
+        operation = action.partition(":")[2]
+        snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in operation).strip(
+            "_"
+        )
+        assert snake.replace("get_a_w_s", "get_aws") in code, action
+
+
 def test_gcp_roles_match_the_declared_types():
     up = read_yaml(PERMISSIONS / "gcp-up.yaml")["includedPermissions"]
     preview = read_yaml(PERMISSIONS / "gcp-preview.yaml")["includedPermissions"]

@@ -1,4 +1,4 @@
-"""``gpufleet nodes export`` and ``retire``: the two ends of a node's life."""
+"""``gpufleet nodes export``, ``retire`` and ``sweep``: the two ends of a node's life, and what was forgotten."""
 
 from __future__ import annotations
 
@@ -86,3 +86,48 @@ def retire_node(as_json: bool, **options: Any) -> None:
         output.print_json(result.as_json())
     else:
         output.print_lines(*result.lines)
+
+
+@click.command("sweep")
+@click.option(
+    "-s", "--stack", required=True, help="The stack whose resources to compare with state and registry."
+)
+@click.option("--region", "regions", multiple=True, help="Another AWS region to read; may be repeated.")
+@click.option(
+    "--state", "state_file", type=click.Path(path_type=Path), help="A `pulumi stack export` to read."
+)
+@click.option("--apply", "apply_", is_flag=True, help="Delete what the dry run lists, after a confirmation.")
+@click.option("--confirm", metavar="CODE", help="The code that the dry run prints, instead of the prompt.")
+@output.json_option
+def sweep_orphans(  # noqa: PLR0917 - click hands each option over by name
+    stack: str,
+    regions: tuple[str, ...],
+    state_file: Path | None,
+    apply_: bool,
+    confirm: str | None,
+    as_json: bool,
+) -> None:
+    """List resources in the clouds with a stack's tag that neither state nor registry knows, with prices.
+
+    Deletes nothing without --apply, and then only what it listed, after you type the code of that list.
+    """
+    from gpufleet.operations.sweep import SweepOptions, SweepRun
+    from gpufleet.operations.sweep import run as operation
+
+    sweep = SweepRun(SweepOptions(stack, regions, state_file))
+    report = sweep.list_findings()
+    if as_json:
+        output.print_json(report.as_json())
+    else:
+        output.print_lines(*report.format_lines())
+    for account, problem in report.failures.items():
+        output.print_lines(f"{account} failed: {problem}", err=True)
+    results = []
+    if apply_ and report.deletable:
+        question = f"delete these {len(report.deletable)} resources? Type {report.fingerprint}: "
+        code = confirm or (output.prompt_for_text(question) if sys.stdin.isatty() else "")
+        operation.check_confirmation(report, code)
+        for result in sweep.delete_confirmed(report):
+            results.append(result)
+            output.print_lines(operation.format_result(result), err=True)
+    operation.raise_if_incomplete(report, results)

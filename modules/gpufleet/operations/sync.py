@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gpufleet import engine, fleet, nodes, paths
-from gpufleet.boundary import ENGINE_DOCUMENT, check_identifier, decode_json_object, make_printable, read_text
+from gpufleet import fleet, nodes, paths
+from gpufleet.boundary import check_identifier, decode_json_object, make_printable, read_text
 from gpufleet.errors import CheckFailed, GpufleetError
 from gpufleet.nodes import NodeIdentity, NodeObservation, Registry, ReportOutcome, SourceReport
 from gpufleet.nodes.cloud_api import CloudGroup, read_stack_groups
@@ -26,6 +26,7 @@ from gpufleet.operations.member_sync import (
     list_simulated_sources,
 )
 from gpufleet.operations.node_probe import NodeProbeReport, find_ssh_login, probe_nodes
+from gpufleet.operations.stack_state import read_stack_resources
 
 STALE = "stale, changed nothing: another sync read this source later and finished first"
 
@@ -203,29 +204,12 @@ def _pulumi_report(  # noqa: PLR0917 - partial() above names each
     groups: list[CloudGroup],
 ) -> SourceReport:
     """Return the nodes of the state; its groups are added to ``groups``."""
-    where = str(options.state_file or "pulumi stack export")
-    file = options.state_file
-    text = read_text(file, ENGINE_DOCUMENT) if file else _export_state(declared.stack, root, options)
-    with engine.add_source_to_errors(where):
-        resources = engine.parse_stack_state(engine.parse_engine_json(text, where))
-        groups += read_stack_groups(resources)
-        if not (options.cloud_api or options.list_simulated_members):
-            names = [name for _, name in nodes.list_elastic_groups(resources)]
-            notes += (
-                [f"{', '.join(names)}: only the cloud knows the members: add --cloud-api"] if names else []
-            )
-        return nodes.build_pulumi_state_report(resources, declared.stack, at)
-
-
-def _export_state(stack: str, root: Path, options: SyncOptions) -> str:
-    """Ask the engine for the stack's state, with the engine that we built where none is on PATH."""
-    environment = dict(options.environment)
-    installation = engine.find_pulumi_engine()
-    if installation is not None:
-        environment["PATH"] = os.pathsep.join(
-            (environment.get("PATH", os.defpath), str(installation.bin_dir))
-        )
-    return engine.run_pulumi(["stack", "export", "--stack", stack], root, environment)
+    resources = read_stack_resources(declared.stack, root, options.environment, options.state_file)
+    groups += read_stack_groups(resources)
+    if not (options.cloud_api or options.list_simulated_members):
+        names = [name for _, name in nodes.list_elastic_groups(resources)]
+        notes += [f"{', '.join(names)}: only the cloud knows the members: add --cloud-api"] if names else []
+    return nodes.build_pulumi_state_report(resources, declared.stack, at)
 
 
 def _address_report(declared: fleet.Fleet, book: Path, at: datetime, notes: list[str]) -> SourceReport:

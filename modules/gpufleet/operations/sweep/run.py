@@ -1,0 +1,196 @@
+"""Sweep a stack: list, compare, show, and delete what was confirmed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from gpufleet import catalog, engine, fleet, paths
+from gpufleet.errors import CheckFailed, EnvironmentFault, GpufleetError, InputError
+from gpufleet.nodes import Registry
+from gpufleet.nodes.cloud_api import find_azure_subscription, find_gcp_project, read_stack_groups
+from gpufleet.nodes.pulumi_state import get_nested_text
+from gpufleet.operations.stack_state import read_stack_resources
+from gpufleet.operations.sweep.finding import CloudResource, SweepFinding, SweepReport, find_orphans
+
+MAX_DELETIONS = 200  # in one run; more is a mistake of ours, or the wrong state
+Lister = Callable[[], Iterable[CloudResource]]
+
+
+@dataclass(frozen=True)
+class SweepOptions:
+    """What to sweep. ``regions`` are AWS regions to read besides those of the stack's pools."""
+
+    stack: str
+    regions: tuple[str, ...] = ()
+    state_file: Path | None = None
+    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+
+
+@dataclass(frozen=True)
+class DeletionResult:
+    """What became of one finding; ``problem`` is empty if it is gone."""
+
+    finding: SweepFinding
+    problem: str = ""
+
+
+class SweepRun:
+    """One sweep. ``listers`` replaces the clouds' APIs, account by account."""
+
+    def __init__(self, options: SweepOptions, listers: Mapping[str, Lister] | None = None) -> None:
+        """Read the declared fleet, and what state and registry know; EnvironmentFault if one cannot be read."""
+        if listers is None and options.environment.get("GPUFLEET_REHEARSAL"):
+            hint = f"gpufleet rehearse down -s {options.stack}"
+            raise EnvironmentFault("a rehearsal has no real cloud to sweep", hint=hint)
+        root = paths.find_project_root()
+        self.stack, self.options = options.stack, options
+        self.declared = fleet.load_fleet(options.stack, root)
+        resources = read_stack_resources(options.stack, root, options.environment, options.state_file)
+        self.known_ids = set(list_known_ids(resources)) | set(_list_registry_ids(root))
+        self.known_groups = {
+            text for group in read_stack_groups(resources) for text in (group.id, group.name)
+        }
+        self.listers = dict(listers) if listers is not None else self._list_accounts()
+
+    def list_findings(self) -> SweepReport:
+        """Ask every account; one that does not answer has no findings, and is reported."""
+        found: list[CloudResource] = []
+        listed: dict[str, int] = {}
+        failures: dict[str, str] = {}
+        stack_tag = fleet.slugify(self.stack)
+        for account, list_resources in self.listers.items():
+            try:
+                resources = [
+                    each for each in list_resources() if each.tags.get("gpufleet-stack") == stack_tag
+                ]
+            except GpufleetError as error:
+                failures[account] = f"{error}" + (f" ({error.hint})" if error.hint else "")
+                continue
+            listed[account] = len(resources)
+            found += resources
+        findings = find_orphans(found, self.known_ids, self.known_groups, stack_tag)
+        return SweepReport(self.stack, tuple(findings), listed, failures)
+
+    def delete_confirmed(self, confirmed: SweepReport) -> Iterator[DeletionResult]:
+        """Delete what was listed and confirmed, if a fresh listing still finds it; yield each result.
+
+        An interrupted run is repeated: what is gone is no longer listed.
+        """
+        if len(confirmed.deletable) > MAX_DELETIONS:
+            problem = f"{len(confirmed.deletable)} resources are more than the {MAX_DELETIONS} of one run"
+            raise InputError(problem, where="--apply", remedy="is this the right state? read the dry run")
+        fresh = {(row.resource.cloud, row.resource.id): row for row in self.list_findings().deletable}
+        for row in confirmed.deletable:
+            current = fresh.get((row.resource.cloud, row.resource.id))
+            if current is None:
+                yield DeletionResult(row, "changed since it was listed: kept")
+                continue
+            yield DeletionResult(current, _delete(current))
+
+    def _list_accounts(self) -> dict[str, Lister]:
+        stack_tag = fleet.slugify(self.stack)
+        clouds = {pool.cloud for pool in self.declared.pools}
+        regions = {pool.region for pool in self.declared.pools if pool.cloud == "aws"} | set(
+            self.options.regions
+        )
+        accounts: dict[str, Lister] = {
+            f"aws {region}": partial(_list_aws, stack_tag, region) for region in sorted(regions)
+        }
+        if "gcp" in clouds:
+            accounts["gcp"] = partial(_list_gcp, self.declared, self.options.environment)
+        if "azure" in clouds:
+            accounts["azure"] = partial(_list_azure, self.declared, self.options.environment)
+        return accounts
+
+
+def _list_aws(stack_tag: str, region: str) -> Iterable[CloudResource]:
+    from gpufleet.operations.sweep.aws import list_aws_resources
+
+    return list_aws_resources(stack_tag, region)
+
+
+def _list_gcp(declared: fleet.Fleet, environment: Mapping[str, str]) -> Iterable[CloudResource]:
+    from gpufleet.nodes.cloud_api.gcp import GcpApi
+    from gpufleet.operations.sweep.gcp import list_gcp_resources
+
+    return list_gcp_resources(GcpApi(find_gcp_project(declared, environment)))
+
+
+def _list_azure(declared: fleet.Fleet, environment: Mapping[str, str]) -> Iterable[CloudResource]:
+    from gpufleet.nodes.cloud_api.azure import AzureApi
+    from gpufleet.operations.sweep.azure import list_azure_resources
+
+    return list_azure_resources(AzureApi(find_azure_subscription(declared, environment)))
+
+
+def _delete(finding: SweepFinding) -> str:
+    try:
+        if finding.resource.delete is not None:
+            finding.resource.delete()
+    except GpufleetError as error:
+        return f"{error}" + (f" ({error.hint})" if error.hint else "")
+    return ""
+
+
+def list_known_ids(resources: Iterable[engine.StateResource]) -> Iterator[str]:
+    """Yield every id of a state's resources, also ids of a cloud's own that the provider keeps as outputs."""
+    for resource in resources:
+        if not resource.custom or resource.id is None:
+            continue
+        yield resource.id
+        for name in (
+            "instanceId",
+            "vmId",
+            "arn",
+            "selfLink",
+            "allocationId",
+            "spotInstanceRequestId",
+            "numericId",
+        ):
+            yield get_nested_text(resource.outputs, name)
+        link = get_nested_text(resource.outputs, "selfLink")
+        yield link[link.find("projects/") :] if "projects/" in link else ""
+
+
+def _list_registry_ids(root: Path) -> list[str]:
+    """Return the instances that the registry has from another source than a cloud's API, which lists orphans too."""
+    url = paths.registry_database_url(root)
+    if not Registry.has_registry(url):
+        return []
+    with Registry(url) as registry:
+        nodes = [node for node in registry.list_nodes() if node.state != "retired" and node.instance_id]
+    return [
+        str(node.instance_id)
+        for node in nodes
+        if any(seen.source.partition(":")[0] not in catalog.CLOUDS for seen in node.sources)
+    ]
+
+
+def check_confirmation(report: SweepReport, code: str) -> None:
+    """Raise InputError unless the code is that of exactly this list."""
+    if code != report.fingerprint:
+        problem = "is not the code of this list" if code else "a confirmation is missing"
+        raise InputError(
+            problem, where="--confirm", remedy="run without --apply, read the list, give its code"
+        )
+
+
+def format_result(result: DeletionResult) -> str:
+    """Return one line for a deletion."""
+    resource = result.finding.resource
+    return f"{'left' if result.problem else 'deleted'}: {resource.kind} {resource.id}" + (
+        f": {result.problem}" if result.problem else ""
+    )
+
+
+def raise_if_incomplete(report: SweepReport, results: Iterable[DeletionResult] = ()) -> None:
+    """Raise CheckFailed if an account did not answer or a deletion failed."""
+    if report.failures:
+        raise CheckFailed(f"not swept: {', '.join(report.failures)}")
+    failed = [result for result in results if result.problem]
+    if failed:
+        raise CheckFailed(f"{len(failed)} resources are left", hint="run the command again")
