@@ -12,7 +12,7 @@ from gpufleet import paths
 from gpufleet.boundary import make_printable, make_values_printable
 from gpufleet.catalog.prices.row import PURCHASES
 from gpufleet.catalog.prices.source_name import CLOUDS, SOURCE_NAMES
-from gpufleet.cli import output
+from gpufleet.cli import output, prices_aws
 from gpufleet.errors import CheckFailed, EnvironmentFault
 
 DAY = click.DateTime(["%Y-%m-%d"])
@@ -276,3 +276,7 @@ def _find_price_store() -> Path:
             hint="run inside a project, or set GPUFLEET_PRICES to a file",
         )
     return path
+
+
+prices_command.add_command(prices_aws.search_capacity_blocks)
+prices_command.add_command(prices_aws.summarise_spot_history)
