@@ -57,18 +57,50 @@ class Recorder(mocks.Mocks):
         return self.replies.get(args.token, {})
 
 
+class Monitor(mocks.MockMonitor):
+    """A fake engine that also keeps the requests, which have the resource options."""
+
+    def __init__(self, recorder):
+        super().__init__(recorder)
+        self.requests = []
+
+    def RegisterResource(self, request):  # noqa: N802 - Pulumi's name
+        self.requests.append(request)
+        return super().RegisterResource(request)
+
+
 class Evaluation:
     """The resources that one evaluation registered."""
 
-    def __init__(self, recorder, nodes, groups):
+    def __init__(self, recorder, monitor, exports):
         self.recorder = recorder
-        self.nodes = nodes
-        self.groups = groups
+        self.monitor = monitor
+        self.nodes = exports["nodes"]
+        self.groups = exports["groups"]
+        self.fabric = exports["fabric"]
 
     def list_resources(self, kind):
         """Return the inputs of every resource whose type ends in ``kind``, in the order of their names."""
         matches = [resource for resource in self.recorder.resources if resource.typ.endswith(f":{kind}")]
         return [resource.inputs for resource in sorted(matches, key=lambda resource: resource.name)]
+
+    def list_options(self, kind):
+        """Return the options of every resource whose type ends in ``kind``, in the order of their names."""
+        requests = [request for request in self.monitor.requests if request.type.endswith(f":{kind}")]
+        return [
+            {
+                "protect": request.protect,
+                "ignore_changes": list(request.ignoreChanges),
+                "delete_before_replace": request.deleteBeforeReplace,
+                "replace_on_changes": list(request.replaceOnChanges),
+                "replacement_trigger": request.replacement_trigger.string_value,
+                "depends_on": sorted(
+                    " ".join((urn.split("::")[2].rpartition("$")[2], urn.split("::")[3]))
+                    for urn in request.dependencies
+                ),
+            }
+            for request in sorted(requests, key=lambda request: request.name)
+        ]
 
     def find_resource(self, kind):
         (only,) = self.list_resources(kind)
@@ -94,6 +126,7 @@ def declare_fleet(*pools, cidrs=("10.0.0.0/8",), **sections):
     ]
     ssh = {"authorized_keys": [KEY, f"{KEY}-two"], "allowed_cidrs": list(cidrs)}
     spec = {"owner": "research", "ssh": ssh, "pools": pool_specs, "templates": {"plain": {}}, **sections}
+    spec["ssh"] = {**ssh, **spec["ssh"]}
     return fleet.parse_fleet(spec, stack="test")
 
 
@@ -123,14 +156,16 @@ def evaluate(monkeypatch, sdks):
 
     def run(*pools, replies=LOOKUP_REPLIES, fleet=None, **sections):
         recorder, exported = Recorder(replies), {}
+        monitor = Monitor(recorder)
         monkeypatch.setattr(pulumi, "export", exported.__setitem__)
         declared = fleet or declare_fleet(*pools, **sections)
 
         async def program():
-            mocks.set_mocks(recorder, project="gpufleet", stack="test")
+            mocks.set_mocks(recorder, project="gpufleet", stack="test", monitor=monitor)
             await run_pulumi_func(lambda: cloud.declare_fleet(declared))
-            return [await exported[output].future() for output in ("nodes", "groups")]
+            outputs = {name: pulumi.Output.from_input(value) for name, value in exported.items()}
+            return {name: await output.future() for name, output in outputs.items()}
 
-        return Evaluation(recorder, *asyncio.run(program()))
+        return Evaluation(recorder, monitor, asyncio.run(program()))
 
     return run

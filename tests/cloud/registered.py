@@ -42,6 +42,7 @@ def _resource_record(request):
         "ignore_changes": list(request.ignoreChanges),
         "protect": request.protect,
         "replace_on_changes": list(request.replaceOnChanges),
+        "replacement_trigger": request.replacement_trigger.string_value,
     }
     record = {
         "type": request.type,
@@ -69,7 +70,8 @@ def record(fleet, recorder, monkeypatch):
     async def program():
         mocks.set_mocks(recorder, project="gpufleet", stack=fleet.stack, monitor=monitor)
         await run_pulumi_func(lambda: cloud.declare_fleet(fleet))
-        return {output: await value.future() for output, value in exported.items()}
+        outputs = {name: pulumi.Output.from_input(value) for name, value in exported.items()}
+        return {name: await output.future() for name, output in outputs.items()}
 
     exports = asyncio.run(program())
     outputs = [

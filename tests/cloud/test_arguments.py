@@ -16,7 +16,28 @@ SDKS = {"aws": "pulumi_aws", "gcp": "pulumi_gcp", "azure-native": "pulumi_azure_
 POOLS = {
     "aws-on-demand": {"cloud": "aws"},
     "aws-reserved-efa": {"cloud": "aws", "count": 2, "fabric": "auto", "purchase": {"kind": "reserved"}},
-    "aws-spot-capped": {"cloud": "aws", "purchase": {**SPOT, "max_usd_per_hour": 9.0}},
+    "aws-capacity-block": {
+        "cloud": "aws",
+        "count": 2,
+        "fabric": "efa",
+        "purchase": {"kind": "capacity_block", "reservation": "cr-0123456789abcdef0"},
+    },
+    "aws-volumes": {"cloud": "aws", "machine": "g5.2xlarge", "template": "disks"},
+    "aws-ladder": {
+        "cloud": "aws",
+        "count": 2,
+        "group": True,
+        "fabric": "efa",
+        "template": "disks",
+        "purchase": {
+            "ladder": [
+                {"kind": "capacity_block", "offering": "cb-0123456789abcdef0", "buy": True},
+                {"kind": "reserved", "reservation": "cr-0123456789abcdef0"},
+                {"kind": "spot", "machines": ["p4de.24xlarge"]},
+                {"kind": "on_demand"},
+            ]
+        },
+    },
     "aws-elastic": {
         "cloud": "aws",
         "count": {"min": 0, "max": 3},
@@ -70,7 +91,8 @@ def unknown_keys(kind, value, path):
 
 @pytest.mark.parametrize("pool", POOLS.values(), ids=POOLS.keys())
 def test_every_resource_argument_exists_in_the_sdk(evaluate, pool):
-    resources = evaluate(pool, cidrs=["10.0.0.0/8", "fd00::/8"]).recorder.resources
+    templates = {"plain": {}, "disks": {"volumes": [{"name": "data", "size_gib": 500, "kind": "ssd"}]}}
+    resources = evaluate(pool, cidrs=["10.0.0.0/8", "fd00::/8"], templates=templates).recorder.resources
     cloud_resources = [resource for resource in resources if resource.typ.split(":")[0] in SDKS]
     assert len(cloud_resources) > 3
     assert [

@@ -32,7 +32,7 @@ def test_fixed_count_declares_one_resource_per_node(evaluate, cloud):
 
 @pytest.mark.parametrize("cloud", NODE)
 def test_every_node_has_the_tags_for_cost_and_inventory(evaluate, cloud):
-    pool = {"cloud": cloud, "hours_per_month": 160, "purchase": {"kind": "spot"}}
+    pool = {"cloud": cloud, "hours_per_month": 160}
     node = evaluate(pool).find_resource(NODE[cloud])
     tags = node["labels"] if cloud == "gcp" else node["tags"]
     assert (
@@ -42,7 +42,8 @@ def test_every_node_has_the_tags_for_cost_and_inventory(evaluate, cloud):
             "gpufleet-pool": "train",
             "gpufleet-owner": "research",
             "gpufleet-node": "test-train-1",
-            "gpufleet-purchase": "spot",
+            "gpufleet-purchase": "on_demand",
+            "gpufleet-expires": "never",
             "gpufleet-hours-per-month": "160",
             "gpufleet-template": "plain",
         }.items()

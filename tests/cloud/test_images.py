@@ -20,8 +20,14 @@ def pool(image="auto"):
 
 
 def query_aws(image):
-    query = images.build_aws_image_query(pool(image), P4D)
+    query = images.build_aws_image_query(pool(image), P4D, catalog.MachineFacts("aws", P4D.name))
     return query["owners"], query["filters"][0]["values"]
+
+
+def test_gpu_without_an_open_kernel_module_gets_no_image_that_has_one():
+    machine = catalog.get_machine("g5.2xlarge", "aws")
+    assert images.choose_aws_image(machine, "auto", "open").owner == "amazon"
+    assert images.choose_aws_image(machine, "auto", "proprietary").owner == images.CANONICAL_ON_AWS
 
 
 @pytest.mark.parametrize(

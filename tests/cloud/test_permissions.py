@@ -10,9 +10,13 @@ import botocore.session
 import pytest
 from ruamel.yaml import YAML
 
+from gpufleet.cloud.aws_network import SSM_POLICY
+
 ROOT = Path(__file__).resolve().parents[2]
 PERMISSIONS = ROOT / "docs/examples/permissions"
 EVERY_STACK = "every stack"
+BOUGHT = "ec2.CapacityBlockReservation"  # cannot be undone: a policy of its own
+PERMISSION_ONLY = {"iam:PassRole"}  # checked by other operations; it is not one itself
 READ_VERBS = ("Describe", "Get", "List")
 MODULES = {
     "aws": ("aws",),
@@ -55,7 +59,7 @@ def policy_actions(name):
 
 
 def required_actions(cloud):
-    return {action for actions in REQUIRED[cloud].values() for action in actions}
+    return {action for kind, actions in REQUIRED[cloud].items() if kind != BOUGHT for action in actions}
 
 
 @pytest.mark.parametrize("cloud", ["aws", "gcp", "azure"])
@@ -68,7 +72,7 @@ def test_permissions_cover_exactly_the_declared_resource_types(cloud):
 def test_every_aws_action_exists_in_its_service():
     session = botocore.session.get_session()
     for path in PERMISSIONS.glob("aws-*.json"):
-        for action in policy_actions(path.name):
+        for action in set(policy_actions(path.name)) - PERMISSION_ONLY:
             prefix, _, operation = action.partition(":")
             service = {"servicequotas": "service-quotas"}.get(prefix, prefix)
             assert operation in session.get_service_model(service).operation_names, action
@@ -80,6 +84,22 @@ def test_aws_policies_match_the_declared_types():
         action for action in required_actions("aws") if action.split(":")[1].startswith(READ_VERBS)
     }
     assert policy_actions("aws-inventory.json") == ["ec2:DescribeInstances"]
+
+
+def test_only_a_separate_policy_can_buy_a_capacity_block():
+    assert policy_actions("aws-purchase.json") == ["ec2:PurchaseCapacityBlock"]
+    assert set(REQUIRED["aws"][BOUGHT]) - set(policy_actions("aws-up.json")) == {"ec2:PurchaseCapacityBlock"}
+
+
+def test_role_of_private_nodes_can_have_no_policy_but_session_managers():
+    statements = json.loads((PERMISSIONS / "aws-up.json").read_text())["Statement"]
+    attach = next(statement for statement in statements if "iam:AttachRolePolicy" in statement["Action"])
+    assert attach["Condition"]["StringEquals"]["iam:PolicyARN"] == [SSM_POLICY]
+    for statement in statements:
+        if any(action.startswith("iam:") for action in statement["Action"]) and statement["Sid"] != "Read":
+            resources = statement["Resource"]
+            places = [resources] if isinstance(resources, str) else resources
+            assert all("/gpufleet-" in place or "/aws-service-role/" in place for place in places)
 
 
 def test_aws_policy_limits_changes_to_tagged_machines_and_named_regions():

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.errors import InputError
-
 
 def aws_instance(evaluate, **purchase):
     return evaluate({"cloud": "aws", "purchase": purchase}).find_resource("Instance")
@@ -32,21 +30,6 @@ def test_on_demand_has_no_purchase_arguments(evaluate):
         not {"priority", "evictionPolicy", "billingProfile"}
         & azure_machine(evaluate, kind="on_demand").keys()
     )
-
-
-@pytest.mark.parametrize(
-    ("eviction", "behaviour", "request_type"),
-    [("delete", "terminate", "one-time"), ("stop", "stop", "persistent")],
-)
-def test_aws_spot_eviction_action_is_set(evaluate, eviction, behaviour, request_type):
-    options = aws_instance(evaluate, kind="spot", on_eviction=eviction)["instanceMarketOptions"]
-    expected = {"instanceInterruptionBehavior": behaviour, "spotInstanceType": request_type}
-    assert options == {"marketType": "spot", "spotOptions": expected}
-
-
-def test_aws_spot_maximum_price_is_set(evaluate):
-    options = aws_instance(evaluate, kind="spot", max_usd_per_hour=9.5)["instanceMarketOptions"]
-    assert options["spotOptions"]["maxPrice"] == "9.5"
 
 
 @pytest.mark.parametrize(("eviction", "action"), [("delete", "DELETE"), ("stop", "STOP")])
@@ -123,11 +106,3 @@ def test_existing_reservation_is_used_and_none_created(evaluate, cloud):
 def test_pool_of_zero_nodes_reserves_nothing(evaluate, cloud):
     evaluated = evaluate({"cloud": cloud, "count": 0, "purchase": {"kind": "reserved"}})
     assert not {"CapacityReservation", "Reservation", "Instance", "VirtualMachine"} & evaluated.kinds
-
-
-def test_aws_group_refuses_eviction_stop(evaluate):
-    purchase = {"kind": "spot", "on_eviction": "stop", "fallback": "on_demand"}
-    with pytest.raises(
-        InputError, match=r"purchase.on_eviction: on_eviction is stop, .* set delete, or give a fixed count"
-    ):
-        evaluate({"cloud": "aws", "machine": "g5.2xlarge", "purchase": purchase})

@@ -60,6 +60,13 @@ class Shell:
 
 
 @pytest.fixture(scope="session")
+def build_shell(clean_env):
+    """Return a function that gives a shell in a rehearsal that is set up already."""
+    os.environ["PATH"] = clean_env["PATH"]
+    return Shell
+
+
+@pytest.fixture(scope="session")
 def rehearse_stack(engine_project, clean_env):
     """Return a shell in a stack's rehearsal, brought up once for all tests and removed at the end."""
     os.environ["PATH"] = clean_env["PATH"]

@@ -39,7 +39,9 @@ REFUSED = [
     ("choice-needs-spot", {"purchase": CREATE | {"allocation": "lowest-price"}}, "describe spot capacity"),
     ("offering-needs-block", {"purchase": SPOT | {"buy": True}}, "set kind: capacity_block"),
     ("run-hours-need-flex-start", GCP | {"purchase": SPOT | {"max_run_hours": 1}}, "set kind: flex_start"),
-    ("not-built-yet", {"purchase": {"ladder": [SPOT, {"kind": "on_demand"}]}}, "not built yet on AWS"),
+    ("not-built-yet", GCP | {"purchase": {"ladder": [SPOT, {"kind": "on_demand"}]}}, "not built yet on GCP"),
+    ("spot-stop-on-aws", {"purchase": SPOT | {"on_eviction": "stop"}}, "set on_eviction: delete"),
+    ("many-nodes-need-group", {"count": 65}, "set group: true"),
     (
         "spot-fallback",
         GCP | {"purchase": SPOT | {"fallback": "on_demand"}},
@@ -112,7 +114,7 @@ OF_TEMPLATES = {
     "volumes-fit",
 }
 ALLOWED = [
-    {"purchase": SPOT | {"max_usd_per_hour": 12.5, "fallback": "on_demand", "on_eviction": "stop"}},
+    {"purchase": SPOT | {"max_usd_per_hour": 12.5, "fallback": "on_demand", "on_eviction": "delete"}},
     AZURE | {"purchase": SPOT | {"max_usd_per_hour": 9.0}},
     {"purchase": CREATE | {"term": "3y"}},
     {"purchase": {"kind": "committed", "term": "3y"}},

@@ -1,27 +1,35 @@
-"""Network cards of EFA machines. Pure."""
+"""Network interfaces of AWS nodes, as launch templates take them. Pure."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from gpufleet.catalog import Machine
+from gpufleet.cloud.pool_plan import PoolPlan
+
+# A public address is the cheapest way out to packages and images; the security group still blocks all other access.
+_PUBLIC_ADDRESS = {"associate_public_ip_address": "true"}
 
 
-def build_efa_interfaces(machine: Machine, subnet_id: Any, security_groups: Any) -> list[dict[str, Any]]:
-    """Return one EFA interface per network card: fewer would work too, at a fraction of the speed.
+def has_several_interfaces(plan: PoolPlan) -> bool:
+    """Return whether a node has more than one interface: AWS then gives it no public address of its own."""
+    return plan.fabric_plan is not None and len(plan.fabric_plan.interfaces) > 1
 
-    Card 0 has device index 0 and carries IP traffic as well; every other card has device index 1. No
-    interface requests a public address: AWS refuses that on machines with several.
-    """
-    subnet = {} if subnet_id is None else {"subnet_id": subnet_id}  # None: a group chooses the subnet
+
+def build_template_interfaces(
+    plan: PoolPlan, security_group: Any, *, is_private: bool, subnet_id: Any = None
+) -> list[dict[str, Any]]:
+    """Return the interfaces of a node; without a subnet, an Auto Scaling group chooses it."""
+    common: dict[str, Any] = {"security_groups": [security_group], "delete_on_termination": "true"}
+    common |= {} if subnet_id is None else {"subnet_id": subnet_id}
+    common |= {} if is_private else _PUBLIC_ADDRESS
+    if plan.fabric_plan is None:
+        return [{"device_index": 0, **common}]
     return [
         {
-            "network_card_index": card,
-            "device_index": 0 if card == 0 else 1,
-            "interface_type": "efa",
-            "security_groups": security_groups,
-            "delete_on_termination": "true",
-            **subnet,
+            "network_card_index": interface.card,
+            "device_index": interface.device,
+            "interface_type": interface.kind,
+            **common,
         }
-        for card in range(machine.fabric_interfaces)
+        for interface in plan.fabric_plan.interfaces
     ]

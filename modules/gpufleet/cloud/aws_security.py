@@ -37,7 +37,7 @@ def declare_security_group(plan: PoolPlan, network: Any, opts: pulumi.ResourceOp
             opts=opts,
         )
     _declare_egress(plan, group, opts)
-    if plan.has_several_nodes:
+    if plan.has_several_nodes or plan.fabric:
         _declare_internal_rules(plan, group, opts)
     return group
 

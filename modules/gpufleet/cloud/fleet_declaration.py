@@ -38,18 +38,21 @@ class PoolBuilder(Protocol):
 
 
 def declare_fleet(fleet: Fleet) -> None:
-    """Declare every resource of the fleet and export the stack outputs ``nodes`` and ``groups``."""
+    """Declare every resource of the fleet and export the stack outputs ``nodes``, ``groups`` and ``fabric``."""
     for rack in fleet.racks:
         RackComponent(rack.name, RackArgs.from_rack(rack))
     for station in fleet.workstations:
         WorkstationComponent(station.name, WorkstationArgs.from_spec(station))
     components: list[PoolComponent] = []
+    fabrics: list[dict[str, Any]] = []
     for cloud in catalog.CLOUDS:
         plans = [PoolPlan(fleet, pool) for pool in fleet.pools if pool.cloud == cloud]
         if plans:
             components += load_pool_builder(cloud)(fleet, plans)
+            fabrics += [plan.fabric_plan.as_output(plan.pool.name) for plan in plans if plan.fabric_plan]
     pulumi.export("nodes", _join_lists([component.nodes for component in components]))
     pulumi.export("groups", _join_lists([component.groups for component in components]))
+    pulumi.export("fabric", fabrics)
 
 
 def _join_lists(lists: Sequence[PoolFacts]) -> PoolFacts:

@@ -42,9 +42,18 @@ CANONICAL_ON_AZURE = AzureImage("Canonical", "0001-com-ubuntu-server-jammy", "22
 HPC_IMAGE_ON_AZURE = "microsoft-dsvm:ubuntu-hpc:2204"
 
 
-def choose_aws_image(machine: Machine, image_choice: Literal["auto", "vendor", "base"] = "auto") -> AwsImage:
-    """Return AWS's own GPU base image for NVIDIA machines, Canonical's for the rest."""
-    if image_choice != "base" and machine.accelerators and machine.arch == "x86_64":
+def choose_aws_image(
+    machine: Machine,
+    image_choice: Literal["auto", "vendor", "base"] = "auto",
+    gpu_module: Literal["open", "proprietary"] | None = None,
+) -> AwsImage:
+    """Return AWS's own GPU base image for NVIDIA machines, Canonical's for the rest.
+
+    AWS's image has NVIDIA's open kernel module: GPUs that need the proprietary one (P3's V100) get Canonical's,
+    and their driver from Ansible.
+    """
+    has_open_module = bool(machine.accelerators) and gpu_module != "proprietary"
+    if image_choice != "base" and has_open_module and machine.arch == "x86_64":
         name = "Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 22.04) *"
         return AwsImage("amazon", name, "x86_64")
     architecture = "arm64" if machine.arch == "arm64" else "amd64"
@@ -52,13 +61,13 @@ def choose_aws_image(machine: Machine, image_choice: Literal["auto", "vendor", "
     return AwsImage(CANONICAL_ON_AWS, name, machine.arch)
 
 
-def build_aws_image_query(pool: Pool, machine: Machine) -> dict[str, Any]:
+def build_aws_image_query(pool: Pool, machine: Machine, facts: MachineFacts) -> dict[str, Any]:
     """Return the query for the pool's image: owners and filters, as the provider takes them."""
     if isinstance(pool.image, CustomImage):
         key, value = ("image-id", pool.image.id) if pool.image.id else ("name", f"{pool.image.name}*")
         filters = [{"name": key, "values": [value]}, {"name": "architecture", "values": [machine.arch]}]
         return {"owners": [pool.image.owner], "filters": filters}
-    image = choose_aws_image(machine, pool.image)
+    image = choose_aws_image(machine, pool.image, facts.gpu_module)
     filters = [
         {"name": "name", "values": [image.name]},
         {"name": "architecture", "values": [image.architecture]},

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from gpufleet import catalog
+from gpufleet.cloud.fabric_plan import FabricPlan, plan_fabric
 from gpufleet.errors import InputError
 from gpufleet.fleet import Fleet, Pool, PoolVolumes, Rung, pool_node_name_prefix, pool_volumes, slugify
 
@@ -66,6 +67,11 @@ class PoolPlan:
         return None if fabric == "none" else fabric
 
     @cached_property
+    def fabric_plan(self) -> FabricPlan | None:
+        """Return the fabric of each node: what to build, and what burn-in should find."""
+        return plan_fabric(self.fabric, self.facts) if self.fabric else None
+
+    @cached_property
     def volumes(self) -> PoolVolumes:
         """Return the disks that each node needs beyond its boot disk and its own local drives."""
         return pool_volumes(self.fleet, self.pool)
@@ -93,7 +99,7 @@ class PoolPlan:
     @property
     def needs_instance_group(self) -> bool:
         """True if the nodes belong to a cloud's group instead of being resources one by one."""
-        return self.pool.group or self.pool.count.is_elastic or self.pool.purchase.fallback is not None
+        return self.pool.group or self.pool.count.is_elastic or len(self.rungs) > 1
 
     def zone_of_node(self, node_index: int) -> str | None:
         """Return the zone of a node: the spec's zones in turn, None if it names none."""

@@ -14,6 +14,7 @@ from gpufleet.fleet.rule import POOL_RULES
 from gpufleet.fleet.spec import Pool
 
 ATTACHABLE_COUNTS = (1, 2, 4)
+MAX_SINGLE_NODES = 64  # of a pool without a group; docs/decisions/0015
 
 
 def find_pool_machine(pool: Pool) -> catalog.Machine | None:
@@ -136,6 +137,21 @@ def check_efa_single_zone(pool: Pool) -> Iterator[SpecProblem]:
             ("zones",),
             f"zones is {list(pool.zones)}, but EFA traffic does not leave its zone",
             "name one zone",
+        )
+
+
+@POOL_RULES.register_rule(
+    "many-nodes-need-group",
+    reason="each node that is a resource of its own makes every preview slower, and many are what groups are for",
+    source="tests/benchmarks/bench_nodes.py: 1,000 nodes as single resources and as a group",
+)
+def check_many_nodes_are_a_group(pool: Pool) -> Iterator[SpecProblem]:
+    count = pool.count
+    if count.max > MAX_SINGLE_NODES and not (pool.group or count.is_elastic):
+        text = f"count is {count.max}, but at most {MAX_SINGLE_NODES} nodes can be single resources"
+        # Not by itself past some number: the step across it would replace every running node.
+        yield SpecProblem(
+            ("count",), text, "set group: true; nodes that run as single resources would be replaced"
         )
 
 

@@ -63,6 +63,19 @@ def check_spot_fallback_supported(pool: Pool) -> Iterator[SpecProblem]:
 
 
 @POOL_RULES.register_rule(
+    "spot-stop-on-aws",
+    reason="a stopped spot instance has a request that outlives destroy and starts a node that nobody owns",
+    source="hashicorp/terraform-provider-aws #38142: the provider never cancels it (PR #41206 is not merged)",
+)
+def check_aws_spot_is_not_stopped(pool: Pool) -> Iterator[SpecProblem]:
+    for path, rung in list_rungs_with_paths(pool):
+        if pool.cloud == "aws" and rung.on_eviction == "stop":
+            text = "on_eviction is stop, but destroy would leave the spot request, which starts nodes again"
+            remedy = "set on_eviction: delete: the group starts a new node as soon as there is capacity"
+            yield SpecProblem((*path, "on_eviction"), text, remedy)
+
+
+@POOL_RULES.register_rule(
     "reservation-fixed-count",
     reason="a created reservation holds a fixed number of nodes",
     source="instance_count of aws:ec2:CapacityReservation, count of gcp:compute:Reservation, sku.capacity of Azure",

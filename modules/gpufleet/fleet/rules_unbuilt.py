@@ -14,15 +14,13 @@ from gpufleet.fleet.rules_purchase import list_rungs_with_paths
 from gpufleet.fleet.spec import Fleet, Pool
 
 UNBUILT_PURCHASES: dict[str, frozenset[str]] = {
-    "aws": frozenset({"capacity_block", "ladder"}),
     "gcp": frozenset({"flex_start", "ladder"}),
 }
 UNBUILT_SPOT_KEYS: dict[str, tuple[str, ...]] = {
-    "aws": ("machines", "allocation"),
     "gcp": ("machines",),
     "azure": ("machines",),
 }
-UNBUILT_PRIVATE_ACCESS = ("aws", "gcp")
+UNBUILT_PRIVATE_ACCESS = ("gcp",)
 
 
 @FLEET_RULES.register_rule(
