@@ -11,6 +11,7 @@ import click
 
 from gpufleet import paths
 from gpufleet.cli import output
+from gpufleet.cli.rehearse_fault import fault_command
 
 if TYPE_CHECKING:
     from gpufleet.rehearsal import Rehearsal
@@ -28,6 +29,9 @@ def rehearse_command() -> None:
     pulumi up -s production --yes
     gpufleet rehearse down -s production
     """  # noqa: D301 - the escape is click's mark for lines that stay as they are
+
+
+rehearse_command.add_command(fault_command)
 
 
 @rehearse_command.command("up")

@@ -6,9 +6,10 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from gpufleet.rehearsal.providers.constraints.aws_launch import is_offered
 from gpufleet.rehearsal.providers.property_values import PlainValues
 from gpufleet.rehearsal.providers.schema import CloudSchema
-from gpufleet.rehearsal.providers.store import ResourceRow, ResourceStore
+from gpufleet.rehearsal.providers.store import ResourceStore
 
 _BUILD = "20260101"  # simulated images do not age: a rerun ends in the same state
 _ZONE_LETTERS = ("a", "b")
@@ -39,17 +40,22 @@ def _digest(text: str) -> str:
 
 
 def _get_ami(lookup: CloudLookup) -> PlainValues:
-    """Return one image per region, owner and name pattern."""
-    owners, patterns = lookup.args.get("owners") or [], lookup.get_filter_values("name")
-    if not owners or not patterns:
-        raise LookupError("the simulated aws finds images by owners and a filter on name; set both")
-    identity = f"ami-{_digest(f'{lookup.region} {owners} {patterns}')}"
+    """Return an image: by its id, else one per region, owner and name. An account's own images have owner ``self``."""
+    owners = lookup.args.get("owners") or []
+    ids, names = lookup.get_filter_values("image-id"), lookup.get_filter_values("name")
+    names = names or [str(pattern) for pattern in [lookup.args.get("nameRegex")] if pattern]
+    if not ids and not names:
+        raise LookupError("the simulated aws finds images by a filter on image-id or name, or by nameRegex")
+    if ids and not ids[0].startswith("ami-"):
+        raise LookupError(f"InvalidAMIID.Malformed: Invalid id: {ids[0]!r} (expecting 'ami-...')")
+    identity = ids[0] if ids else f"ami-{_digest(f'{lookup.region} {owners} {names}')}"
+    owner = str(owners[0]) if owners else "amazon"
     return {
         **lookup.args,
         "id": identity,
         "imageId": identity,
-        "name": patterns[0].replace("*", _BUILD),
-        "ownerId": owners[0],
+        "name": names[0].replace("*", _BUILD) if names else identity,
+        "ownerId": lookup.schema.defaults["account"] if owner == "self" else owner,
         "arn": f"arn:aws:ec2:{lookup.region}::image/{identity}",
         "architecture": (lookup.get_filter_values("architecture") or ["x86_64"])[0],
         "rootDeviceName": "/dev/sda1",
@@ -61,9 +67,10 @@ def _get_ami(lookup: CloudLookup) -> PlainValues:
 
 
 def _get_offerings(lookup: CloudLookup) -> PlainValues:
-    """Return an offering of every instance type in the region's first zones."""
-    zones = [f"{lookup.region}{letter}" for letter in _ZONE_LETTERS]
+    """Return an offering of an instance type in the region's first zones, none if the region does not sell it."""
     instance_type = (lookup.get_filter_values("instance-type") or ["unknown"])[0]
+    is_sold = is_offered(instance_type, lookup.region)
+    zones = [f"{lookup.region}{letter}" for letter in _ZONE_LETTERS] if is_sold else []
     return {
         **lookup.args,
         "id": lookup.region,
@@ -79,47 +86,16 @@ def _get_instances(lookup: CloudLookup) -> PlainValues:
     names = lookup.get_filter_values(_GROUP_FILTER)
     if not names:
         raise LookupError(f"the simulated aws finds instances by a filter on {_GROUP_FILTER}")
-    groups = [lookup.store.get_resource("aws:autoscaling/group:Group", name) for name in names]
-    members = [member for group in groups if group for member in _members(lookup, group)]
+    members = [member for name in names for member in lookup.store.find_members(name)]
     return {
         **lookup.args,
         "id": lookup.region,
         "ids": [member.id for member in members],
-        "privateIps": [member.private_ip for member in members],
-        "publicIps": [member.public_ip for member in members],
+        "privateIps": [member.private_address for member in members],
+        "publicIps": [member.public_address for member in members if member.public_address],
         "ipv6Addresses": [],
         "region": lookup.region,
     }
-
-
-@dataclass(frozen=True)
-class ScalingGroupMember:
-    """One machine of a scaling group."""
-
-    id: str
-    private_ip: str
-    public_ip: str
-
-
-def _members(lookup: CloudLookup, group: ResourceRow) -> list[ScalingGroupMember]:
-    """Return a group's machines, derived from its id."""
-    subnets = [
-        lookup.store.get_resource("aws:ec2/subnet:Subnet", name)
-        for name in group.inputs.get("vpcZoneIdentifiers", [])
-    ]
-    blocks = [subnet.inputs["cidrBlock"] for subnet in subnets if subnet] or ["10.255.0.0/16"]
-
-    def lease_ip_address(block: str, purpose: str) -> str:
-        return lookup.store.lease_ip_address(block, group.type, group.id, purpose)
-
-    return [
-        ScalingGroupMember(
-            f"i-{_digest(f'{group.id}/{number}')}",
-            lease_ip_address(blocks[number % len(blocks)], f"private {number}"),
-            lease_ip_address(lookup.schema.public_network, f"public {number}"),
-        )
-        for number in range(int(group.outputs.get("desiredCapacity") or 0))
-    ]
 
 
 def _get_zones(lookup: CloudLookup) -> PlainValues:
@@ -152,14 +128,16 @@ def _get_subnets(lookup: CloudLookup) -> PlainValues:
 
 
 def _get_image(lookup: CloudLookup) -> PlainValues:
-    """Return the current image of a project's image family."""
-    project, family = lookup.args.get("project"), lookup.args.get("family")
-    if not project or not family:
-        raise LookupError("the simulated gcp finds images by project and family; set both")
-    name = f"{family}-v{_BUILD}"
+    """Return an image by name, or the current one of a family; the project is the account's own by default."""
+    name, family = lookup.args.get("name"), lookup.args.get("family")
+    if bool(name) == bool(family) and not lookup.args.get("filter"):
+        raise LookupError("the simulated gcp finds images by a name or a family; set one of them")
+    project = lookup.args.get("project") or lookup.schema.defaults["project"]
+    name = str(name or f"{family or 'filtered'}-v{_BUILD}")
     identity = f"projects/{project}/global/images/{name}"
     return {
         **lookup.args,
+        "project": project,
         "id": identity,
         "name": name,
         "imageId": str(int(_digest(identity)[:15], 16)),

@@ -9,6 +9,7 @@ from typing import NoReturn
 from pulumi.provider.experimental import provider as api
 
 from gpufleet.rehearsal.providers.diff import PropertyChange, diff_resource_inputs, keep_reported_properties
+from gpufleet.rehearsal.providers.faults import build_lost_answer_error, check_request, loses_answer
 from gpufleet.rehearsal.providers.lookups import LOOKUPS, CloudLookup
 from gpufleet.rehearsal.providers.outputs import (
     ResourceContext,
@@ -21,7 +22,14 @@ from gpufleet.rehearsal.providers.property_values import (
     to_property_values,
     unwrap_secrets,
 )
+from gpufleet.rehearsal.providers.references import check_deletion, check_references
 from gpufleet.rehearsal.providers.schema import CloudSchema, SimulatedResourceType
+from gpufleet.rehearsal.providers.side_effects import (
+    check_capacity,
+    delete_in_cloud,
+    finish_creation,
+    finish_update,
+)
 from gpufleet.rehearsal.providers.store import ResourceRow, ResourceStore
 from gpufleet.rehearsal.providers.validation import find_input_problems
 
@@ -111,12 +119,18 @@ class SimulatedProvider(api.Provider):
         if request.preview:
             context.preview = True
             return api.CreateResponse("", to_property_values(compute_resource_outputs(context)))
+        check_request(self.store, self.schema.cloud)
         with self.store.transaction():
             self._choose_id(context, request.urn)
             created = compute_resource_outputs(context)
-            self.store.put_resource(
-                ResourceRow(context.id, context.kind.token, request.urn, context.inputs, created)
-            )
+            row = ResourceRow(context.id, context.kind.token, request.urn, context.inputs, created)
+            if self.store.get_resource(row.type, row.id) is None:  # else: an unfinished creation
+                check_references(self.schema, self.store, row)
+                check_capacity(self.schema, self.store, row)
+            self.store.put_resource(row)
+            finish_creation(self.schema, self.store, row)
+        if loses_answer(self.store):
+            raise build_lost_answer_error(self.schema.cloud)
         return api.CreateResponse(context.id, to_property_values(created))
 
     async def read(self, request: api.ReadRequest) -> api.ReadResponse:
@@ -135,21 +149,26 @@ class SimulatedProvider(api.Provider):
         context.old_outputs, context.preview = to_plain_values(request.olds), request.preview
         if request.preview:
             return api.UpdateResponse(to_property_values(compute_resource_outputs(context)))
+        check_request(self.store, self.schema.cloud)
         with self.store.transaction():
-            if self.store.get_resource(context.kind.token, context.id) is None:
+            before = self.store.get_resource(context.kind.token, context.id)
+            if before is None:
                 raise LookupError(
                     f"{context.id} does not exist in the simulated {self.schema.cloud}; run a refresh"
                 )
             updated = compute_resource_outputs(context)
-            self.store.put_resource(
-                ResourceRow(context.id, context.kind.token, request.urn, context.inputs, updated, True)
-            )
+            row = ResourceRow(context.id, context.kind.token, request.urn, context.inputs, updated, True)
+            check_references(self.schema, self.store, row)
+            self.store.put_resource(row)
+            finish_update(self.schema, self.store, before, row)
         return api.UpdateResponse(to_property_values(updated))
 
     async def delete(self, request: api.DeleteRequest) -> None:
         """Delete a resource; ignore a missing one."""
+        kind = self._kind(_token(request.urn)).token
         with self.store.transaction():
-            self.store.delete_resource(self._kind(_token(request.urn)).token, request.resource_id)
+            check_deletion(self.schema, self.store, kind, request.resource_id)
+            delete_in_cloud(self.schema, self.store, kind, request.resource_id)
 
     async def invoke(self, request: api.InvokeRequest) -> api.InvokeResponse:
         """Answer a lookup."""

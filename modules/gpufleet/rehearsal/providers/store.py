@@ -29,6 +29,36 @@ _LEASES_TABLE = (
 )
 
 
+_MEMBERS_TABLE = """
+create table if not exists members (
+    id text primary key, kind text not null, group_id text not null, number integer not null, name text not null,
+    zone text not null, machine text not null, purchase text not null,
+    private_address text not null, public_address text not null
+)"""
+_FAULTS_TABLE = "create table if not exists faults (id integer primary key, fault text not null)"
+# Of a group: the size that an alarm set, and how often each of its places was filled.
+_COUNTERS_TABLE = (
+    "create table if not exists counters"
+    " (group_id text, name text, value integer, primary key (group_id, name))"
+)
+
+
+@dataclass(frozen=True)
+class MemberRow:
+    """One machine that a group started; ``kind`` and ``group_id`` are the group's type and id."""
+
+    id: str
+    kind: str
+    group_id: str
+    number: int
+    name: str
+    zone: str
+    machine: str
+    purchase: str
+    private_address: str
+    public_address: str
+
+
 @dataclass(frozen=True)
 class ResourceRow:
     """One resource that exists; ``acknowledged`` once the engine has named it in a later call."""
@@ -41,9 +71,9 @@ class ResourceRow:
     acknowledged: bool = False
 
 
-def open_resource_store(cloud: str) -> ResourceStore:
-    """Open or create the store of ``cloud`` in the state home."""
-    folder = state_home() / "providers"
+def open_resource_store(cloud: str, home: Path | None = None) -> ResourceStore:
+    """Open or create the store of ``cloud`` in a rehearsal's home, by default the state home."""
+    folder = (home or state_home()) / "providers"
     folder.mkdir(parents=True, exist_ok=True)
     return ResourceStore(folder / f"{cloud}.sqlite")
 
@@ -55,6 +85,9 @@ class ResourceStore:
         self._db.execute("pragma synchronous=off")  # safe against SIGKILL; only a power cut could hurt
         self._db.execute(_RESOURCES_TABLE)
         self._db.execute(_LEASES_TABLE)
+        self._db.execute(_MEMBERS_TABLE)
+        self._db.execute(_FAULTS_TABLE)
+        self._db.execute(_COUNTERS_TABLE)
         path.chmod(0o600)  # secrets of the program may be in the inputs
 
     @contextmanager
@@ -76,6 +109,9 @@ class ResourceStore:
 
     def find_resources_by_urn(self, urn: str) -> list[ResourceRow]:
         return list(self._select("urn = ?", urn))
+
+    def find_all_resources(self) -> list[ResourceRow]:
+        return list(self._select("1 = 1"))
 
     def put_resource(self, row: ResourceRow) -> None:
         self._db.execute(
@@ -109,6 +145,44 @@ class ResourceStore:
         """Delete a resource and release its addresses."""
         self._db.execute("delete from leases where kind = ? and id = ?", (resource_type, resource_id))
         self._db.execute("delete from resources where type = ? and id = ?", (resource_type, resource_id))
+
+    def find_members(self, group_id: str | None = None) -> list[MemberRow]:
+        """Return the machines of a group, by default of all groups, in the order in which they were started."""
+        query = "select * from members where ?1 is null or group_id = ?1 order by group_id, number"
+        return [MemberRow(*row) for row in self._db.execute(query, (group_id,)).fetchall()]
+
+    def put_member(self, member: MemberRow) -> None:
+        values = tuple(getattr(member, name) for name in MemberRow.__dataclass_fields__)
+        self._db.execute("insert or replace into members values (?,?,?,?,?,?,?,?,?,?)", values)
+
+    def delete_member(self, member: MemberRow) -> None:
+        """Delete a machine and release its addresses."""
+        self._db.execute("delete from leases where kind = 'member' and id = ?", (member.id,))
+        self._db.execute("delete from members where id = ?", (member.id,))
+
+    def get_counter(self, group_id: str, name: str) -> int | None:
+        query = "select value from counters where group_id = ? and name = ?"
+        found = self._db.execute(query, (group_id, name)).fetchone()
+        return None if found is None else int(found[0])
+
+    def set_counter(self, group_id: str, name: str, value: int) -> None:
+        self._db.execute("insert or replace into counters values (?, ?, ?)", (group_id, name, value))
+
+    def delete_counters(self, group_id: str, name: str | None = None) -> None:
+        self._db.execute(
+            "delete from counters where group_id = ?1 and (?2 is null or name = ?2)", (group_id, name)
+        )
+
+    def list_faults(self) -> list[tuple[int, dict[str, Any]]]:
+        rows = self._db.execute("select id, fault from faults order by id").fetchall()
+        return [(int(number), _decode_object(text)) for number, text in rows]
+
+    def put_fault(self, fault: dict[str, Any], number: int | None = None) -> None:
+        """Add a fault, or change one by its number."""
+        self._db.execute("insert or replace into faults values (?, ?)", (number, json.dumps(fault)))
+
+    def delete_faults(self, number: int | None = None) -> None:
+        self._db.execute("delete from faults where ?1 is null or id = ?1", (number,))
 
     def close(self) -> None:
         self._db.close()
