@@ -13,7 +13,6 @@ from gpufleet.fleet.image import CustomImage
 from gpufleet.fleet.rule import POOL_RULES
 from gpufleet.fleet.spec import Pool
 
-ATTACHABLE_COUNTS = (1, 2, 4)
 MAX_SINGLE_NODES = 64  # of a pool without a group; docs/decisions/0015
 
 
@@ -75,7 +74,7 @@ def check_zone_in_region(pool: Pool) -> Iterator[SpecProblem]:
 @POOL_RULES.register_rule(
     "accelerators-attach",
     reason="only GCP's general machines (n1) take accelerators; others bring their own",
-    source="catalog/data/machines.csv, column attachable; counts: SkyPilot, its catalogue of GCP (T4: 1, 2, 4)",
+    source="machines.csv, column attachable; machine_facts.csv, field accelerator_vcpus: Google, GPU machine types",
 )
 def check_accelerators_attachable(pool: Pool) -> Iterator[SpecProblem]:
     machine = find_pool_machine(pool)
@@ -88,8 +87,14 @@ def check_accelerators_attachable(pool: Pool) -> Iterator[SpecProblem]:
     elif request.model not in machine.attachable:
         text = f"{request.model} cannot be attached to {machine.name}"
         yield SpecProblem(("accelerators", "model"), text, f"give {' or '.join(machine.attachable)}")
-    elif request.count not in ATTACHABLE_COUNTS:
-        yield SpecProblem(("accelerators", "count"), f"is {request.count}", "give 1, 2 or 4")
+    else:
+        facts = catalog.get_machine_facts(machine.name, machine.cloud, request.model)
+        counts = [str(count) for count in facts.accelerator_vcpus] if facts else []
+        if counts and str(request.count) not in counts:
+            text = f"is {request.count}"
+            yield SpecProblem(
+                ("accelerators", "count"), text, f"give {', '.join(counts[:-1])} or {counts[-1]}"
+            )
 
 
 @POOL_RULES.register_rule(
