@@ -219,6 +219,23 @@ def test_image_has_the_stack_of_the_machine(machine, sku):
     assert images.choose_azure_image("auto", facts.image).sku == sku
 
 
+@pytest.mark.parametrize("count", [1, {"min": 1, "max": 2}], ids=["machine", "scale set"])
+@pytest.mark.parametrize(
+    ("machine", "has_trusted_launch"), [(T4, True), (ND, False), ("Standard_ND96isr_H100_v5", False)]
+)
+def test_trusted_launch_where_size_and_image_take_it(evaluate, machine, has_trusted_launch, count):
+    """NDm A100 v4 does not take it; the H100 size does, but nobody says so of its HPC image."""
+    evaluated = evaluate({"cloud": "azure", "machine": machine, "count": count})
+    (profile,) = [
+        *evaluated.list_resources("VirtualMachine"),
+        *(row["virtualMachineProfile"] for row in evaluated.list_resources("VirtualMachineScaleSet")),
+    ]
+    security = profile.get("securityProfile", {})
+    assert security.get("securityType") == ("TrustedLaunch" if has_trusted_launch else None)
+    if has_trusted_launch:  # the drivers are built on the node, so nobody signed them
+        assert security["uefiSettings"] == {"secureBootEnabled": False, "vTpmEnabled": True}
+
+
 def test_private_nodes_leave_through_nat_and_are_reached_through_bastion(evaluate):
     evaluated = evaluate({"cloud": "azure", "machine": T4}, ssh=PRIVATE)
     bastion = evaluated.find_resource("BastionHost")

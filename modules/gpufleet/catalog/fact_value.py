@@ -132,6 +132,7 @@ PARSERS: Mapping[str, Callable[[str], dict[str, Any]]] = {
     "boot_disk_kinds": _value("boot_disk_kinds", lambda text: tuple(text.split())),
     "purchases": _read_purchases,
     "creatable_reservation": _value("creatable_reservation", _read_yes_or_no),
+    "trusted_launch": _value("trusted_launch", _read_yes_or_no),
     "image": _value("image", str),
     "gpu_module": _choice("gpu_module", "open", "proprietary"),
     "quota_buckets": _read_quota_buckets,

@@ -65,6 +65,7 @@ class MachineFacts:
     boot_disk_kinds: tuple[str, ...] = ()  # the cloud's own names
     purchases: frozenset[str] = frozenset()
     creatable_reservation: bool | None = None  # may an on-demand capacity reservation be created for it
+    trusted_launch: bool | None = None  # Azure: may the machine boot with a virtual TPM
     image: str | None = None  # the vendor's image family that its accelerators and fabric need
     gpu_module: Literal["open", "proprietary"] | None = None
     quota_buckets: Mapping[str, str] = field(default_factory=dict, hash=False)

@@ -83,6 +83,7 @@ def _machine_profile(parts: AzurePoolParts) -> dict[str, Any]:
         },
         "storage_profile": parts.storage_profile(is_scale_set=True),
         "network_profile": {"network_interface_configurations": [card]},
+        **parts.security_arguments(),
         **parts.purchase_arguments(),
     }
 

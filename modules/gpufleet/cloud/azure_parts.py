@@ -10,7 +10,7 @@ from typing import Any
 import pulumi
 
 from gpufleet.cloud.azure_network import AzureNetwork
-from gpufleet.cloud.images import build_azure_image_reference
+from gpufleet.cloud.images import build_azure_image_reference, has_canonical_image_on_azure
 from gpufleet.cloud.pool_plan import SSH_USER, PoolPlan
 from gpufleet.cloud.user_data import build_cloud_init_without_keys
 
@@ -103,6 +103,17 @@ class AzurePoolParts:
         """Return what cloud-init does besides the SSH keys, which Azure sets up itself."""
         user_data = build_cloud_init_without_keys(self.plan.fleet, self.plan.pool)
         return {} if user_data is None else {"custom_data": base64.b64encode(user_data.encode()).decode()}
+
+    def security_arguments(self) -> dict[str, Any]:
+        """Return trusted launch, where size and image are known to take it.
+
+        Secure boot stays off: it refuses the GPU drivers that are built on the node.
+        """
+        pool, facts = self.plan.pool, self.plan.facts
+        if not (facts.trusted_launch and has_canonical_image_on_azure(pool, facts)):
+            return {}
+        settings = {"secure_boot_enabled": False, "v_tpm_enabled": True}
+        return {"security_profile": {"security_type": "TrustedLaunch", "uefi_settings": settings}}
 
     def storage_profile(self, *, is_scale_set: bool) -> dict[str, Any]:
         """Return image and disks. Azure encrypts every managed disk at rest with its own keys.

@@ -89,6 +89,7 @@ def _declare_node(parts: AzurePoolParts, index: int, node: str) -> dict[str, Any
         storage_profile=parts.storage_profile(is_scale_set=False),
         zones=zones,
         tags=plan.build_tags(node),
+        **parts.security_arguments(),
         **parts.purchase_arguments(),
         **parts.location_arguments,
         opts=parts.machine_options(replace_on_changes=["zones"]),

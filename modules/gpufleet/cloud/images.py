@@ -108,3 +108,10 @@ def build_azure_image_reference(pool: Pool, facts: MachineFacts) -> dict[str, st
     if isinstance(pool.image, CustomImage):
         return {"id": str(pool.image.id)}
     return asdict(choose_azure_image(pool.image, facts.image))
+
+
+def has_canonical_image_on_azure(pool: Pool, facts: MachineFacts) -> bool:
+    """Return whether the pool boots Canonical's image."""
+    if isinstance(pool.image, CustomImage):
+        return False
+    return choose_azure_image(pool.image, facts.image) == CANONICAL_ON_AZURE

@@ -132,7 +132,7 @@ def make_spot_lookup(project_root: Path, load: StackLoader) -> Callable[[Node], 
     @cache
     def has_spot_rung(stack: str, pool_name: str) -> bool:
         pool = load(stack).find_pool(pool_name)
-        return pool is not None and pool.purchase.kind == "spot"
+        return pool is not None and any(rung.kind == "spot" for rung in pool.purchase.rungs)
 
     def is_spot(node: Node) -> bool:
         stack = names.get(_slug(node.stack or ""))
