@@ -18,7 +18,7 @@ from gpufleet.nodes.cloud_api.gcp import GcpApi
 from gpufleet.operations.quota import check, list_quota_needs
 from gpufleet.operations.quota.aws import is_in_bucket, read_aws_usage
 from gpufleet.operations.quota.azure import read_azure_usage
-from gpufleet.operations.quota.gcp import read_gcp_usage
+from gpufleet.operations.quota.gcp import is_of_bucket, read_gcp_usage
 
 SUBSCRIPTION = "11111111-2222-3333-4444-555555555555"
 TRAIN = {"name": "train", "cloud": "aws", "region": "us-east-1", "machine": "g5.2xlarge", "count": 4}
@@ -46,20 +46,29 @@ def test_pools_share_a_bucket_and_spot_has_its_own():
         )
     )
     assert [(need.purchase, need.bucket, need.amount, need.pools) for need in needs] == [
-        ("on_demand", "L-DB2E81BA", 4 * 8 + 4 * 4, ("train", "more")),
         ("spot", "L-3819A6DF", 4 * 8, ("s",)),
+        ("on_demand", "L-DB2E81BA", 4 * 8 + 4 * 4, ("train", "more")),
     ]
 
 
 def test_a_ladder_needs_its_whole_count_in_each_bucket_once():
     ladder = {"ladder": [{"kind": "reserved", "reservation": "create"}, SPOT, ON_DEMAND]}
     needs = list_quota_needs(declare({**TRAIN, "purchase": ladder}))
-    assert [(need.purchase, need.amount) for need in needs] == [("on_demand", 32), ("spot", 32)]
+    assert [(need.purchase, need.amount) for need in needs] == [("spot", 32), ("on_demand", 32)]
 
 
 def test_an_existing_reservation_needs_nothing_more():
     reserved = {"kind": "reserved", "reservation": "cr-0123456789abcdef0"}
     assert list_quota_needs(declare({**TRAIN, "purchase": reserved})) == []
+
+
+def test_flex_start_shares_the_preemptible_bucket_of_spot():
+    flex = {"kind": "flex_start", "max_run_hours": 24}
+    pools = ({**SERVE, "machine": "a3-highgpu-8g", "purchase": each} for each in (flex, SPOT))
+    needs = list_quota_needs(declare(*({**pool, "name": f"p{number}"} for number, pool in enumerate(pools))))
+    assert [(need.bucket, need.amount) for need in needs if need.region != "global"] == [
+        ("PREEMPTIBLE_NVIDIA_H100_GPUS", 48)
+    ]
 
 
 def test_google_has_a_second_global_gate():
@@ -209,6 +218,39 @@ def test_google_lists_region_and_project_and_each_gate_gets_its_request(project_
     assert "--quota-id GPUS-ALL-REGIONS-per-project" in gate.request.command
 
 
+@pytest.mark.parametrize(
+    ("type_", "bucket", "expected"),
+    [
+        ("nvidia-tesla-t4", "PREEMPTIBLE_NVIDIA_T4_GPUS", True),
+        ("nvidia-tesla-a100", "NVIDIA_A100_GPUS", True),
+        ("nvidia-a100-80gb", "NVIDIA_A100_GPUS", False),
+        ("nvidia-a100-80gb", "NVIDIA_A100_80GB_GPUS", True),
+        ("nvidia-h100-80gb", "GPUS_PER_GPU_FAMILY:NVIDIA_H100", True),
+        ("nvidia-h100-mega-80gb", "GPUS_PER_GPU_FAMILY:NVIDIA_H100", False),
+        ("nvidia-h100-mega-80gb", "PREEMPTIBLE_NVIDIA_H100_MEGA_GPUS", True),
+        ("nvidia-l4", "NVIDIA_T4_GPUS", False),
+    ],
+)
+def test_googles_accelerator_types_are_counted_in_their_bucket(type_, bucket, expected):
+    assert is_of_bucket(type_, bucket) is expected
+
+
+def test_attached_cards_of_this_stack_are_not_needed_twice(google, project_api):
+    zone = f"https://www.googleapis.com/compute/v1/projects/{PROJECT}/zones/us-central1-a"
+    card = {"acceleratorType": f"{zone}/acceleratorTypes/nvidia-tesla-t4", "acceleratorCount": 2}
+    node = {
+        "name": "dev-small-1", "id": "1", "zone": zone, "machineType": f"{zone}/machineTypes/n1-standard-8",
+        "status": "RUNNING", "labels": {"gpufleet-stack": "dev"}, "guestAccelerators": [card],
+    }  # fmt: skip
+    google.aggregate("instances", "instances", {"zones/us-central1-a": [node]})
+    quotas = {"quotas": [{"metric": "NVIDIA_T4_GPUS", "limit": 2.0, "usage": 2.0}]}
+    google.route("GET", rf"/compute/v1/projects/{PROJECT}/regions/us-central1", quotas)
+    small = {**SERVE, "machine": "n1-standard-8", "accelerators": {"model": "T4", "count": 2}, "count": 1}
+    checks = check_fleet(declare(small), lambda needs, declared: read_gcp_usage(needs, declared, project_api))
+    regional = checks["us-central1", "on_demand"]
+    assert (regional.status, regional.used, regional.own) == ("enough", 2.0, 2)
+
+
 def family_limit(family, value):
     """Return a row of ``dimensionsInfos``."""
     limit = {"dimensions": {"gpu_family": family}, "details": {"value": value}}
@@ -240,7 +282,7 @@ def test_buckets_that_the_regional_list_omits_come_from_cloud_quotas(google, pro
     h100 = check.QuotaNeed(
         **{
             **check.vars_of(need),
-            "bucket": "gpu_family=NVIDIA_H100",
+            "bucket": "GPUS_PER_GPU_FAMILY:NVIDIA_H100",
             "amount": 16,
             "machines": ("a3-highgpu-8g",),
         }

@@ -154,7 +154,19 @@ def parse_gcp_instance(answer: Mapping[str, Any]) -> CloudInstance:
         group=_creator(answer),
         created_at=parse_time(get_nested_text(answer, "creation_timestamp")),
         tags=read_labels(answer),
+        accelerators=_read_accelerators(answer),
     )
+
+
+def _read_accelerators(answer: Mapping[str, Any]) -> dict[str, int]:
+    """Return how many accelerators of each type an instance has."""
+    cards = get_nested_value(answer, "guest_accelerators")
+    counts: dict[str, int] = {}
+    for card in cards if isinstance(cards, list) else ():
+        count = get_nested_value(card, "accelerator_count")
+        if isinstance(count, int):
+            counts[get_nested_text(card, "accelerator_type").rpartition("/")[2]] = count
+    return counts
 
 
 def _creator(answer: Mapping[str, Any]) -> str:

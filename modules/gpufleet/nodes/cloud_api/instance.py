@@ -36,6 +36,9 @@ class CloudInstance:
     group: str = ""
     created_at: datetime | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
+    accelerators: Mapping[str, int] = field(
+        default_factory=dict
+    )  # by the cloud's own type, where it lists them
 
     @property
     def purchase(self) -> str | None:
@@ -108,6 +111,7 @@ def read_simulated_members(
                 private_address=texts.get("private_address", ""),
                 public_address=texts.get("public_address", ""),
                 group=group.name,
+                lifecycle=texts.get("purchase", ""),
                 tags={f"gpufleet-{key}": value for key, value in tags.items() if value},
             )
         )

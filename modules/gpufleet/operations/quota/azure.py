@@ -48,9 +48,10 @@ def _find_usage(
     if unknown:
         return f"Azure does not offer {', '.join(unknown)} in {need.region} to this subscription"
     family = sizes[need.machines[0].lower()][0]
-    name = need.bucket or family
-    if _plain(name) not in usages:
-        return f"Azure reports no usage of {name or 'that family'} in {need.region}"
+    # The API's own family decides where Azure spells it otherwise than the facts table does.
+    name = next((each for each in (need.bucket, family) if each and _plain(each) in usages), "")
+    if not name or (need.purchase == "spot" and _plain(name) != _plain(AZURE_SPOT_BUCKET)):
+        return f"Azure reports no usage of {need.bucket or family} in {need.region}"
     bucket, used, limit = usages[_plain(name)]
     is_spot = _plain(name) == _plain(AZURE_SPOT_BUCKET)
     counted = [

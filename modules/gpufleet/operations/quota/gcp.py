@@ -7,6 +7,7 @@ limits of all, without usage, which is then counted from the project's instances
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -23,6 +24,7 @@ from gpufleet.operations.quota.increase import IncreaseRequest, build_gcp_reques
 from gpufleet.operations.quota.need import GLOBAL, QuotaNeed
 
 FAMILY_DIMENSION = "gpu_family"
+SPOT_PREFIX, SPOT_MODELS = "PREEMPTIBLE_", ("spot", "flex_start")
 MAX_QUOTAS = 5000
 
 
@@ -74,10 +76,15 @@ class _Project:
             return False
         if need.region == GLOBAL:
             return True
-        is_spot = instance.lifecycle == "spot"
-        models = {accelerators_of(name) for name in need.machines}
-        same = accelerators_of(instance.machine) in models
-        return instance.region == need.region and same and is_spot == (need.purchase == "spot")
+        bucket = str(need.bucket)
+        if instance.region != need.region:
+            return False
+        if (instance.lifecycle in SPOT_MODELS) != bucket.startswith(SPOT_PREFIX):
+            return False
+        if instance.accelerators:
+            return any(is_of_bucket(type_, bucket) for type_ in instance.accelerators)
+        model = accelerators_of(instance.machine)
+        return bool(model) and model in {accelerators_of(name) for name in need.machines}
 
     @cached_property
     def instances(self) -> list[CloudInstance]:
@@ -111,12 +118,11 @@ class _Project:
             return [to_dict(info) for info in take_bounded(infos, "gcp quotas", MAX_QUOTAS)]
 
     def _find_in_cloud_quotas(self, region: str, bucket: str) -> tuple[float, str, dict[str, str]] | None:
-        """Return limit, quota id and dimensions of a bucket: a metric's name, or ``gpu_family=NAME``."""
-        key, _, value = bucket.partition("=")
+        """Return limit, quota id and dimensions of a bucket: a metric, or ``GPUS_PER_GPU_FAMILY:NVIDIA_H100``."""
+        name, _, family = bucket.partition(":")
+        dimensions = {FAMILY_DIMENSION: family} if family else {}
         for info in self._quota_infos:
-            metric = get_nested_text(info, "metric").rpartition("/")[2].upper()
-            dimensions = {key: value} if value and key in (get_nested_value(info, "dimensions") or ()) else {}
-            if not (dimensions or metric == bucket.upper()):
+            if get_nested_text(info, "metric").rpartition("/")[2].upper() != name.upper():
                 continue
             limit = _find_limit(get_nested_value(info, "dimensions_infos") or [], region, dimensions)
             if limit is not None:
@@ -158,8 +164,21 @@ def accelerators_of(machine: str) -> str:
     return cards[0].model if cards else ""
 
 
+def is_of_bucket(accelerator_type: str, bucket: str) -> bool:
+    """Return whether a type such as ``nvidia-h100-80gb`` counts in a bucket such as ``NVIDIA_H100_GPUS``.
+
+    Only the A100 has a bucket for each size of memory.
+    """
+    family = bucket.removeprefix(SPOT_PREFIX).rpartition(":")[2].removesuffix("_GPUS").removeprefix("NVIDIA_")
+    name = accelerator_type.removeprefix("nvidia-").removeprefix("tesla-").replace("-", "_").upper()
+    without_memory = re.sub(r"_\d+GB$", "", name)
+    return name == family or (without_memory == family != "A100")
+
+
 def count_gpus(instance: CloudInstance) -> int:
-    """Return how many GPUs an instance has by its machine type."""
+    """Return how many GPUs an instance has: what Google lists, else by its machine type."""
+    if instance.accelerators:
+        return sum(instance.accelerators.values())
     try:
         return sum(card.count for card in catalog.get_machine(instance.machine, "gcp").accelerators)
     except InputError:

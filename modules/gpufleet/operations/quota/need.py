@@ -37,14 +37,14 @@ class QuotaNeed:
     machines: tuple[str, ...]
 
     @property
-    def key(self) -> tuple[str, str, str, str]:
+    def key(self) -> tuple[str, str, str]:
         """Return what makes two needs one: machines without a known bucket share nothing."""
-        return (self.cloud, self.region, self.purchase, self.bucket or self.machines[0])
+        return (self.cloud, self.region, self.bucket or f"{self.machines[0]} {self.purchase}")
 
 
 def list_quota_needs(declared: fleet.Fleet) -> list[QuotaNeed]:
     """Return the needs of all pools, one per bucket. Each rung of a ladder needs the whole count."""
-    needs: dict[tuple[str, str, str, str], QuotaNeed] = {}
+    needs: dict[tuple[str, str, str], QuotaNeed] = {}
     for pool in declared.pools:
         for need in _list_pool_needs(pool):
             known = needs.get(need.key)
