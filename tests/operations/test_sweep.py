@@ -110,9 +110,14 @@ def test_what_the_registry_has_from_elsewhere_is_known_and_what_only_the_cloud_l
 
     with Registry(paths.registry_database_url(project)) as registry:
         registry.apply_source_report(report("pulumi:dev", "i-a"))
-        registry.apply_source_report(report("aws:dev:us-east-1", "i-a", "i-b"))
-    run = sweep({"aws": lambda: [resource("i-a"), resource("i-b")]})
-    assert [row.resource.id for row in run.list_findings().deletable] == ["i-b"]
+        registry.apply_source_report(report("aws:dev:us-east-1", "i-a", "i-b", "i-c"))
+        registry.move_node("n-i-c", "commissioning", "in use")
+    run = sweep({"aws": lambda: [resource("i-a"), resource("i-b"), resource("i-c")]})
+    report = run.list_findings()
+    assert [row.resource.id for row in report.deletable] == ["i-b"]
+    (kept,) = (row for row in report.findings if row.resource.id == "i-c")
+    assert "commissioning in the registry: retire the node first" in kept.detail
+    assert any("the state of dev is empty" in line for line in report.format_lines())
 
 
 def test_nothing_is_deleted_without_the_code_of_exactly_this_list(sweep):

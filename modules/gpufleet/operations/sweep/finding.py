@@ -102,6 +102,7 @@ class SweepReport:
     findings: tuple[SweepFinding, ...]
     listed: Mapping[str, int]
     failures: Mapping[str, str]
+    is_state_empty: bool = False
 
     @property
     def deletable(self) -> list[SweepFinding]:
@@ -133,6 +134,8 @@ class SweepReport:
         rows = self.deletable
         usd = sum(row.resource.usd_per_hour or 0 for row in rows) * HOURS_PER_MONTH
         if rows:
+            if self.is_state_empty:
+                yield f"the state of {self.stack} is empty: check that this is the backend of the running stack"
             yield f"{len(rows)} to delete, {usd:,.2f} USD/month"
             yield f"delete exactly these: gpufleet nodes sweep -s {self.stack} --apply --confirm {self.fingerprint}"
         elif not self.failures:
@@ -145,12 +148,15 @@ def find_orphans(
     known_groups: Collection[str],
     stack_tag: str,
     today: date | None = None,
+    *,
+    registered_states: Mapping[str, str] | None = None,
 ) -> list[SweepFinding]:
     """Return the findings among a stack's resources. Nothing without that stack's tag is ever one.
 
-    ``known_groups`` has ids and names of groups in the state: their members are known. Ids are compared without case,
-    because Azure changes it.
+    ``known_groups`` has ids and names of groups in the state: their members are known. ``registered_states`` has the
+    instances that the registry uses. Ids are compared without case, because Azure changes it.
     """
+    in_registry = {id_.lower(): state for id_, state in (registered_states or {}).items()}
     known = {text.lower() for text in known_ids if text}
     groups = {text.lower() for text in known_groups if text}
     day = today or datetime.now(UTC).date()
@@ -163,7 +169,14 @@ def find_orphans(
         if is_known and expired:
             detail = f"expired on {expired}; the state knows it: pulumi destroy, or change expires"
             findings.append(SweepFinding(resource, "expired", True, detail))
-        elif not is_known and not resource.is_in_use:
+        elif is_known:
+            continue
+        elif state := next(
+            (in_registry[id_.lower()] for id_ in resource.ids if id_.lower() in in_registry), ""
+        ):
+            detail = f"not in the state, but {state} in the registry: retire the node first"
+            findings.append(SweepFinding(resource, "unknown", True, detail))
+        elif not resource.is_in_use:
             detail = f"expired on {expired}" if expired else "neither state nor registry knows it"
             detail += f"; {resource.keep_reason}" if resource.keep_reason else ""
             findings.append(SweepFinding(resource, "expired" if expired else "unknown", False, detail))

@@ -12,6 +12,7 @@ from gpufleet import catalog, engine, fleet, paths
 from gpufleet.errors import CheckFailed, EnvironmentFault, GpufleetError, InputError
 from gpufleet.nodes import Registry
 from gpufleet.nodes.cloud_api import find_azure_subscription, find_gcp_project, read_stack_groups
+from gpufleet.nodes.model import OBSERVING_SOURCES
 from gpufleet.nodes.pulumi_state import get_nested_text
 from gpufleet.operations.stack_state import read_stack_resources
 from gpufleet.operations.sweep.finding import CloudResource, SweepFinding, SweepReport, find_orphans
@@ -50,7 +51,9 @@ class SweepRun:
         self.stack, self.options = options.stack, options
         self.declared = fleet.load_fleet(options.stack, root)
         resources = read_stack_resources(options.stack, root, options.environment, options.state_file)
-        self.known_ids = set(list_known_ids(resources)) | set(_list_registry_ids(root))
+        declared_ids, self.registered_states = read_registered_instances(root)
+        self.known_ids = {*list_known_ids(resources), *declared_ids}
+        self.is_state_empty = not any(resource.custom and resource.id for resource in resources)
         self.known_groups = {
             text for group in read_stack_groups(resources) for text in (group.id, group.name)
         }
@@ -72,8 +75,10 @@ class SweepRun:
                 continue
             listed[account] = len(resources)
             found += resources
-        findings = find_orphans(found, self.known_ids, self.known_groups, stack_tag)
-        return SweepReport(self.stack, tuple(findings), listed, failures)
+        findings = find_orphans(
+            found, self.known_ids, self.known_groups, stack_tag, registered_states=self.registered_states
+        )
+        return SweepReport(self.stack, tuple(findings), listed, failures, self.is_state_empty)
 
     def delete_confirmed(self, confirmed: SweepReport) -> Iterator[DeletionResult]:
         """Delete what was listed and confirmed, if a fresh listing still finds it; yield each result.
@@ -156,18 +161,29 @@ def list_known_ids(resources: Iterable[engine.StateResource]) -> Iterator[str]:
         yield link[link.find("projects/") :] if "projects/" in link else ""
 
 
-def _list_registry_ids(root: Path) -> list[str]:
-    """Return the instances that the registry has from another source than a cloud's API, which lists orphans too."""
+def read_registered_instances(root: Path) -> tuple[list[str], dict[str, str]]:
+    """Return the instances that the registry has from a stack's own sources, and the state of those that it uses.
+
+    A node that only a cloud's API reports is no evidence: that API lists orphans too. It counts once the node has come
+    further than ``discovered``.
+    """
     url = paths.registry_database_url(root)
     if not Registry.has_registry(url):
-        return []
+        return [], {}
     with Registry(url) as registry:
         nodes = [node for node in registry.list_nodes() if node.state != "retired" and node.instance_id]
-    return [
+    declared = [
         str(node.instance_id)
         for node in nodes
-        if any(seen.source.partition(":")[0] not in catalog.CLOUDS for seen in node.sources)
+        if any(seen.source.partition(":")[0] not in _CLOUD_AND_OBSERVING for seen in node.sources)
     ]
+    states = {
+        str(node.instance_id): node.state for node in nodes if node.state not in ("discovered", "expected")
+    }
+    return declared, states
+
+
+_CLOUD_AND_OBSERVING = frozenset((*catalog.CLOUDS, *OBSERVING_SOURCES))
 
 
 def check_confirmation(report: SweepReport, code: str) -> None:
