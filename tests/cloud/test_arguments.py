@@ -11,6 +11,7 @@ import typing
 import pytest
 from pulumi._types import input_type_py_to_pulumi_names, is_input_type
 
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICnjZVo0X23w6Lv+MS0nX7ZSNB6ZUf6PUl3b3SBAbmnn test"
 SPOT = {"kind": "spot", "on_eviction": "stop"}
 SDKS = {"aws": "pulumi_aws", "gcp": "pulumi_gcp", "azure-native": "pulumi_azure_native"}
 POOLS = {
@@ -51,6 +52,13 @@ POOLS = {
         "accelerators": {"model": "T4"},
         "purchase": {"kind": "reserved"},
     },
+    "gcp-flex-start": {"cloud": "gcp", "purchase": {"kind": "flex_start", "max_run_hours": 24}},
+    "gcp-ladder": {"cloud": "gcp", "purchase": {"ladder": [{"kind": "reserved"}, {"kind": "on_demand"}]}},
+    "gcp-machines": {
+        "cloud": "gcp",
+        "machine": "g2-standard-4",
+        "purchase": {"kind": "spot", "machines": ["g2-standard-8"]},
+    },
     "gcp-elastic": {"cloud": "gcp", "count": {"min": 1, "max": 4}, "purchase": SPOT},
     "azure-spot": {"cloud": "azure", "purchase": SPOT},
     "azure-reserved": {"cloud": "azure", "purchase": {"kind": "reserved"}},
@@ -89,17 +97,35 @@ def unknown_keys(kind, value, path):
                 yield from unknown_keys(nested_class(hints["return"]), inner, f"{path}.{key}")
 
 
-@pytest.mark.parametrize("pool", POOLS.values(), ids=POOLS.keys())
-def test_every_resource_argument_exists_in_the_sdk(evaluate, pool):
-    templates = {"plain": {}, "disks": {"volumes": [{"name": "data", "size_gib": 500, "kind": "ssd"}]}}
-    resources = evaluate(pool, cidrs=["10.0.0.0/8", "fd00::/8"], templates=templates).recorder.resources
+def list_unknown_arguments(evaluated):
+    resources = evaluated.recorder.resources
     cloud_resources = [resource for resource in resources if resource.typ.split(":")[0] in SDKS]
     assert len(cloud_resources) > 3
-    assert [
+    return [
         key
         for resource in cloud_resources
         for key in unknown_keys(arguments_class(resource.typ), resource.inputs, resource.typ)
-    ] == []
+    ]
+
+
+@pytest.mark.parametrize("pool", POOLS.values(), ids=POOLS.keys())
+def test_every_resource_argument_exists_in_the_sdk(evaluate, pool):
+    templates = {"plain": {}, "disks": {"volumes": [{"name": "data", "size_gib": 500, "kind": "ssd"}]}}
+    evaluated = evaluate(pool, cidrs=["10.0.0.0/8", "fd00::/8"], templates=templates)
+    assert list_unknown_arguments(evaluated) == []
+
+
+@pytest.mark.parametrize("fabric", ["gpudirect_tcpx", "gpudirect_tcpxo", "gpudirect_rdma"])
+@pytest.mark.parametrize("group", [False, True])
+def test_every_argument_of_gpudirect_and_private_access_exists_in_the_sdk(
+    evaluate, fabric_facts, fabric, group
+):
+    fabric_facts(fabric, 8)
+    pool = {"cloud": "gcp", "count": 2, "fabric": "auto", "group": group, "template": "data"}
+    account = {"project": "my-project", "service_account": "gpu-nodes@my-project.iam.gserviceaccount.com"}
+    templates = {"data": {"volumes": [{"name": "data", "size_gib": 300, "kind": "ssd"}]}}
+    ssh = {"authorized_keys": [KEY], "allowed_cidrs": [], "access": "private"}
+    assert list_unknown_arguments(evaluate(pool, gcp=account, templates=templates, ssh=ssh)) == []
 
 
 def test_check_detects_a_misspelt_nested_key():

@@ -7,6 +7,7 @@ from typing import Any
 
 import pulumi
 
+from gpufleet.cloud.gcp_fabric import build_fabric_interfaces
 from gpufleet.cloud.gcp_network import GcpNetwork
 from gpufleet.cloud.pool_plan import SSH_USER, PoolPlan
 from gpufleet.cloud.user_data import build_cloud_init_without_keys
@@ -30,6 +31,7 @@ class GcpPoolParts:
     network: GcpNetwork
     image: Any
     reservation: Any = None
+    placement: Any = None
 
     def child_options(self, **options: Any) -> pulumi.ResourceOptions:
         """Return resource options with the pool's component as parent."""
@@ -44,24 +46,55 @@ class GcpPoolParts:
             "metadata": build_instance_metadata(self.plan),
             "shielded_instance_config": _shielded_instance_config(self.plan),
             "reservation_affinity": self._reservation_affinity(),
+            "service_account": self._service_account(),
             # The stack's network tag opens SSH, the pool's lets its nodes reach each other.
             "tags": [self.network.node_tag, self.plan.node_name_prefix],
             "project": self.network.project,
         }
 
-    def network_interface(self) -> dict[str, Any]:
-        """Return the network card. A public address is the cheapest way out; the firewall still blocks access."""
+    def count_accelerators(self) -> int:
+        """Return how many accelerators each node has."""
+        request = self.plan.pool.accelerators
+        return request.count if request else sum(item.count for item in self.plan.machine.accelerators)
+
+    def network_interfaces(self) -> list[dict[str, Any]]:
+        """Return the network cards: the first one for everything, the others for the pool's fabric.
+
+        A public address is the cheapest way out; the firewall still blocks access. A private node leaves through
+        Cloud NAT.
+        """
         subnet = self.network.subnets[self.plan.pool.region]
-        return {"subnetwork": subnet.id, "nic_type": "GVNIC", "access_configs": [{"network_tier": "PREMIUM"}]}
+        first: dict[str, Any] = {"subnetwork": subnet.id, "nic_type": "GVNIC"}
+        if not self.network.is_private:
+            first["access_configs"] = [{"network_tier": "PREMIUM"}]
+        return [first, *build_fabric_interfaces(self.plan, self.network)]
 
     def _reservation_affinity(self) -> dict[str, Any] | None:
-        target = self.plan.existing_reservation or (self.reservation.name if self.reservation else None)
-        if target is None:
+        rungs = self.plan.rungs
+        if rungs[0].kind == "flex_start":
+            return {"type": "NO_RESERVATION"}  # Google refuses flex-start with any other
+        if rungs[0].kind != "reserved":
             return None
+        if len(rungs) > 1:  # the reservation while it has room, then on demand
+            return {"type": "ANY_RESERVATION"}
+        target = self.plan.existing_reservation or self.plan.node_name_prefix
         return {
             "type": "SPECIFIC_RESERVATION",
             "specific_reservation": {"key": RESERVATION_KEY, "values": [target]},
         }
+
+    def _service_account(self) -> dict[str, Any] | None:
+        """Return the nodes' identity. Without one in the spec they have none: nothing on them can call Google."""
+        account = self.plan.fleet.gcp.service_account if self.plan.fleet.gcp else None
+        # Its roles limit what it may do; Google advises against limiting it a second time by scopes.
+        return {"email": account, "scopes": ["cloud-platform"]} if account else None
+
+
+def uses_group(plan: PoolPlan) -> bool:
+    """Return whether Google's group makes the nodes. A ladder is one reservation here, which single nodes can use."""
+    pool = plan.pool
+    is_group_purchase = pool.purchase.rungs[0].kind == "flex_start" or bool(pool.purchase.machines)
+    return pool.group or pool.count.is_elastic or is_group_purchase
 
 
 def build_guest_accelerators(plan: PoolPlan) -> list[dict[str, Any]]:
@@ -78,17 +111,30 @@ def build_guest_accelerators(plan: PoolPlan) -> list[dict[str, Any]]:
 
 def build_scheduling(plan: PoolPlan) -> dict[str, Any]:
     """Return how Google may treat the machine. One with an accelerator cannot migrate live: it must stop."""
-    maintenance = {"on_host_maintenance": "TERMINATE" if plan.has_accelerators else "MIGRATE"}
-    purchase = plan.pool.purchase
-    if purchase.kind != "spot":
-        return {**maintenance, "automatic_restart": True}
-    return {
-        "on_host_maintenance": "TERMINATE",
-        "provisioning_model": "SPOT",
-        "preemptible": True,
-        "automatic_restart": False,
-        "instance_termination_action": "STOP" if purchase.on_eviction == "stop" else "DELETE",
-    }
+    purchase = plan.rungs[0]
+    if purchase.kind == "spot":
+        return {
+            "on_host_maintenance": "TERMINATE",
+            "provisioning_model": "SPOT",
+            "preemptible": True,
+            "automatic_restart": False,
+            "instance_termination_action": "STOP" if purchase.on_eviction == "stop" else "DELETE",
+        }
+    if purchase.kind == "flex_start":
+        return {
+            "on_host_maintenance": "TERMINATE",
+            "provisioning_model": "FLEX_START",
+            "automatic_restart": False,
+            "instance_termination_action": "DELETE",
+            "max_run_duration": {"seconds": max_run_seconds(plan)},
+        }
+    maintenance = "TERMINATE" if plan.has_accelerators else "MIGRATE"
+    return {"on_host_maintenance": maintenance, "automatic_restart": True}
+
+
+def max_run_seconds(plan: PoolPlan) -> int:
+    """Return how long a flex-start node runs."""
+    return round((plan.pool.purchase.max_run_hours or 0) * 3600)
 
 
 def build_instance_metadata(plan: PoolPlan) -> dict[str, str]:

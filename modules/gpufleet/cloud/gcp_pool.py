@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import pulumi
 import pulumi_gcp as gcp
 
+from gpufleet.cloud.gcp_disks import (
+    build_boot_disk,
+    build_scratch_disks,
+    declare_volume_disks,
+    has_fixed_local_disks,
+)
+from gpufleet.cloud.gcp_fabric import declare_placement, find_network_mtu
 from gpufleet.cloud.gcp_group import declare_instance_group
 from gpufleet.cloud.gcp_network import GcpNetwork, GcpNetworkArgs
-from gpufleet.cloud.gcp_parts import GcpPoolParts, build_guest_accelerators
+from gpufleet.cloud.gcp_parts import GcpPoolParts, build_guest_accelerators, uses_group
 from gpufleet.cloud.images import build_gcp_image_query
 from gpufleet.cloud.pool_plan import PoolPlan
 from gpufleet.fleet import Fleet
+
+# What Google has means for. A reservation that nobody has to name is used while it has room, then on demand.
+LADDERS: Final = (
+    ("on_demand",),
+    ("committed",),
+    ("spot",),
+    ("reserved",),
+    ("flex_start",),
+    ("reserved", "on_demand"),
+)
 
 
 @dataclass(frozen=True)
@@ -24,44 +41,29 @@ class GcpPoolArgs:
 
 
 class GcpPool(pulumi.ComponentResource):
-    """Instances one by one for a fixed count; a regional managed instance group for an elastic one."""
+    """Instances one by one for a fixed count; a regional managed instance group otherwise."""
 
     def __init__(self, name: str, args: GcpPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Declare the pool and, as ``nodes``, the facts of its nodes."""
+        """Declare the pool. ``nodes`` are the facts of its separate nodes, ``groups`` its managed group."""
         super().__init__("gpufleet:cloud:GcpPool", name, args.plan.build_component_inputs(), opts)
         plan = args.plan
+        _check_rungs(plan)
         image = gcp.compute.get_image_output(
             **build_gcp_image_query(plan.pool, plan.machine), opts=pulumi.InvokeOutputOptions(parent=self)
         )
-        reservation = self._declare_reservation(plan, args.network)
         if plan.has_several_nodes:
             self._declare_node_firewall(plan, args.network)
-        self.parts = GcpPoolParts(self, plan, args.network, image, reservation)
-        facts: list[dict[str, Any]] = []  # only Google knows the members of a group
-        if plan.needs_instance_group:
-            declare_instance_group(self.parts)
+        parts = GcpPoolParts(self, plan, args.network, image, _declare_reservation(self, plan, args.network))
+        self.parts = replace(parts, placement=declare_placement(parts, in_group=uses_group(plan)))
+        nodes: list[dict[str, Any]] = []
+        groups: list[dict[str, Any]] = []
+        if uses_group(plan):
+            groups = [declare_instance_group(self.parts)]
         else:
-            facts = [_declare_node(self.parts, index, node) for index, node in enumerate(plan.node_names)]
-        self.nodes = pulumi.Output.from_input(facts)
-        self.groups: pulumi.Output[list[dict[str, Any]]] = pulumi.Output.from_input([])
+            nodes = [_declare_node(self.parts, index, node) for index, node in enumerate(plan.node_names)]
+        self.nodes = pulumi.Output.from_input(nodes)
+        self.groups = pulumi.Output.from_input(groups)
         self.register_outputs({"nodes": self.nodes, "groups": self.groups})
-
-    def _declare_reservation(self, plan: PoolPlan, network: GcpNetwork) -> Any:
-        if not plan.needs_reservation:
-            return None
-        pool = plan.pool
-        properties = {"machine_type": pool.machine, "guest_accelerators": _reserved_cards(plan) or None}
-        return gcp.compute.Reservation(
-            pool.name,
-            name=plan.node_name_prefix,
-            zone=_required_zone(plan, 0),
-            specific_reservation={"count": pool.count.max, "instance_properties": properties},
-            # Only machines that name it may use it: another team's cannot take it by accident.
-            specific_reservation_required=True,
-            description=f"gpufleet pool {pool.name} of stack {plan.fleet.stack}",
-            project=network.project,
-            opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True),
-        )
 
     def _declare_node_firewall(self, plan: PoolPlan, network: GcpNetwork) -> None:
         """Let the pool's nodes reach each other."""
@@ -83,8 +85,41 @@ def declare_pools(
 ) -> list[GcpPool]:
     """Declare one network, then the pools. ``opts`` are those of each, ``prefix`` begins the network's name."""
     regions = sorted({plan.pool.region for plan in plans})
-    network = GcpNetwork(f"{prefix}gcp", GcpNetworkArgs(fleet, tuple(regions)), opts)
+    network = GcpNetwork(f"{prefix}gcp", GcpNetworkArgs(fleet, tuple(regions), find_network_mtu(plans)), opts)
     return [GcpPool(plan.pool.name, GcpPoolArgs(plan, network), opts) for plan in plans]
+
+
+def _check_rungs(plan: PoolPlan) -> None:
+    kinds = tuple(rung.kind for rung in plan.rungs)
+    if kinds not in LADDERS:
+        problem = f"Google Cloud has no means to buy {', then '.join(kinds)}"
+        remedy = "give one purchase, or a ladder of reserved and on_demand; a second pool buys the rest"
+        raise plan.build_input_error("purchase", problem, remedy)
+
+
+def _declare_reservation(component: pulumi.ComponentResource, plan: PoolPlan, network: GcpNetwork) -> Any:
+    if not plan.needs_reservation:
+        return None
+    pool = plan.pool
+    local_disks = [
+        {"disk_size_gb": disk["size"], "interface": disk["interface"]} for disk in build_scratch_disks(plan)
+    ]
+    properties = {
+        "machine_type": pool.machine,
+        "guest_accelerators": _reserved_cards(plan) or None,
+        "local_ssds": local_disks or None,  # a node matches only with the same local disks
+    }
+    return gcp.compute.Reservation(
+        pool.name,
+        name=plan.node_name_prefix,
+        zone=_required_zone(plan, 0),
+        specific_reservation={"count": pool.count.max, "instance_properties": properties},
+        # Only machines that name it may use it: another team's cannot take it by accident.
+        specific_reservation_required=len(plan.rungs) == 1,
+        description=f"gpufleet pool {pool.name} of stack {plan.fleet.stack}",
+        project=network.project,
+        opts=pulumi.ResourceOptions(parent=component, delete_before_replace=True),
+    )
 
 
 def _reserved_cards(plan: PoolPlan) -> list[dict[str, Any]]:
@@ -106,27 +141,34 @@ def _required_zone(plan: PoolPlan, index: int) -> str:
 
 def _declare_node(parts: GcpPoolParts, index: int, node: str) -> dict[str, Any]:
     plan, pool = parts.plan, parts.plan.pool
+    zone = _required_zone(plan, index)
+    scratch_disks = build_scratch_disks(plan)
     instance = gcp.compute.Instance(
         f"{pool.name}-{index + 1}",
         name=node,
-        zone=_required_zone(plan, index),
-        boot_disk={
-            "auto_delete": True,
-            # Encrypted at rest with Google's own keys, as every disk there.
-            "initialize_params": {
-                "image": parts.image.self_link,
-                "size": pool.disk.size_gib,
-                "type": "pd-balanced",
-            },
-        },
-        network_interfaces=[parts.network_interface()],
+        zone=zone,
+        boot_disk=build_boot_disk(parts, plan.build_tags(node)),
+        scratch_disks=scratch_disks or None,
+        attached_disks=declare_volume_disks(parts, index, node, zone) or None,
+        network_interfaces=parts.network_interfaces(),
         labels=plan.build_tags(node),
         allow_stopping_for_update=True,
+        resource_policies=parts.placement.self_link if parts.placement else None,
         **parts.instance_arguments(),
         opts=parts.child_options(
             delete_before_replace=True,
             # A newer image or another key is for new nodes; Ansible changes running ones.
-            ignore_changes=["bootDisk.initializeParams.image", 'metadata["ssh-keys"]'],
+            ignore_changes=[
+                "bootDisk.initializeParams.image",
+                'metadata["ssh-keys"]',
+                # The provider takes disks that Google attached by itself for a change, and replaces the node
+                # (hashicorp/terraform-provider-google #19648).
+                *(["scratchDisks"] if has_fixed_local_disks(plan) else []),
+            ],
+            # Google stops no node with local SSDs for a change: what they hold would be lost.
+            replace_on_changes=["machineType"] if scratch_disks or has_fixed_local_disks(plan) else None,
+            # A node names its reservation as a text, which tells Pulumi nothing of the order.
+            depends_on=[parts.reservation] if parts.reservation else None,
         ),
     )
     interface = instance.network_interfaces[0]
@@ -134,6 +176,7 @@ def _declare_node(parts: GcpPoolParts, index: int, node: str) -> dict[str, Any]:
         node,
         id=instance.instance_id,
         zone=instance.zone,
+        **({"access": "iap"} if parts.network.is_private else {}),
         private=interface.network_ip,
-        public=interface.access_configs[0].nat_ip,
+        public=None if parts.network.is_private else interface.access_configs[0].nat_ip,
     )

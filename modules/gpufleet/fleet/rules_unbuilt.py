@@ -13,14 +13,11 @@ from gpufleet.fleet.rule import FLEET_RULES
 from gpufleet.fleet.rules_purchase import list_rungs_with_paths
 from gpufleet.fleet.spec import Fleet, Pool
 
-UNBUILT_PURCHASES: dict[str, frozenset[str]] = {
-    "gcp": frozenset({"flex_start", "ladder"}),
-}
+UNBUILT_PURCHASES: dict[str, frozenset[str]] = {}
 UNBUILT_SPOT_KEYS: dict[str, tuple[str, ...]] = {
-    "gcp": ("machines",),
     "azure": ("machines",),
 }
-UNBUILT_PRIVATE_ACCESS = ("gcp",)
+UNBUILT_PRIVATE_ACCESS: tuple[str, ...] = ()
 
 
 @FLEET_RULES.register_rule(

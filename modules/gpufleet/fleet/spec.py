@@ -36,6 +36,10 @@ class SshAccess(FrozenModel):
 _project, _project_schema = build_pattern_annotations(
     r"[a-z][a-z0-9-]{4,28}[a-z0-9]", "a project id, 6 to 30 lowercase letters, digits, hyphens"
 )
+_service_account, _service_account_schema = build_pattern_annotations(
+    r"[a-z][a-z0-9-]{4,28}[a-z0-9]@[a-z0-9-]+\.iam\.gserviceaccount\.com",
+    "a service account like gpu-nodes@my-project.iam.gserviceaccount.com",
+)
 _subscription, _subscription_schema = build_pattern_annotations(
     r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "a subscription id, a lowercase UUID"
 )
@@ -45,6 +49,10 @@ class GcpAccount(FrozenModel):
     """Where GCP pools are built; without it, the provider's own configuration decides."""
 
     project: Annotated[str, _project, _project_schema]
+    service_account: Annotated[
+        Annotated[str, _service_account, _service_account_schema] | None,
+        Field(description="identity of the nodes, e.g. to read a bucket; without it they have none"),
+    ] = None
 
 
 class AzureAccount(FrozenModel):
