@@ -12,7 +12,6 @@ from pulumi.runtime import mocks
 from pulumi.runtime.stack import run_pulumi_func
 
 from gpufleet import cloud, fleet
-from gpufleet.catalog import MachineFacts
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICnjZVo0X23w6Lv+MS0nX7ZSNB6ZUf6PUl3b3SBAbmnn test"
 MACHINES = {
@@ -135,31 +134,6 @@ def declare_fleet(*pools, cidrs=("10.0.0.0/8",), **sections):
 @pytest.fixture
 def declare():
     return declare_fleet
-
-
-@pytest.fixture
-def machine_facts(monkeypatch):
-    """Return a function that gives every machine the facts of a test instead of those of the table."""
-
-    def set_facts(**fields):
-        monkeypatch.setattr(
-            cloud.PoolPlan,
-            "facts",
-            property(lambda plan: MachineFacts(plan.pool.cloud, plan.pool.machine, **fields)),
-        )
-
-    return set_facts
-
-
-@pytest.fixture
-def fabric_facts(machine_facts):
-    """Give every machine GPUDirect; the function that is returned changes the kind."""
-
-    def set_fabric(kind, cards):
-        machine_facts(fabric=kind, fabric_interfaces=cards)
-
-    set_fabric("gpudirect_tcpx", 4)
-    return set_fabric
 
 
 @pytest.fixture(scope="session")

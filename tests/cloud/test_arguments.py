@@ -115,13 +115,11 @@ def test_every_resource_argument_exists_in_the_sdk(evaluate, pool):
     assert list_unknown_arguments(evaluated) == []
 
 
-@pytest.mark.parametrize("fabric", ["gpudirect_tcpx", "gpudirect_tcpxo", "gpudirect_rdma"])
+@pytest.mark.parametrize("machine", ["a3-highgpu-8g", "a3-ultragpu-8g"])
 @pytest.mark.parametrize("group", [False, True])
-def test_every_argument_of_gpudirect_and_private_access_exists_in_the_sdk(
-    evaluate, fabric_facts, fabric, group
-):
-    fabric_facts(fabric, 8)
-    pool = {"cloud": "gcp", "count": 2, "fabric": "auto", "group": group, "template": "data"}
+def test_every_argument_of_gpudirect_and_private_access_exists_in_the_sdk(evaluate, machine, group):
+    pool = {"cloud": "gcp", "machine": machine, "count": 2, "fabric": "auto", "group": group}
+    pool |= {"template": "data", "purchase": {"kind": "spot"}}
     account = {"project": "my-project", "service_account": "gpu-nodes@my-project.iam.gserviceaccount.com"}
     templates = {"data": {"volumes": [{"name": "data", "size_gib": 300, "kind": "ssd"}]}}
     ssh = {"authorized_keys": [KEY], "allowed_cidrs": [], "access": "private"}

@@ -20,6 +20,8 @@ spec.loader.exec_module(registered)
 
 L4 = {"cloud": "gcp", "machine": "g2-standard-4"}
 T4 = {"cloud": "gcp", "machine": "n1-standard-8", "accelerators": {"model": "T4", "count": 2}}
+GANG = {"cloud": "gcp", "machine": "a3-highgpu-8g", "count": 2, "fabric": "auto"}
+RDMA = {**GANG, "machine": "a3-ultragpu-8g", "purchase": {"kind": "spot"}}
 ELASTIC = {"min": 1, "desired": 2, "max": 4}
 SSH = {
     "authorized_keys": ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICnjZVo0X23w6Lv+MS0nX7ZSNB6ZUf6PUl3b3SBAbmnn a"],
@@ -110,9 +112,10 @@ def test_scratch_disks_are_attached_and_reserved(evaluate, monkeypatch):
     assert reserved == [{"diskSizeGb": 375, "interface": "NVME"}] * 2
 
 
-def test_machine_without_persistent_disks_boots_from_hyperdisk(evaluate, machine_facts):
-    machine_facts(boot_disk_kinds=("hyperdisk-balanced",))
-    boot = evaluate(L4).find_resource("Instance")["bootDisk"]["initializeParams"]
+def test_machine_without_persistent_disks_boots_from_hyperdisk(evaluate):
+    boot = evaluate({"cloud": "gcp", "machine": "g4-standard-48"}).find_resource("Instance")["bootDisk"][
+        "initializeParams"
+    ]
     assert boot["type"] == "hyperdisk-balanced"
 
 
@@ -133,26 +136,19 @@ def test_private_nodes_have_no_address_and_leave_through_nat(evaluate):
     assert [(node["public_address"], node["access"]) for node in pool.nodes] == [(None, "iap")]
 
 
-@pytest.mark.parametrize(
-    ("fabric", "cards", "mtu"), [("gpudirect_tcpx", 4, 8244), ("gpudirect_tcpxo", 8, 8244)]
-)
-def test_gpudirect_has_a_network_for_each_card(evaluate, fabric_facts, fabric, cards, mtu):
-    fabric_facts(fabric, cards)
-    pool = evaluate({"cloud": "gcp", "machine": "a3-highgpu-8g", "count": 2, "fabric": "auto"})
+@pytest.mark.parametrize(("machine", "cards"), [("a3-highgpu-8g", 4), ("a3-megagpu-8g", 8)])
+def test_gpudirect_has_a_network_for_each_card(evaluate, machine, cards):
+    pool = evaluate({**GANG, "machine": machine})
     networks = pool.list_resources("Network")
-    assert [network["mtu"] for network in networks] == [mtu] * (cards + 1)
+    assert [network["mtu"] for network in networks] == [8244] * (cards + 1)
     for node in pool.list_resources("Instance"):
         assert [card["nicType"] for card in node["networkInterfaces"]] == ["GVNIC"] * (cards + 1)
         assert len({card["subnetwork"] for card in node["networkInterfaces"]}) == cards + 1
         assert [len(card.get("accessConfigs", [])) for card in node["networkInterfaces"]] == [1] + [0] * cards
 
 
-def test_rdma_has_a_roce_network_with_a_subnet_for_each_card(evaluate, fabric_facts):
-    fabric_facts("gpudirect_rdma", 8)
-    pool = evaluate(
-        {"cloud": "gcp", "machine": "a3-ultragpu-8g", "count": 2, "fabric": "auto"},
-        gcp={"project": "my-project"},
-    )
+def test_rdma_has_a_roce_network_with_a_subnet_for_each_card(evaluate):
+    pool = evaluate(RDMA, gcp={"project": "my-project"})
     profiles = [network.get("networkProfile") for network in pool.list_resources("Network")]
     profile = "projects/my-project/global/networkProfiles/us-central1-a-vpc-roce"
     assert sorted(filter(None, profiles)) == [profile]
@@ -163,25 +159,21 @@ def test_rdma_has_a_roce_network_with_a_subnet_for_each_card(evaluate, fabric_fa
     assert cards == ("GVNIC", "GVNIC", *["MRDMA"] * 8)
 
 
-def test_rdma_over_two_zones_is_refused(evaluate, fabric_facts):
-    fabric_facts("gpudirect_rdma", 8)
+def test_rdma_over_two_zones_is_refused(evaluate):
     zones = ["us-central1-a", "us-central1-b"]
-    pool = {"cloud": "gcp", "machine": "a3-ultragpu-8g", "count": 2, "fabric": "auto", "zones": zones}
     with pytest.raises(InputError, match="zone"):
-        evaluate(pool, gcp={"project": "my-project"})
+        evaluate({**RDMA, "zones": zones}, gcp={"project": "my-project"})
 
 
-def test_fabric_nodes_are_placed_close_together(evaluate, fabric_facts):
-    pool = evaluate({"cloud": "gcp", "machine": "a3-highgpu-8g", "count": 2, "fabric": "auto"})
+def test_fabric_nodes_are_placed_close_together(evaluate):
+    pool = evaluate(GANG)
     policy = pool.find_resource("ResourcePolicy")["groupPlacementPolicy"]
     assert policy == {"collocation": "COLLOCATED", "maxDistance": 2}
     assert all(node["resourcePolicies"] for node in pool.list_resources("Instance"))
 
 
-def test_fabric_nodes_of_a_group_have_a_workload_policy(evaluate, fabric_facts):
-    pool = evaluate(
-        {"cloud": "gcp", "machine": "a3-highgpu-8g", "count": 200, "fabric": "auto", "group": True}
-    )
+def test_fabric_nodes_of_a_group_have_a_workload_policy(evaluate):
+    pool = evaluate({**GANG, "count": 200, "group": True})
     assert pool.find_resource("ResourcePolicy")["workloadPolicy"] == {
         "type": "HIGH_THROUGHPUT",
         "maxTopologyDistance": "CLUSTER",
@@ -189,17 +181,9 @@ def test_fabric_nodes_of_a_group_have_a_workload_policy(evaluate, fabric_facts):
     assert pool.find_resource("RegionInstanceGroupManager")["resourcePolicies"]["workloadPolicy"]
 
 
-def test_reserved_fabric_nodes_have_no_policy_of_their_own(evaluate, fabric_facts):
+def test_reserved_fabric_nodes_have_no_policy_of_their_own(evaluate):
     """Ordinary reservations reject external placement policies."""
-    pool = evaluate(
-        {
-            "cloud": "gcp",
-            "machine": "a3-highgpu-8g",
-            "count": 2,
-            "fabric": "auto",
-            "purchase": {"kind": "reserved"},
-        }
-    )
+    pool = evaluate({**GANG, "purchase": {"kind": "reserved"}})
     assert "ResourcePolicy" not in pool.kinds
     assert not any("resourcePolicies" in node for node in pool.list_resources("Instance"))
 
@@ -211,9 +195,8 @@ def test_ranges_of_one_node_do_not_overlap():
     assert not any(one.overlaps(other) for one in networks for other in networks if one is not other)
 
 
-def test_disks_that_google_attaches_are_no_change(declare, recorder, sdks, machine_facts, monkeypatch):
+def test_disks_that_google_attaches_are_no_change(declare, recorder, sdks, monkeypatch):
     """hashicorp/terraform-provider-google #19648: the provider replaces such nodes on every update."""
-    machine_facts(local_disk_count=16, local_disk_counts=())
     record = registered.record(declare({"cloud": "gcp", "machine": "a3-highgpu-8g"}), recorder, monkeypatch)
     (options,) = (row["options"] for row in record["resources"] if row["type"].endswith(":Instance"))
     assert "scratchDisks" in options["ignore_changes"]

@@ -24,6 +24,7 @@ def test_on_demand_has_no_purchase_arguments(evaluate):
     )
     assert gcp_instance(evaluate, kind="on_demand")["scheduling"] == {
         "onHostMaintenance": "TERMINATE",
+        "provisioningModel": "STANDARD",
         "automaticRestart": True,
     }
     assert (

@@ -39,7 +39,11 @@ REFUSED = [
     ("choice-needs-spot", {"purchase": CREATE | {"allocation": "lowest-price"}}, "describe spot capacity"),
     ("offering-needs-block", {"purchase": SPOT | {"buy": True}}, "set kind: capacity_block"),
     ("run-hours-need-flex-start", GCP | {"purchase": SPOT | {"max_run_hours": 1}}, "set kind: flex_start"),
-    ("not-built-yet", GCP | {"purchase": {"ladder": [SPOT, {"kind": "on_demand"}]}}, "not built yet on GCP"),
+    (
+        "not-built-yet",
+        AZURE | {"purchase": SPOT | {"machines": ["Standard_ND96asr_v4"]}},
+        "not built yet on Azure",
+    ),
     ("spot-stop-on-aws", {"purchase": SPOT | {"on_eviction": "stop"}}, "set on_eviction: delete"),
     ("many-nodes-need-group", {"count": 65}, "set group: true"),
     (

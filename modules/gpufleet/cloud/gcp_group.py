@@ -18,6 +18,13 @@ GPU_TARGET_PERCENT = 80
 KEEP_FAILED_NODES: Final = {"default_action_on_failure": "DO_NOTHING", "on_failed_health_check": "DO_NOTHING"}
 REPLACE_EVICTED_NODES: Final = {"default_action_on_failure": "REPAIR", "on_failed_health_check": "DO_NOTHING"}
 
+# What resize requests demand of their group: no size, one zone, no repairs. Sources: Google, "About resize requests in
+# a MIG"; GoogleCloudPlatform/cluster-toolkit, mig_flex.py.
+FLEX_START_ARGUMENTS: Final = {
+    "distribution_policy_target_shape": "ANY_SINGLE_ZONE",
+    "instance_lifecycle_policy": KEEP_FAILED_NODES,
+}
+
 
 def declare_instance_group(parts: GcpPoolParts) -> dict[str, Any]:
     """Declare template, group and what sets its size; return the group's entry of the stack output ``groups``."""
@@ -34,12 +41,14 @@ def declare_instance_group(parts: GcpPoolParts) -> dict[str, Any]:
         # Missing capacity does not fail the deployment: the group keeps trying.
         wait_for_instances=False,
         resource_policies={"workload_policy": parts.placement.self_link} if parts.placement else None,
-        **(_flex_start_arguments(plan) if is_flexible_start else _size_arguments(plan)),
+        **(FLEX_START_ARGUMENTS if is_flexible_start else _size_arguments(plan)),
         project=parts.network.project,
         opts=parts.child_options(
             delete_before_replace=True,
             # The autoscaler owns the number between the bounds, resize requests that of flex-start.
             ignore_changes=["targetSize"] if plan.pool.count.is_elastic or is_flexible_start else None,
+            # A new template changes no running node, so another purchase needs another group.
+            replacement_trigger=_group_identity(plan),
             depends_on=[parts.reservation] if parts.reservation else None,
         ),
     )
@@ -76,19 +85,17 @@ def _size_arguments(plan: PoolPlan) -> dict[str, Any]:
     return arguments
 
 
-def _flex_start_arguments(plan: PoolPlan) -> dict[str, Any]:
-    """Return what resize requests demand of their group: no size, one zone, no repairs.
+def _group_identity(plan: PoolPlan) -> list[str]:
+    """Return what needs another group when it changes.
 
-    Sources: Google, "About resize requests in a MIG"; GoogleCloudPlatform/cluster-toolkit, mig_flex.py.
+    Resize requests are for nodes of one machine. One for a whole fabric that became larger would add all its nodes
+    a second time.
     """
-    pool = plan.pool
-    return {
-        "distribution_policy_target_shape": "ANY_SINGLE_ZONE",
-        "instance_lifecycle_policy": KEEP_FAILED_NODES,
-        # Google replaces a group with another description. A request is for nodes of one machine; and one for the
-        # whole fabric that became larger would otherwise add all nodes a second time.
-        "description": f"flex-start of {pool.count.desired if _starts_all_at_once(plan) else 'single'} {pool.machine}",
-    }
+    kinds = [rung.kind for rung in plan.rungs]
+    if kinds[0] != "flex_start":
+        return kinds
+    size = [str(plan.pool.count.desired)] if _starts_all_at_once(plan) else []
+    return [*kinds, plan.pool.machine, *size]
 
 
 def _starts_all_at_once(plan: PoolPlan) -> bool:

@@ -69,14 +69,18 @@ class GcpPoolParts:
             first["access_configs"] = [{"network_tier": "PREMIUM"}]
         return [first, *build_fabric_interfaces(self.plan, self.network)]
 
-    def _reservation_affinity(self) -> dict[str, Any] | None:
+    def _reservation_affinity(self) -> dict[str, Any]:
+        """Return which reservations a node may use, for every purchase.
+
+        The provider sees no change if it is left out later: a node would keep the name of a deleted reservation.
+        """
         rungs = self.plan.rungs
-        if rungs[0].kind == "flex_start":
-            return {"type": "NO_RESERVATION"}  # Google refuses flex-start with any other
-        if rungs[0].kind != "reserved":
-            return None
-        if len(rungs) > 1:  # the reservation while it has room, then on demand
-            return {"type": "ANY_RESERVATION"}
+        if rungs[0].kind in ("flex_start", "spot"):
+            return {
+                "type": "NO_RESERVATION"
+            }  # Google refuses flex-start with any other, and spot never uses one
+        if rungs[0].kind != "reserved" or len(rungs) > 1:
+            return {"type": "ANY_RESERVATION"}  # one that matches, then on demand: Google's default
         target = self.plan.existing_reservation or self.plan.node_name_prefix
         return {
             "type": "SPECIFIC_RESERVATION",
@@ -129,7 +133,12 @@ def build_scheduling(plan: PoolPlan) -> dict[str, Any]:
             "max_run_duration": {"seconds": max_run_seconds(plan)},
         }
     maintenance = "TERMINATE" if plan.has_accelerators else "MIGRATE"
-    return {"on_host_maintenance": maintenance, "automatic_restart": True}
+    # The model is explicit, because the provider sees no change if it is left out after spot.
+    return {
+        "on_host_maintenance": maintenance,
+        "provisioning_model": "STANDARD",
+        "automatic_restart": True,
+    }
 
 
 def max_run_seconds(plan: PoolPlan) -> int:
