@@ -10,7 +10,7 @@ from gpufleet.cloud.gcp_parts import GcpPoolParts
 from gpufleet.cloud.pool_plan import PoolPlan
 
 PREFERRED_DISK_KIND = "pd-balanced"
-LOCAL_SSD = {"interface": "NVME", "size": 375}  # the size of every disk that one may attach
+LOCAL_SSD_GIB = 375  # of every local SSD that Google attached before it made larger ones
 
 
 def choose_disk_kind(plan: PoolPlan) -> str:
@@ -26,7 +26,8 @@ def has_fixed_local_disks(plan: PoolPlan) -> bool:
 
 def build_scratch_disks(plan: PoolPlan) -> list[dict[str, Any]]:
     """Return the local SSDs to attach; machines with fixed ones take none."""
-    return [dict(LOCAL_SSD) for _ in range(plan.volumes.local_disk_count)]
+    size = int(plan.facts.local_disk_gib or LOCAL_SSD_GIB)
+    return [{"interface": "NVME", "size": size} for _ in range(plan.volumes.local_disk_count)]
 
 
 def build_boot_disk(parts: GcpPoolParts, labels: dict[str, str]) -> dict[str, Any]:
@@ -67,14 +68,17 @@ def build_template_disks(parts: GcpPoolParts) -> list[dict[str, Any]]:
         {"device_name": volume.name, "disk_size_gb": volume.size_gib, "type": "PERSISTENT"}
         for volume in plan.volumes.disks
     ]
-    scratch = {
-        "type": "SCRATCH",
-        "disk_type": "local-ssd",
-        "disk_size_gb": LOCAL_SSD["size"],
-        "interface": LOCAL_SSD["interface"],
-        "auto_delete": True,
-    }
+    scratch = [
+        {
+            "type": "SCRATCH",
+            "disk_type": "local-ssd",
+            "disk_size_gb": disk["size"],
+            "interface": disk["interface"],
+            "auto_delete": True,
+        }
+        for disk in build_scratch_disks(plan)
+    ]
     return [
         *({**disk, "auto_delete": True, "disk_type": kind, "labels": labels} for disk in (boot, *volumes)),
-        *(dict(scratch) for _ in build_scratch_disks(plan)),
+        *scratch,
     ]

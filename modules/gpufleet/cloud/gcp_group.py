@@ -91,7 +91,7 @@ def _group_identity(plan: PoolPlan) -> list[str]:
     Resize requests are for nodes of one machine. One for a whole fabric that became larger would add all its nodes
     a second time.
     """
-    kinds = [rung.kind for rung in plan.rungs]
+    kinds: list[str] = [rung.kind for rung in plan.rungs]
     if kinds[0] != "flex_start":
         return kinds
     size = [str(plan.pool.count.desired)] if _starts_all_at_once(plan) else []
