@@ -55,9 +55,22 @@ def test_hanging_agent_is_stopped_and_its_records_are_returned():
     assert early == "the agent was stopped after 1 s"
 
 
+def test_eight_gpus_fit_one_result_by_shorter_series():
+    def series(count):
+        return {"columns": ["seconds", "watts"], "samples": [[at * 0.25, 700123] for at in range(count)]}
+
+    devices = [{"bus_id": f"0000:{at:02x}:00.0", "series": series(900)} for at in range(8)]
+    record = {"type": "check", "name": "gpu_compute", "status": "ran", "raw": {"devices": devices}}
+    (shortened,) = burn_in.shorten_agent_records([record])
+    assert len(json.dumps(shortened)) <= burn_in.MAX_RESULT_BYTES
+    assert shortened["status"] == "ran"
+    assert {len(device["series"]["samples"]) for device in shortened["raw"]["devices"]} == {450}
+    assert shortened["raw"]["devices"][0]["series"]["samples"][1][0] == 0.5
+
+
 def test_too_long_output_is_omitted_and_its_check_does_not_pass():
     small = {"type": "check", "name": "cpu", "status": "ran", "raw": {"rounds": 1}}
-    long = {"type": "check", "name": "gpu_nvidia", "status": "ran", "raw": {"xml": {"text": "x" * 50_000}}}
+    long = {"type": "check", "name": "gpu_nvidia", "status": "ran", "raw": {"xml": {"text": "x" * 150_000}}}
     records = burn_in.shorten_agent_records([small, long])
     assert len(json.dumps(records)) <= burn_in.MAX_RESULT_BYTES
     assert [record["status"] for record in records] == ["ran", "error"]

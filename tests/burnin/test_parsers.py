@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpufleet.burnin import nvidia, pi
+from gpufleet.burnin import nvidia_smi, pi, xid
 from gpufleet.burnin.agent import gpu
 
 
@@ -57,20 +57,15 @@ def test_link_width_is_parsed(text, lanes):
 
 
 def test_nvidia_report_is_parsed(tool_output):
-    first, second = nvidia.parse_nvidia_smi_report(tool_output("nvidia-smi-h100-healthy.xml"))
-    assert (first.model, first.memory_mib, first.link_width, first.slowdown_c) == (
-        "NVIDIA H100 80GB HBM3",
-        81559,
-        16,
-        87,
-    )
-    assert (first.ecc_uncorrected, first.remap_pending, first.hardware_slowdown) == (0, False, False)
-    assert (second.ecc_uncorrected, second.remap_failed, second.slowdown_c) == (None, None, None)
+    first, second = nvidia_smi.parse_nvidia_smi_report(tool_output("nvidia-smi-h100-healthy.xml")).gpus
+    assert (first.model, first.memory_mib, first.link_width) == ("NVIDIA H100 80GB HBM3", 81559, 16)
+    assert (first.bus_id, second.bus_id) == ("00000000:18:00.0", "00000000:2A:00.0")
+    assert (first.readings["ecc_uncorrected"], first.readings["remap_pending"]) == (0, 0)
 
 
 def test_report_of_older_nvidia_drivers_is_parsed(tool_output):
-    (gpu_seen,) = nvidia.parse_nvidia_smi_report(tool_output("nvidia-smi-v11-slowdown.xml"))
-    assert (gpu_seen.hardware_slowdown, gpu_seen.ecc_uncorrected) == (True, 0)
+    (gpu_seen,) = nvidia_smi.parse_nvidia_smi_report(tool_output("nvidia-smi-v11-slowdown.xml")).gpus
+    assert (gpu_seen.readings["hardware_slowdown"], gpu_seen.readings["ecc_uncorrected"]) == (1, 0)
 
 
 @settings(max_examples=200)
@@ -78,7 +73,7 @@ def test_report_of_older_nvidia_drivers_is_parsed(tool_output):
 def test_truncated_report_is_refused(tool_output, data):
     text = tool_output("nvidia-smi-h100-healthy.xml").rstrip()
     cut = data.draw(st.integers(0, len(text) - 1))
-    assert nvidia.parse_nvidia_smi_report(text[:cut]) is None
+    assert nvidia_smi.parse_nvidia_smi_report(text[:cut]) is None
 
 
 @settings(max_examples=200)
@@ -87,14 +82,15 @@ def test_damaged_report_never_raises(tool_output, data):
     text = tool_output("nvidia-smi-h100-faulty.xml")
     at = data.draw(st.integers(0, len(text) - 1))
     damaged = text[:at] + data.draw(st.text(max_size=8)) + text[at + data.draw(st.integers(0, 40)) :]
-    assert nvidia.parse_nvidia_smi_report(damaged) is None or isinstance(
-        nvidia.parse_nvidia_smi_report(damaged), list
-    )
+    report = nvidia_smi.parse_nvidia_smi_report(damaged)
+    assert report is None or isinstance(report, nvidia_smi.NvidiaSmiReport)
 
 
 def test_xml_entities_are_refused():
     assert (
-        nvidia.parse_nvidia_smi_report('<!DOCTYPE x [<!ENTITY a "aa">]><nvidia_smi_log>&a;</nvidia_smi_log>')
+        nvidia_smi.parse_nvidia_smi_report(
+            '<!DOCTYPE x [<!ENTITY a "aa">]><nvidia_smi_log>&a;</nvidia_smi_log>'
+        )
         is None
     )
 
@@ -102,28 +98,28 @@ def test_xml_entities_are_refused():
 def test_compressed_text_is_decompressed(tool_output):
     report = tool_output("nvidia-smi-h100-healthy.xml") * 20
     assert "zlib_base64" in gpu.compress_long_text(report)
-    assert nvidia.decompress_text(gpu.compress_long_text(report)) == report
-    assert nvidia.decompress_text(gpu.compress_long_text("short")) == "short"
+    assert nvidia_smi.decompress_text(gpu.compress_long_text(report)) == report
+    assert nvidia_smi.decompress_text(gpu.compress_long_text("short")) == "short"
 
 
 def test_parsed_values_survive_the_removal_of_unused_sections(tool_output):
     text = tool_output("nvidia-smi-h100-healthy.xml")
     assert "supported_clocks" not in gpu.remove_unused_smi_sections(text)
-    assert nvidia.parse_nvidia_smi_report(
+    assert nvidia_smi.parse_nvidia_smi_report(
         gpu.remove_unused_smi_sections(text)
-    ) == nvidia.parse_nvidia_smi_report(text)
+    ) == nvidia_smi.parse_nvidia_smi_report(text)
 
 
 @pytest.mark.parametrize(
     "raw", [None, {}, {"zlib_base64": "%%%"}, {"zlib_base64": "aGVsbG8="}, {"text": 5}, [1]]
 )
 def test_invalid_compressed_text_is_none(raw):
-    assert nvidia.decompress_text(raw) is None
+    assert nvidia_smi.decompress_text(raw) is None
 
 
 def test_decompression_is_bounded():
-    bomb = base64.b64encode(zlib.compress(b" " * (nvidia.UNPACKED_LIMIT * 4))).decode()
-    assert len(nvidia.decompress_text({"zlib_base64": bomb})) == nvidia.UNPACKED_LIMIT
+    bomb = base64.b64encode(zlib.compress(b" " * (nvidia_smi.UNPACKED_LIMIT * 4))).decode()
+    assert len(nvidia_smi.decompress_text({"zlib_base64": bomb})) == nvidia_smi.UNPACKED_LIMIT
 
 
 def test_xid_errors_are_read_and_sorted():
@@ -132,5 +128,5 @@ def test_xid_errors_are_read_and_sorted():
         "[  4.1] NVRM: Xid (PCI:0000:18:00): 13, pid=1, name=python3",
         "[  5.0] NVRM: loading NVIDIA UNIX Open Kernel Module",
     ]
-    assert nvidia.parse_xid_codes(lines) == [79, 13]
-    assert nvidia.count_xid_classes([79, 13, 63, 4242]) == {"fatal": 2, "application": 1, "ignore": 1}
+    assert xid.parse_xid_codes(lines) == [79, 13]
+    assert xid.count_xid_classes([79, 13, 63, 4242]) == {"fatal": 2, "application": 1, "ignore": 1}

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpufleet.burnin import nvidia
-from gpufleet.burnin.readings import count_missing, extract_check_metrics, to_finite_number
+from gpufleet.burnin import nvidia_smi, xid
+from gpufleet.burnin.evidence import count_missing, to_finite_number
+from gpufleet.burnin.readings import extract_check_metrics
 
 CASES = yaml.safe_load((Path(__file__).parents[1] / "cases/burnin/readings.yaml").read_text())
 
@@ -74,20 +75,6 @@ def test_report_without_gpus_counts_one_missing():
     }
 
 
-GPU = """<nvidia_smi_log><gpu id="0"><temperature><gpu_temp>{temp} C</gpu_temp>
-<gpu_temp_slow_threshold>90 C</gpu_temp_slow_threshold></temperature><pci><pci_gpu_link_info><link_widths>
-<current_link_width>{width}x</current_link_width><max_link_width>16x</max_link_width></link_widths>
-</pci_gpu_link_info></pci></gpu></nvidia_smi_log>"""
-
-
-@pytest.mark.parametrize(("width", "narrow"), [(16, 0), (8, 1)])
-def test_narrow_link_and_thermal_margin_are_read(width, narrow):
-    readings_found = extract_check_metrics(
-        "gpu_nvidia", {"xml": {"text": GPU.format(temp=60, width=width)}}
-    ).metrics
-    assert (readings_found["link_narrow"], readings_found["thermal_margin_c"]) == (narrow, 30)
-
-
 @pytest.mark.parametrize(
     ("value", "number"),
     [(1, 1.0), (-2.5, -2.5), (0, 0.0), (True, None), ("1", None), (None, None), (float("nan"), None),
@@ -109,14 +96,13 @@ def test_more_gpus_than_declared_count_as_none_missing():
 
 @pytest.mark.parametrize(
     ("text", "number"),
-    [("16x", 16), ("81559 MiB", 81559), ("1234567890123", None),
-     ("52 C", 52), ("0", 0), ("N/A", None), ("[N/A]", None), ("-1", None),
-     ("1.5", None)],
+    [("16x", 16), ("81559 MiB", 81559), ("1234567890123", None), ("52 C", 52), ("0", 0), ("3.0", 3), ("-2 C", -2),
+     ("N/A", None), ("[N/A]", None), ("1,024", None), ("ERR!", None), ("1e3", None), ("[Unknown Error]", None)],
 )  # fmt: skip
-def test_leading_integer_of_an_xml_element_is_read(text, number):
-    root = nvidia.decode_xml(f"<a><b>{text}</b></a>", "x")
-    assert nvidia.read_element_integer(root, "b") == number
+def test_number_of_an_xml_element_is_read(text, number):
+    root = nvidia_smi.decode_xml(f"<a><b>{text}</b></a>", "x")
+    assert nvidia_smi.read_number(root, "b") == number
 
 
 def test_unknown_xids_count_as_fatal():
-    assert nvidia.count_xid_classes([79, 424242, 13, 13]) == {"fatal": 2, "application": 2, "ignore": 0}
+    assert xid.count_xid_classes([79, 424242, 13, 13]) == {"fatal": 2, "application": 2, "ignore": 0}

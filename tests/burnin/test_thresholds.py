@@ -186,6 +186,8 @@ def test_gpus_of_a_cloud_machine_are_required_only_if_declared(kind):
     plain, declared = (
         thresholds.list_required_checks(kind, "quick", gpus_declared=declared) for declared in (False, True)
     )
-    assert {"gpu_nvidia", "gpu_xid"} <= set(declared)
-    assert ({"gpu_nvidia", "gpu_xid"} <= set(plain)) == (kind == "gpu_server")
+    assert {"gpu_compute", "gpu_memory", "gpu_copy", "gpu_nvidia", "gpu_xid"} <= set(declared)
+    assert ({"gpu_compute", "gpu_memory", "gpu_copy", "gpu_nvidia", "gpu_xid"} <= set(plain)) == (
+        kind == "gpu_server"
+    )
     assert plain[:5] == ("configuration", "cpu", "memory", "storage", "network")

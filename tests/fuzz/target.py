@@ -445,10 +445,10 @@ def run_judge(content: bytes) -> object:
 
 
 def run_gpu_report(content: bytes) -> object:
-    from gpufleet.burnin import nvidia
+    from gpufleet.burnin import nvidia_smi
 
-    text = nvidia.decompress_text({"text": content.decode("utf-8", "replace")})
-    return nvidia.parse_nvidia_smi_report(text or "")
+    text = nvidia_smi.decompress_text({"text": content.decode("utf-8", "replace")})
+    return nvidia_smi.parse_nvidia_smi_report(text or "")
 
 
 def packed_reports() -> list[bytes]:

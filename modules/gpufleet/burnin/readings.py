@@ -2,53 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable
 
-from gpufleet.burnin import nvidia, pi
+from gpufleet.burnin import gpu_readings, nvidia_smi, pi, xid
+from gpufleet.burnin.evidence import (
+    CheckReadings,
+    Raw,
+    count_missing,
+    drop_missing_metrics,
+    list_or_empty,
+    mapping_or_empty,
+    to_finite_number,
+)
 
-Raw = Mapping[str, Any]
 MEMORY_BACKED = {"tmpfs", "ramfs"}
-
-
-@dataclass(frozen=True)
-class CheckReadings:
-    """Metrics of one check; ``display_value`` is what a report displays."""
-
-    metrics: dict[str, float] = field(default_factory=dict)
-    display_value: float | str | None = None
-    unit: str = ""
-    # Why nothing can be judged, when the record's content makes no sense.
-    unreadable: str = ""
-
-
-def to_finite_number(value: Any) -> float | None:
-    """Return a finite number, or None for anything else (booleans do not count)."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if abs(value) < 1e18 and math.isfinite(value) else None  # noqa: PLR2004 - sanity
-
-
-def mapping_or_empty(value: Any) -> Raw:
-    """Return a mapping, or an empty one."""
-    return value if isinstance(value, Mapping) else {}
-
-
-def list_or_empty(value: Any) -> list[Any]:
-    """Return a list, or an empty one."""
-    return value if isinstance(value, list) else []
-
-
-def drop_missing_metrics(**metrics: float | None) -> dict[str, float]:
-    """Leave out what was not measured."""
-    return {name: value for name, value in metrics.items() if value is not None}
-
-
-def count_missing(expected: float | None, actual: float | None) -> float | None:
-    """Return how many are missing against a declared number; None where none is declared."""
-    return max(0.0, expected - actual) if expected and actual is not None else None
 
 
 def extract_configuration_metrics(raw: Raw) -> CheckReadings:
@@ -198,39 +165,11 @@ def extract_smart_metrics(raw: Raw) -> CheckReadings:
     return CheckReadings(metrics, metrics.get("percentage_used"), "%")
 
 
-def extract_nvidia_gpu_metrics(raw: Raw) -> CheckReadings:
-    """Count and health of NVIDIA GPUs."""
-    xml = nvidia.decompress_text(raw.get("xml"))
-    gpus = nvidia.parse_nvidia_smi_report(xml) if xml is not None else None
-    if gpus is None:
-        return CheckReadings(unreadable="the output is not a report of nvidia-smi -q -x")
-    on_bus = float(len(list_or_empty(raw.get("on_bus"))))
-    expected = max(to_finite_number(raw.get("expect_gpus")) or 0.0, on_bus, 1.0)
-    margins = [gpu.slowdown_c - gpu.temperature_c for gpu in gpus if gpu.slowdown_c and gpu.temperature_c]
-    narrow = [gpu.link_width < gpu.link_width_max for gpu in gpus if gpu.link_width and gpu.link_width_max]
-    metrics = drop_missing_metrics(
-        gpus_missing=max(0.0, expected - len(gpus)),
-        ecc_uncorrected=sum_known_values([gpu.ecc_uncorrected for gpu in gpus]),
-        remap_pending=sum_known_values([gpu.remap_pending for gpu in gpus]),
-        remap_failed=sum_known_values([gpu.remap_failed for gpu in gpus]),
-        hardware_slowdown=sum_known_values([gpu.hardware_slowdown for gpu in gpus]),
-        link_narrow=float(sum(narrow)) if narrow else None,
-        thermal_margin_c=float(min(margins)) if margins else None,
-    )
-    return CheckReadings(metrics, float(len(gpus)), "GPUs")
-
-
-def sum_known_values(values: list[int | None] | list[bool | None]) -> float | None:
-    """Sum what is known; None when nothing is."""
-    known = [float(value) for value in values if value is not None]
-    return sum(known) if known else None
-
-
 def extract_xid_metrics(raw: Raw) -> CheckReadings:
     """XIDs in the kernel log, by what they ask for."""
     if not isinstance(raw.get("lines"), list):
         return CheckReadings(unreadable="the record contains no list of kernel log lines")
-    counts = nvidia.count_xid_classes(nvidia.parse_xid_codes([str(line) for line in raw["lines"]]))
+    counts = xid.count_xid_classes(xid.parse_xid_codes([str(line) for line in raw["lines"]]))
     return CheckReadings(
         {name: float(count) for name, count in counts.items()}, float(sum(counts.values())), "events"
     )
@@ -257,7 +196,10 @@ READERS: dict[str, Callable[[Raw], CheckReadings]] = {
     "pi_temperature": extract_pi_temperature_metrics,
     "nvme_link": extract_nvme_link_metrics,
     "smart": extract_smart_metrics,
-    "gpu_nvidia": extract_nvidia_gpu_metrics,
+    "gpu_compute": gpu_readings.extract_gpu_compute_metrics,
+    "gpu_memory": gpu_readings.extract_gpu_memory_metrics,
+    "gpu_copy": gpu_readings.extract_gpu_copy_metrics,
+    "gpu_nvidia": nvidia_smi.extract_nvidia_gpu_metrics,
     "gpu_xid": extract_xid_metrics,
     "gpu_amd": extract_amd_gpu_metrics,
 }

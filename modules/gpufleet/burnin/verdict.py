@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpufleet.burnin.readings import CheckReadings, extract_check_metrics, mapping_or_empty
+from gpufleet.burnin.evidence import CheckReadings, list_or_empty, mapping_or_empty
+from gpufleet.burnin.readings import extract_check_metrics
 from gpufleet.burnin.report import OUTCOMES, BurninReport, CheckResult
 from gpufleet.burnin.thresholds import Threshold, list_required_checks, select_thresholds
 
@@ -55,7 +56,7 @@ def judge_attempt(
     only if the records do not contain it.
     """
     attempt = select_last_attempt(records)
-    declared = has_declared_gpus(attempt.start)
+    declared = has_declared_gpus(attempt.start) or has_gpus_on_bus(attempt.checks)
     required = list_required_checks(node_kind, profile, gpus_declared=declared)
     readings = [*attempt.checks, *build_configuration_if_missing(attempt, is_configured)]
     rules = select_thresholds(node_kind, rehearsal=rehearsal)
@@ -83,6 +84,15 @@ def has_declared_gpus(start_record: Record) -> bool:
         "",
         "None",
     }
+
+
+def has_gpus_on_bus(checks: Iterable[Record]) -> bool:
+    """Return whether the agent saw NVIDIA GPUs on the PCI bus, declared or not."""
+    return any(
+        bool(list_or_empty(mapping_or_empty(check.get("raw")).get("on_bus")))
+        for check in checks
+        if check.get("name") == "gpu_nvidia"
+    )
 
 
 def build_configuration_if_missing(attempt: AttemptRecords, configured: bool | None) -> list[Record]:
@@ -182,7 +192,8 @@ def judge_metric(threshold: Threshold, readings: CheckReadings) -> str:
     """Compare one metric with one threshold."""
     measured = readings.metrics.get(threshold.metric)
     if measured is None:
-        return "pass" if threshold.absent == "skip" else "not_run"
+        is_acceptable = threshold.absent == "skip" or threshold.metric in readings.not_applicable
+        return "pass" if is_acceptable else "not_run"
     return "pass" if threshold.is_met_by(measured) else threshold.on_miss
 
 
@@ -198,7 +209,8 @@ def explain_missed_threshold(threshold: Threshold, readings: CheckReadings) -> s
     """Return the text on a missed threshold: meaning, number and bound."""
     measured = readings.metrics.get(threshold.metric)
     if measured is None:
-        return f"{threshold.metric} was not measured"
+        reason = readings.missing_reasons.get(threshold.metric, "")
+        return f"{threshold.metric} was not measured" + (f": {reason}" if reason else "")
     if threshold.unit in {"flag", "flags"}:
         return f"{threshold.meaning} ({readings.display_value})"
     bound = "" if threshold.bound == "ceiling" and threshold.value == 0 else f", {threshold.bound_text}"

@@ -1,0 +1,315 @@
+"""Metrics of GPU work: what the agent's own kernels computed, moved and saw while the GPUs were loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from gpufleet.burnin.evidence import (
+    NOT_APPLICABLE,
+    CheckReadings,
+    Raw,
+    Reading,
+    add_up_counts,
+    build_check_readings,
+    count_missing_gpus,
+    find_lowest,
+    list_or_empty,
+    mapping_or_empty,
+    to_finite_number,
+)
+from gpufleet.burnin.pi import parse_pcie_link_gt_per_s, parse_pcie_link_lanes
+
+# Parts with floors in thresholds.csv, by the exact name that the driver gives; other parts' rates are only recorded.
+PARTS = {"NVIDIA H100 80GB HBM3": "h100_sxm"}
+# Errors of a GPU that kernels tested here can only meet on broken hardware, by the CUresult of cuda.h: illegal address,
+# uncorrectable ECC, uncorrectable NVLink, hardware stack, illegal instruction, misaligned address, invalid address
+# space, invalid PC, launch failed.
+HARDWARE_ERROR_CODES = frozenset({214, 220, 700, 714, 715, 716, 717, 718, 719})
+# nvml.h: nvmlClocksEventReason HwSlowdown, HwThermalSlowdown, HwPowerBrakeSlowdown; SwThermalSlowdown.
+HARDWARE_SLOWDOWN, THERMAL_SLOWDOWN = 0x8 | 0x40 | 0x80, 0x20
+# PCIe's transfer rate by generation.
+GENERATIONS_BY_GT_PER_S = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
+MIN_TESTED_SHARE = 0.5
+
+DeviceReader = Callable[[Raw], Reading]
+
+
+def extract_gpu_compute_metrics(raw: Raw) -> CheckReadings:
+    """Wrong results, rates of parts with floors, and what the sensors saw."""
+    readers: dict[str, DeviceReader] = {
+        "wrong_results": count_wrong_products,
+        **read_rates("bf16_tflops", read_bf16_rate),
+        **LOAD_READERS,
+    }
+    readings = read_devices(raw, readers)
+    readings["checksums_differ"] = count_differing_checksums(list_devices(raw))
+    rates = [read_bf16_rate(device) for device in list_devices(raw)]
+    return show(raw, readings, find_lowest(rates), "TFLOP/s")
+
+
+def extract_gpu_memory_metrics(raw: Raw) -> CheckReadings:
+    """Wrong memory and rates."""
+    readers: dict[str, DeviceReader] = {"wrong_vectors": count_wrong_memory, **LOAD_READERS}
+    for name in ("read", "write", "copy"):
+        readers |= read_rates(f"{name}_gb_per_s", read_number(f"{name}_gb_per_s"))
+    rates = [read_number("copy_gb_per_s")(device) for device in list_devices(raw)]
+    return show(raw, read_devices(raw, readers), find_lowest(rates), "GB/s")
+
+
+def extract_gpu_copy_metrics(raw: Raw) -> CheckReadings:
+    """Wrong copies, rates, and the link under load against card and slot."""
+    readers: dict[str, DeviceReader] = {
+        "wrong_vectors": count_wrong_copies,
+        "link_narrow": is_link_narrow,
+        "link_slow": is_link_slow,
+        **LOAD_READERS,
+    }
+    for name in ("to_device", "to_host"):
+        readers |= read_rates(f"{name}_gb_per_s", read_number(f"{name}_gb_per_s"))
+    rates = [read_number("to_device_gb_per_s")(device) for device in list_devices(raw)]
+    return show(raw, read_devices(raw, readers), find_lowest(rates), "GB/s")
+
+
+def show(raw: Raw, readings: dict[str, Reading], shown: Reading, unit: str) -> CheckReadings:
+    """Add what every check of GPU work counts, and name the number that a report displays."""
+    devices = list_devices(raw)
+    if not isinstance(raw.get("devices"), list):
+        return CheckReadings(unreadable="the record contains no list of GPUs")
+    readings["gpus_missing"] = count_missing_gpus(raw, len(devices))
+    return build_check_readings(readings, shown if isinstance(shown, float) else None, unit)
+
+
+def list_devices(raw: Raw) -> list[Raw]:
+    """Return the devices' records."""
+    return [mapping_or_empty(device) for device in list_or_empty(raw.get("devices"))]
+
+
+def read_devices(raw: Raw, readers: dict[str, DeviceReader]) -> dict[str, Reading]:
+    """Return each metric over all devices: counts are added up, the lowest rate and margin decide."""
+    devices = list_devices(raw)
+    readings: dict[str, Reading] = {}
+    for name, read in readers.items():
+        merge = add_up_counts if name in COUNTS else find_lowest
+        readings[name] = merge([explain_untested(device) or read(device) for device in devices])
+    readings["hardware_errors"] = add_up_counts([count_hardware_errors(device) for device in devices])
+    return readings
+
+
+def explain_untested(device: Raw) -> str:
+    """Return why a device has no results, or nothing."""
+    for key in ("busy", "failed", "error"):
+        if key in device:
+            return str(device[key])[:200] or key
+    return "" if device else "the record of a GPU is empty"
+
+
+def count_hardware_errors(device: Raw) -> Reading:
+    """Return 1 where the driver ended the work with an error that only broken hardware gives."""
+    if "failed" in device:
+        is_hardware = device.get("code") in HARDWARE_ERROR_CODES
+        return 1.0 if is_hardware else explain_untested(device)
+    return explain_untested(device) or 0.0
+
+
+def sum_fields(fields: Iterable[tuple[str, Any]]) -> Reading:
+    """Return the sum of counts; one that is not a number makes the sum unknown, unless another one is a fault."""
+    return add_up_counts(
+        f"{name} is not a count" if number is None or number < 0 else number
+        for name, number in ((name, to_finite_number(value)) for name, value in fields)
+    )
+
+
+def count_wrong_products(device: Raw) -> Reading:
+    """Return wrong rows, vectors and orbits; without a single product or orbit it is unknown."""
+    products = [mapping_or_empty(product) for product in list_or_empty(device.get("matmul"))]
+    orbits = mapping_or_empty(device.get("orbits"))
+    fields: list[tuple[str, Any]] = []
+    for product in products:
+        exact, cublas = mapping_or_empty(product.get("exact")), mapping_or_empty(product.get("cublas"))
+        fields += [(name, exact.get(name)) for name in ("wrong_rows", "fractions")]
+        fields.append(("wrong_vectors", product.get("wrong_vectors")))
+        if cublas.get("ran") is True:
+            fields.append(("different_vectors", cublas.get("different_vectors")))
+    fields += [(f"orbit {kind}", mapping_or_empty(orbit).get("wrong")) for kind, orbit in orbits.items()]
+    if not products and not device.get("matmul_missing"):
+        fields.append(("matmul", None))
+    if not all(kind in orbits for kind in ("f32", "f64")):
+        fields.append(("orbits", None))
+    if any(not to_finite_number(product.get("runs")) for product in products):
+        fields.append(("runs", None))
+    return sum_fields(fields)
+
+
+def count_wrong_memory(device: Raw) -> Reading:
+    """Return wrong vectors of all patterns; less than half of the free memory is no test."""
+    wrong = mapping_or_empty(device.get("wrong_vectors"))
+    tested, free = (to_finite_number(device.get(name)) for name in ("tested_bytes", "free_bytes"))
+    total = sum_fields((f"pattern {name}", count) for name, count in wrong.items())
+    if not isinstance(total, float) or total:
+        return total if wrong else "no pattern was tested"
+    if not tested or not free or tested < free * MIN_TESTED_SHARE:
+        return f"only {tested or 0:.0f} of {free or 0:.0f} free bytes were tested"
+    return total
+
+
+def count_wrong_copies(device: Raw) -> Reading:
+    """Return wrong vectors of copies with the host and with every other GPU."""
+    peers = [mapping_or_empty(peer) for peer in list_or_empty(device.get("peers"))]
+    return sum_fields(("wrong_vectors", record.get("wrong_vectors")) for record in (device, *peers))
+
+
+def count_differing_checksums(devices: Sequence[Raw]) -> Reading:
+    """Return how many other checksums equal GPUs have for the same product."""
+    checksums: dict[tuple[str, str, str], set[str]] = {}
+    for device in devices:
+        for entry in list_or_empty(device.get("matmul")):
+            product = mapping_or_empty(entry)
+            key = (str(device.get("name")), str(product.get("kernel")), str(product.get("size")))
+            checksums.setdefault(key, set()).add(str(product.get("checksum")))
+    if not checksums:
+        return NOT_APPLICABLE
+    return float(sum(len(different) - 1 for different in checksums.values()))
+
+
+def read_number(name: str) -> DeviceReader:
+    """Return the reader of one rate."""
+
+    def read(device: Raw) -> Reading:
+        value = to_finite_number(device.get(name))
+        return f"{name} is missing" if value is None else value
+
+    return read
+
+
+def read_bf16_rate(device: Raw) -> Reading:
+    """Return the rate of the part's own bf16 kernel, the first one."""
+    for entry in list_or_empty(device.get("matmul")):
+        product = mapping_or_empty(entry)
+        rate = to_finite_number(product.get("tflops"))
+        if product.get("kind") == "bf16" and rate is not None:
+            return rate
+    return "no bf16 product was measured"
+
+
+def read_rates(name: str, read: DeviceReader) -> dict[str, DeviceReader]:
+    """Return one metric for each part that has floors; it does not apply to other parts."""
+
+    def read_part(part_name: str) -> DeviceReader:
+        def read_if_part(device: Raw) -> Reading:
+            if device.get("name") != part_name or has_lower_power_limit(device):
+                return NOT_APPLICABLE
+            return read(device)
+
+        return read_if_part
+
+    return {f"{part}_{name}": read_part(part_name) for part_name, part in PARTS.items()}
+
+
+def has_lower_power_limit(device: Raw) -> bool:
+    """Return whether the operator lowered the power limit: floors were measured at the default one."""
+    limits = mapping_or_empty(device.get("limits"))
+    limit, default = (
+        to_finite_number(limits.get(name)) for name in ("power_limit_mw", "default_power_limit_mw")
+    )
+    return limit is not None and default is not None and limit < default
+
+
+def read_extreme(device: Raw, name: str, place: int) -> float | None:
+    """Return the lowest (0) or highest (1) reading of a sensor under load."""
+    extremes = list_or_empty(
+        mapping_or_empty(mapping_or_empty(device.get("series")).get("extremes")).get(name)
+    )
+    return to_finite_number(extremes[place]) if len(extremes) == 2 else None  # noqa: PLR2004 - lowest and highest
+
+
+def has_event(bits: int) -> DeviceReader:
+    """Return the reader that is 1 if the driver reported one of these event reasons under load."""
+
+    def read(device: Raw) -> Reading:
+        seen = mapping_or_empty(device.get("series")).get("event_reasons_seen")
+        if read_extreme(device, "event_reasons", 1) is None or not isinstance(seen, int):
+            return str(device.get("sensors_missing") or "no sensor was read under load")[:200]
+        return float(bool(seen & bits))
+
+    return read
+
+
+def read_margin(device: Raw) -> Reading:
+    """Return the smallest margin to slowdown under load; drivers before 550 do not tell it."""
+    margin = read_extreme(device, "margin_c", 0)
+    if margin is not None:
+        return margin
+    slowdown = to_finite_number(mapping_or_empty(device.get("limits")).get("slowdown_c"))
+    hottest = read_extreme(device, "celsius", 1)
+    return NOT_APPLICABLE if slowdown is None or hottest is None else slowdown - hottest
+
+
+def count_gained(name: str) -> DeviceReader:
+    """Return the reader of what an error counter gained during the check."""
+
+    def read(device: Raw) -> Reading:
+        before, after = (
+            to_finite_number(mapping_or_empty(device.get(f"errors_{when}")).get(name))
+            for when in ("before", "after")
+        )
+        if before is None and after is None:
+            return NOT_APPLICABLE  # gpu_nvidia judges whether this card must have the counter
+        if before is None or after is None:
+            return f"{name} could be read only once"
+        return max(0.0, after - before)
+
+    return read
+
+
+def is_set_after(name: str) -> DeviceReader:
+    """Return the reader of a state after the check: 1 if it is set."""
+
+    def read(device: Raw) -> Reading:
+        state = to_finite_number(mapping_or_empty(device.get("errors_after")).get(name))
+        return NOT_APPLICABLE if state is None else float(state != 0)
+
+    return read
+
+
+def judge_link(current: float | None, possible: Sequence[float | None]) -> Reading:
+    """Return 1 if the link under load is below what card and slot can; an unknown slot is not judged."""
+    known = [value for value in possible if value is not None]
+    if len(known) < len(possible):
+        return NOT_APPLICABLE
+    return "the link was not read under load" if current is None else float(current < min(known))
+
+
+def is_link_narrow(device: Raw) -> Reading:
+    """Compare the lanes under load with card and slot. In a VM the slot is unknown."""
+    slot = mapping_or_empty(device.get("slot"))
+    lanes = [
+        parse_pcie_link_lanes(mapping_or_empty(slot.get(place)).get("max_link_width"))
+        for place in ("card", "port")
+    ]
+    return judge_link(read_extreme(device, "link_lanes", 1), lanes)
+
+
+def is_link_slow(device: Raw) -> Reading:
+    """Compare the generation under load with card and slot."""
+    slot = mapping_or_empty(device.get("slot"))
+    speeds = [
+        parse_pcie_link_gt_per_s(mapping_or_empty(slot.get(place)).get("max_link_speed"))
+        for place in ("card", "port")
+    ]
+    generations = [GENERATIONS_BY_GT_PER_S.get(speed) if speed else None for speed in speeds]
+    return judge_link(read_extreme(device, "link_generation", 1), generations)
+
+
+LOAD_READERS: dict[str, DeviceReader] = {
+    "hardware_slowdown": has_event(HARDWARE_SLOWDOWN),
+    "thermal_slowdown": has_event(THERMAL_SLOWDOWN),
+    "thermal_margin_c": read_margin,
+    "ecc_gained": count_gained("ecc_uncorrected"),
+    "remap_pending": is_set_after("remap_pending"),
+    "remap_failed": is_set_after("remap_failed"),
+    "recovery_action": is_set_after("recovery_action"),
+}
+COUNTS = frozenset(
+    {"wrong_results", "wrong_vectors", "link_narrow", "link_slow", *LOAD_READERS} - {"thermal_margin_c"}
+)
