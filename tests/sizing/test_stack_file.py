@@ -47,6 +47,27 @@ def test_training_pool_has_hours_and_fabric(find_best_plan, project):
     assert (pool.fabric, pool.count.desired > 1) == ("auto", True)
 
 
+def test_price_for_a_term_is_a_commitment_where_no_capacity_can_be_reserved(find_best_plan, project):
+    plan = find_best_plan(on="Standard_ND96isr_H100_v5", devices=8, purchases=("reserved_1y",))
+    write_plan_to_stack(plan, "sized", project)
+    (pool,) = fleet.load_fleet("sized", project).pools
+    assert (pool.purchase.kind, pool.purchase.term, pool.purchase.price_kind) == (
+        "committed",
+        "1y",
+        "reserved_1y",
+    )
+
+
+def test_machine_that_is_not_sold_on_demand_is_refused(find_best_plan, project, list_stack_files):
+    plan = find_best_plan(on="a3-highgpu-1g", devices=1, purchases=("on_demand",))
+    before = list_stack_files()
+    with pytest.raises(
+        InputError, match=r"a3-highgpu-1g has a list price for on_demand, but is not sold that way"
+    ):
+        write_plan_to_stack(plan, "sized", project)
+    assert list_stack_files() == before
+
+
 def test_rack_and_workstation_are_written(find_best_plan, project):
     write_plan_to_stack(find_best_plan("qwen2-0.5b", on="blades-1", devices=2), "racked", project)
     write_plan_to_stack(find_best_plan("qwen2-0.5b", on="m2", devices=1), "desk", project)

@@ -19,6 +19,7 @@ from gpufleet import catalog
 from gpufleet.boundary import decode_yaml_with_comments, read_text
 from gpufleet.catalog import HOURS_PER_MONTH
 from gpufleet.errors import InputError
+from gpufleet.sizing.hardware import HardwareOffer
 from gpufleet.sizing.plans.request import SizingRequest
 from gpufleet.sizing.plans.result import SizingPlan, SizingResult
 from gpufleet.sizing.plans.search import find_plans
@@ -104,7 +105,7 @@ def _build_pool(plan: SizingPlan) -> Node:
     offer = plan.offer
     if offer is None:
         raise ValueError("a pool without an offer")
-    purchase = _build_purchase(offer.purchase)
+    purchase = _build_purchase(plan.hardware.machine, offer)
     pool: Node = {"name": _pool_name(plan), "cloud": offer.cloud, "region": offer.region}
     cloud = catalog.get_cloud(offer.cloud)
     if purchase["kind"] == "reserved" and cloud.has_zonal_reservations:
@@ -112,7 +113,8 @@ def _build_pool(plan: SizingPlan) -> Node:
     pool |= {"machine": plan.hardware.machine, "count": plan.nodes, "purchase": purchase}
     if plan.nodes > 1 and catalog.get_machine(plan.hardware.machine, offer.cloud).fabric:
         pool["fabric"] = "auto"
-    if plan.work_hours is not None and purchase["kind"] != "reserved" and plan.work_hours < HOURS_PER_MONTH:
+    bills_around_the_clock = purchase["kind"] in ("reserved", "committed")
+    if plan.work_hours is not None and not bills_around_the_clock and plan.work_hours < HOURS_PER_MONTH:
         pool["hours_per_month"] = max(1, ceil(plan.work_hours))
     pool["template"] = TEMPLATES[plan.workload.is_training]
     return pool
@@ -125,10 +127,29 @@ def _pool_name(plan: SizingPlan) -> str:
     return f"{use}-{slug}" if slug else use
 
 
-def _build_purchase(kind: str) -> Node:
-    if kind.startswith("reserved"):
-        return {"kind": "reserved", "reservation": "create", "term": kind.removeprefix("reserved_")}
-    return {"kind": kind}
+def _build_purchase(machine: str, offer: HardwareOffer) -> Node:
+    """Return the purchase of the pool: a price for a term reserves capacity where the machine can be reserved.
+
+    Elsewhere (Azure's ND series) the term is a billing commitment only. Price lists also have machines that are not
+    sold that way: Google's a3-ultragpu on demand.
+    """
+    facts = catalog.get_machine_facts(machine, offer.cloud)
+    sold = (
+        facts.purchases if facts and facts.is_known("purchases") else frozenset(("reserved", offer.purchase))
+    )
+    if offer.purchase.startswith("reserved"):
+        term = offer.purchase.removeprefix("reserved_")
+        if "reserved" in sold:
+            return {"kind": "reserved", "reservation": "create", "term": term}
+        if "committed" in sold:
+            return {"kind": "committed", "term": term}
+    elif offer.purchase in sold:
+        return {"kind": offer.purchase}
+    raise InputError(
+        f"{machine} has a list price for {offer.purchase}, but is not sold that way",
+        where="--emit",
+        remedy=f"it is sold by {', '.join(sorted(sold))}: choose another --purchase or machine",
+    )
 
 
 def _new_stack(root: Path, plan: SizingPlan, stack: str) -> Node:
