@@ -325,7 +325,7 @@ def test_invalid_inputs_are_refused(open_cloud, cloud, kind, inputs, reason):
 
 
 def test_spot_and_reservation_exclude_each_other(aws, subnet):
-    target = {"capacityReservationTarget": {"capacityReservationId": "cr-1"}}
+    target = {"capacityReservationTarget": {"capacityReservationId": "cr-0123456789abcdef0"}}
     inputs = node(
         subnet, instanceMarketOptions={"marketType": "spot"}, capacityReservationSpecification=target
     )

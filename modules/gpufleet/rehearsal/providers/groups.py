@@ -130,7 +130,7 @@ def _start_member(
     block = str(row.inputs[key]) if row else _DEFAULT_BLOCK
     private = store.lease_ip_address(block, "member", identity, "private")
     public = (
-        store.lease_ip_address(schema.public_network, "member", identity, "public")
+        store.lease_public_address(schema.public_network, "member", identity)
         if plan.has_public_address
         else ""
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -132,6 +133,10 @@ def _get_image(lookup: CloudLookup) -> PlainValues:
     name, family = lookup.args.get("name"), lookup.args.get("family")
     if bool(name) == bool(family) and not lookup.args.get("filter"):
         raise LookupError("the simulated gcp finds images by a name or a family; set one of them")
+    if name and not re.fullmatch(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", str(name)):
+        raise LookupError(
+            f"Invalid value for field 'image': {name!r}; a-z, 0-9 and -, at most 63, from a letter"
+        )
     project = lookup.args.get("project") or lookup.schema.defaults["project"]
     name = str(name or f"{family or 'filtered'}-v{_BUILD}")
     identity = f"projects/{project}/global/images/{name}"

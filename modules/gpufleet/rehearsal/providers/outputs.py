@@ -120,7 +120,9 @@ def _zone(context: ResourceContext) -> Any:
 
 
 def _public_ip(context: ResourceContext) -> str:
-    return context.lease_ip_address(context.schema.public_network, "public")
+    if context.preview:
+        return UNKNOWN
+    return context.store.lease_public_address(context.schema.public_network, context.kind.token, context.id)
 
 
 def _aws_public_ip(context: ResourceContext) -> str:

@@ -37,6 +37,7 @@ _API = "https://www.googleapis.com/compute/v1/"
 _ELASTIC_IP_QUOTA = (
     5  # L-0263D0A3, per region; docs.aws.amazon.com/AWSEC2/latest/UserGuide/elastic-ip-addresses-eip.html
 )
+_MAX_SINGLE_PLACEMENT_GROUP = 100  # virtual-machine-scale-sets-placement-groups.md
 _SPREAD_LIMIT = 7  # instances per zone of a spread placement group
 Check = Callable[[ResourceStore, ResourceRow, PlainValues], Iterator[str]]
 
@@ -82,6 +83,10 @@ def _get_target(inputs: PlainValues) -> str:
     return str((specification.get("capacityReservationTarget") or {}).get("capacityReservationId") or "")
 
 
+def _get_placement_group(inputs: PlainValues) -> str:
+    return str(inputs.get("placementGroup") or (inputs.get("placement") or {}).get("groupName") or "")
+
+
 def _aws_instance(store: ResourceStore, row: ResourceRow, inputs: PlainValues) -> Iterator[str]:
     """Check a targeted reservation: type, zone, placement group, room (UserGuide/capacity-reservations-using.html)."""
     zone, target = str(row.outputs.get("availabilityZone") or ""), _get_target(inputs)
@@ -89,7 +94,7 @@ def _aws_instance(store: ResourceStore, row: ResourceRow, inputs: PlainValues) -
     if target and store.get_resource(CAPACITY_BLOCK, target) and market != "capacity-block":
         yield f"InvalidParameterValue: {target} is a Capacity Block; the market type must be capacity-block"
     reservation = store.get_resource(_AWS_RESERVATION, target) if target else None
-    group = str(inputs.get("placementGroup") or (inputs.get("placement") or {}).get("groupName") or "")
+    group = _get_placement_group(inputs)
     if reservation:
         yield from _check_aws_reservation(store, row, inputs, reservation, group)
     if group:
@@ -131,8 +136,9 @@ def _check_placement_group(store: ResourceStore, row: ResourceRow, name: str, zo
     ]
     others = [
         str(other.outputs.get("availabilityZone") or "")
-        for other, fields in _rows(store, AWS_INSTANCE)
-        if other.id != row.id and fields.get("placementGroup") == name
+        for other in store.find_resources_by_type(AWS_INSTANCE)
+        if other.id != row.id
+        and _get_placement_group(resolve_launch_inputs(store, other.type, other.inputs)) == name
     ]
     strategy = found[0].get("strategy") if found else "cluster"
     if strategy == "cluster" and any(other and zone and other != zone for other in others):
@@ -333,6 +339,11 @@ def _azure_autoscale(store: ResourceStore, row: ResourceRow, inputs: PlainValues
     """Try and restore is disabled in scale sets that use autoscale (use-spot.md)."""
     del row
     group = store.get_resource(SCALE_SET, str(inputs.get("targetResourceUri")))
+    bounds = [(profile.get("capacity") or {}).get("maximum") for profile in inputs.get("profiles") or []]
+    most = max((int(bound) for bound in bounds if str(bound).isdecimal()), default=0)
+    is_uniform = group is not None and group.inputs.get("orchestrationMode") != "Flexible"
+    if group and group.inputs.get("singlePlacementGroup", is_uniform) and most > _MAX_SINGLE_PLACEMENT_GROUP:
+        yield f"InvalidParameter: a single placement group has at most {_MAX_SINGLE_PLACEMENT_GROUP}, got {most}"
     if group and group.inputs.get("spotRestorePolicy"):
         yield "BadRequest: a scale set with spotRestorePolicy cannot be autoscaled"
 

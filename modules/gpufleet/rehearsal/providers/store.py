@@ -24,6 +24,7 @@ create table if not exists resources (
     acknowledged integer not null default 0,
     primary key (type, id)
 )"""
+_OVERFLOW_NETWORK = "198.18.0.0/15"  # for benchmarks of networks: never routed
 _LEASES_TABLE = (
     "create table if not exists leases (holder text primary key, kind text, id text, address text unique)"
 )
@@ -140,6 +141,15 @@ class ResourceStore:
                 )
                 return address
         raise LookupError(f"{network} has no free address left")
+
+    def lease_public_address(
+        self, network: str, resource_type: str, resource_id: str, purpose: str = "public"
+    ) -> str:
+        """Return the resource's public address; a fleet of hundreds overflows into the block of RFC 2544."""
+        try:
+            return self.lease_ip_address(network, resource_type, resource_id, purpose)
+        except LookupError:
+            return self.lease_ip_address(_OVERFLOW_NETWORK, resource_type, resource_id, purpose)
 
     def delete_resource(self, resource_type: str, resource_id: str) -> None:
         """Delete a resource and release its addresses."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -146,6 +147,14 @@ def _stop_needs_persistent_request(inputs: Inputs) -> Iterator[Problem]:
             "instanceMarketOptions.spotOptions",
             "InvalidParameterCombination: spot options need market type spot",
         )
+
+
+@constrains(INSTANCE, TEMPLATE, source="EC2 API error codes: InvalidCapacityReservationId.Malformed")
+def _reservation_id_is_one(inputs: Inputs) -> Iterator[Problem]:
+    identity = get_reservation_target(inputs).get("capacityReservationId")
+    if is_known(identity) and not re.fullmatch(r"cr-[0-9a-f]{8,17}", str(identity)):
+        path = "capacityReservationSpecification.capacityReservationTarget.capacityReservationId"
+        yield path, f"InvalidCapacityReservationId.Malformed: Invalid id: {identity!r} (expecting 'cr-...')"
 
 
 def _interfaces(inputs: Inputs) -> list[Inputs]:

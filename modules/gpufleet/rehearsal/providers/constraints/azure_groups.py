@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gpufleet.rehearsal.providers.constraints.azure_machine import SCALE_SET, get_size
+from gpufleet.rehearsal.providers.constraints.azure_machine import SCALE_SET, get_size, is_not_reservable
 from gpufleet.rehearsal.providers.constraints.registry import (
     Inputs,
     Problem,
@@ -32,7 +32,7 @@ _MAX_INSTANCES = 1_000
 def _size_is_reservable(inputs: Inputs) -> Iterator[Problem]:
     sku = as_object(inputs.get("sku"))
     name, capacity = sku.get("name"), as_number(sku.get("capacity"))
-    if is_known(name) and _NOT_RESERVABLE.match(str(name)):
+    if is_known(name) and is_not_reservable(name):
         yield "sku.name", f"SkuNotAvailable: on-demand capacity reservations do not support {name}"
     if capacity is not None and capacity < 0:
         yield "sku.capacity", f"InvalidParameter: 0 or more, got {capacity:g}"
@@ -75,7 +75,7 @@ def _reserved_scale_set_is_possible(inputs: Inputs) -> Iterator[Problem]:
             "platformFaultDomainCount",
             f"BadRequest: at most {limit} with a capacity reservation, got {domains:g}",
         )
-    if _NOT_RESERVABLE.match(get_size(inputs)):
+    if is_not_reservable(get_size(inputs)):
         yield (
             "sku.name",
             f"SkuNotAvailable: on-demand capacity reservations do not support {get_size(inputs)}",

@@ -21,6 +21,22 @@ MACHINE = "azure-native:compute:VirtualMachine"
 SCALE_SET = "azure-native:compute:VirtualMachineScaleSet"
 _DOCS = "MicrosoftDocs/azure-compute-docs articles/virtual-machines"
 _MAX_CUSTOM_DATA = 65_535
+# "Support for other VM series isn't currently available": ND-series, NCads H100 v5, Hb-series, Hc-series, M v1.
+_NOT_RESERVABLE = re.compile(
+    r"Standard_(ND\d|NC\d+adi?s_H100_v5|NCC\d+ads_H100_v5|HB\d|HC\d|HX\d)", re.IGNORECASE
+)
+# Retired (MicrosoftDocs: nc, ncv2, ncv3, nd, ndv2 and nv "-retirement.md"): K80, P100, V100, P40, M60.
+_RETIRED = re.compile(
+    r"Standard_(NC\d+r?(_Promo)?|NC\d+r?s_v2|NC\d+r?s_v3|ND\d+r?s|ND40rs_v2|NV\d+(_Promo)?)", re.IGNORECASE
+)
+# The ND series that exist (sizes/gpu-accelerated/nd-family.md); a size of another ND series does not.
+_ND_SIZES = re.compile(
+    r"Standard_ND(96asr(_A100)?_v4|96amsr_A100_v4|96isr_H100_v5|96isr_H200_v5|96isr?_MI300X_v5|128is\w*_GB200_v6)"
+)
+_RESERVATION_GROUP = re.compile(
+    r"/subscriptions/[^/]+/resourceGroups/[^/]+/providers/Microsoft\.Compute/capacityReservationGroups/[^/]+",
+    re.IGNORECASE,
+)
 _SIZE = re.compile(r"Standard_(?P<family>[A-Z]+)\d+(?:-\d+)?(?P<features>[a-z]*)", re.IGNORECASE)
 
 
@@ -183,12 +199,39 @@ def _trusted_launch_fits_size(inputs: Inputs) -> Iterator[Problem]:
             yield f"{path}securityProfile.securityType", f"BadRequest: {size} does not support TrustedLaunch"
 
 
+def is_not_reservable(size: object) -> bool:
+    return bool(_NOT_RESERVABLE.match(str(size)))
+
+
+@constrains(MACHINE, SCALE_SET, source=f"{_DOCS}/sizes/gpu-accelerated; the series' -retirement.md pages")
+def _size_exists(inputs: Inputs) -> Iterator[Problem]:
+    size = get_size(inputs)
+    path = "hardwareProfile.vmSize" if "hardwareProfile" in inputs else "sku.name"
+    if _RETIRED.fullmatch(size):
+        yield path, f"SkuNotAvailable: {size} is retired"
+    elif size.startswith("Standard_ND") and not _ND_SIZES.match(size):
+        yield path, f"InvalidParameter: the value {size} provided for the VM size is not valid"
+
+
+@constrains(MACHINE, SCALE_SET, source="Azure Resource Manager: LinkedInvalidPropertyId")
+def _reservation_group_is_an_id(inputs: Inputs) -> Iterator[Problem]:
+    for path, profile in iterate_profiles(inputs):
+        group = as_object(as_object(profile.get("capacityReservation")).get("capacityReservationGroup")).get(
+            "id"
+        )
+        if is_known(group) and not _RESERVATION_GROUP.fullmatch(str(group)):
+            place = f"{path}capacityReservation.capacityReservationGroup.id"
+            yield place, f"LinkedInvalidPropertyId: {group!r} is not the id of a capacity reservation group"
+
+
 @constrains(
     MACHINE, source=f"{_DOCS}/capacity-reservation-overview.md 2026-02-17: limitations and restrictions"
 )
 def _reserved_machine_is_possible(inputs: Inputs) -> Iterator[Problem]:
     if not inputs.get("capacityReservation"):
         return
+    if is_not_reservable(get_size(inputs)):
+        yield "capacityReservation", f"SkuNotAvailable: no capacity reservations of {get_size(inputs)}"
     for key in ("availabilitySet", "proximityPlacementGroup", "host", "hostGroup"):
         if inputs.get(key):
             yield key, f"BadRequest: {key} cannot be combined with a capacity reservation"

@@ -181,6 +181,8 @@ def _accelerators_fit_machine(inputs: Inputs) -> Iterator[Problem]:
         if machine.startswith(_GPU_FAMILIES):
             if "gpus" in record and count != record["gpus"]:
                 yield f"{path}.count", f"invalid: {machine} has {record['gpus']} GPUs, got {count:g}"
+            if "card" in record and name != record["card"]:
+                yield f"{path}.type", f"invalid: {machine} has {record['card']}, not {name}"
         elif not machine.startswith(("n1-", "custom-")):
             yield path, f"invalid: GPUs can be attached to N1 machine types only, not to {machine}"
         elif name in kinds and count not in kinds[name]["counts"]:
@@ -190,6 +192,15 @@ def _accelerators_fit_machine(inputs: Inputs) -> Iterator[Problem]:
             most = kinds[name]["vcpus"][kinds[name]["counts"].index(int(count))]
             if int(vcpus[1]) > most:
                 yield path, f"invalid: with {count:g} {name} a machine has at most {most} vCPUs"
+
+
+@constrains(INSTANCE, source=f"{_DOCS}/gpus/gpu-regions-zones")
+def _machine_is_in_zone(inputs: Inputs) -> Iterator[Problem]:
+    zones = get_machine_record(inputs.get("machineType")).get("zones", {})
+    zone = str(inputs.get("zone") or "").rpartition("/")[2]
+    letters = zones.get(zone.rpartition("-")[0])
+    if is_known(inputs.get("zone")) and letters is not None and zone[-1] not in letters:
+        yield "zone", f"Machine type with name '{inputs['machineType']}' does not exist in zone '{zone}'"
 
 
 @constrains(*ALL, source=f"{_DOCS}/labeling-resources: requirements for labels")
@@ -244,6 +255,10 @@ def _affinity_names_one_reservation(inputs: Inputs) -> Iterator[Problem]:
                 "reservationAffinity.specificReservation.key",
                 "invalid: compute.googleapis.com/reservation-name",
             )
+        for value in as_list(specific.get("values")):
+            if is_known(value) and not _NAME.fullmatch(str(value).rpartition("/")[2]):
+                path = "reservationAffinity.specificReservation.values"
+                yield path, f"Invalid value for field 'resource.reservationAffinity.values': {value!r}"
     elif affinity and specific:
         yield "reservationAffinity.specificReservation", "invalid: only with type SPECIFIC_RESERVATION"
     if get_model(inputs) == "RESERVATION_BOUND" and affinity.get("type") != "SPECIFIC_RESERVATION":
