@@ -22,7 +22,11 @@ from gpufleet.rehearsal.providers.property_values import (
     to_property_values,
     unwrap_secrets,
 )
-from gpufleet.rehearsal.providers.references import check_deletion, check_references
+from gpufleet.rehearsal.providers.references import (
+    check_deletion,
+    check_immutable_properties,
+    check_references,
+)
 from gpufleet.rehearsal.providers.schema import CloudSchema, SimulatedResourceType
 from gpufleet.rehearsal.providers.side_effects import (
     check_capacity,
@@ -108,7 +112,7 @@ class SimulatedProvider(api.Provider):
         self.store.mark_known_to_engine(kind.token, request.resource_id)
         row = self.store.get_resource(kind.token, request.resource_id)
         olds = row.inputs if row else keep_reported_properties(to_plain_values(request.old_state), news)
-        changes = diff_resource_inputs(olds, news, kind.replace + kind.immutable, kind.server_default)
+        changes = diff_resource_inputs(olds, news, kind.replace, kind.server_default)
         # A name that is unique in the cloud is free only once the old resource is gone.
         keeps_name = kind.has_unique_name and olds.get(kind.name or "") == news.get(kind.name or "")
         return _diff_response(changes, delete_first=keeps_name)
@@ -158,6 +162,7 @@ class SimulatedProvider(api.Provider):
                 )
             updated = compute_resource_outputs(context)
             row = ResourceRow(context.id, context.kind.token, request.urn, context.inputs, updated, True)
+            check_immutable_properties(context.kind, before, row)
             check_references(self.schema, self.store, row)
             self.store.put_resource(row)
             finish_update(self.schema, self.store, before, row)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from gpufleet.rehearsal.providers.diff import diff_resource_inputs
 from gpufleet.rehearsal.providers.faults import CloudError
 from gpufleet.rehearsal.providers.groups import (
     AWS_GROUP,
@@ -21,7 +22,7 @@ from gpufleet.rehearsal.providers.groups import (
     get_gcp_template,
 )
 from gpufleet.rehearsal.providers.property_values import PlainValues, unwrap_secrets
-from gpufleet.rehearsal.providers.schema import CloudSchema
+from gpufleet.rehearsal.providers.schema import CloudSchema, SimulatedResourceType
 from gpufleet.rehearsal.providers.side_effects import CAPACITY_BLOCK, resolve_launch_inputs
 from gpufleet.rehearsal.providers.store import ResourceRow, ResourceStore
 
@@ -50,6 +51,17 @@ def check_references(schema: CloudSchema, store: ResourceStore, row: ResourceRow
     del schema
     for problem in check(store, row, resolve_launch_inputs(store, row.type, row.inputs)):
         raise CloudError(problem)
+
+
+def check_immutable_properties(kind: SimulatedResourceType, before: ResourceRow, after: ResourceRow) -> None:
+    """Raise CloudError for a property that the API cannot change, and that the provider does not replace for."""
+    old, new = unwrap_secrets(before.inputs), unwrap_secrets(after.inputs)
+    for change in diff_resource_inputs(old, new, kind.immutable):
+        if change.replaces:
+            text = f"Changing property '{change.path}' is not allowed."
+            raise CloudError(
+                f"PropertyChangeNotAllowed: {text} Set replace_on_changes to replace {after.id}."
+            )
 
 
 def check_deletion(schema: CloudSchema, store: ResourceStore, kind: str, identity: str) -> None:
