@@ -4,12 +4,15 @@ from dataclasses import replace
 
 import pytest
 
+from gpufleet import fleet
 from gpufleet.errors import InputError
 from gpufleet.fleet import load_racks
-from gpufleet.nodes import Registry, build_ansible_inventory, is_rehearsal_address
+from gpufleet.nodes import Node, Registry, build_ansible_inventory, is_rehearsal_address
+from gpufleet.nodes.declaration import NEVER
 from gpufleet.nodes.host import ansible_group_name
 from gpufleet.nodes.inventory import _fabric as fabric_of
 from gpufleet.nodes.inventory import assemble_ansible_inventory
+from gpufleet.nodes.private_access import build_private_ssh_arguments
 
 
 def hosts(inventory):
@@ -180,3 +183,44 @@ def test_name_declared_by_two_racks_is_refused(tmp_path, missing_registry_url):
         InputError, match=r"r2.yaml:6: nodes: blade\[01-06\] is also declared in inventory/r1.yaml"
     ):
         build_ansible_inventory(tmp_path, missing_registry_url)
+
+
+PRIVATE = {
+    "owner": "research",
+    "ssh": {"access": "private"},
+    "gcp": {"project": "gpu-fleet-1"},
+    "pools": [
+        {"name": "train", "cloud": "aws", "region": "us-east-1", "machine": "g5.2xlarge", "count": 1,
+         "purchase": {"kind": "on_demand"}},
+        {"name": "serve", "cloud": "gcp", "region": "us-central1", "zones": ["us-central1-a"],
+         "machine": "a2-highgpu-1g", "count": 1, "purchase": {"kind": "on_demand"}},
+    ],
+}  # fmt: skip
+
+
+def private_arguments(cloud="aws", access="private", **changes):
+    spec = {**PRIVATE, "ssh": {"access": access}}
+    declared = fleet.Fleet.from_spec(fleet.spec.FleetSpec.model_validate(spec), "dev", ())
+    pool, name = {"aws": ("train", "dev-train-1"), "gcp": ("serve", "dev-serve-1")}[cloud]
+    values = {"name": name, "instance_id": "i-0a1b2c3d4e5f60718", "pool": pool, "cloud": cloud, **changes}
+    node = Node(
+        id="n-000000000000", state="discovered", state_since=NEVER, state_reason="", kind="cloud_vm", **values
+    )
+    return build_private_ssh_arguments(declared, node)
+
+
+def test_private_nodes_are_reached_through_their_clouds_own_path():
+    assert "aws ssm start-session --region us-east-1 --target i-0a1b2c3d4e5f60718 " in private_arguments()
+    google = private_arguments("gcp")
+    assert "start-iap-tunnel dev-serve-1 %p " in google
+    assert "--project=gpu-fleet-1 --zone=us-central1-a" in google
+    assert private_arguments(access="public") is None
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [{"instance_id": "i-0a1b2c3d; id"}, {"instance_id": "i-0a1b2c3d'"}, {"instance_id": None}, {"pool": "x"}],
+)
+def test_what_a_cloud_reports_cannot_add_to_the_command(hostile):
+    assert private_arguments(**hostile) is None
+    assert private_arguments("gcp", name="dev'; id; '") is None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +44,23 @@ def sync_stack_into_registry(stack: str, as_json: bool, **options: Any) -> None:
     """Read racks, workstations, Pulumi state and addresses into the registry."""
     from gpufleet.operations import sync as operation
 
-    synced = operation.sync_registry_from_stack(stack, operation.SyncOptions(**options))
+    members = _find_simulated_members()
+    synced = operation.sync_registry_from_stack(
+        stack, operation.SyncOptions(**options, list_simulated_members=members)
+    )
     _print_data(synced.as_json(), as_json, synced.format_summary_lines())
     for line in synced.list_warnings():
         output.print_lines(line, err=True)
     synced.raise_if_incomplete()
+
+
+def _find_simulated_members() -> Callable[[str], Iterable[Mapping[str, Any]]] | None:
+    """Return the listing of the rehearsal's clouds; None outside of a rehearsal."""
+    if not os.environ.get("GPUFLEET_REHEARSAL"):
+        return None
+    from gpufleet.rehearsal.providers.members import list_group_members
+
+    return list_group_members
 
 
 @nodes_command.command("ingest")

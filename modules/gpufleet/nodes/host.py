@@ -64,12 +64,13 @@ def make_inventory_host(
     bmc: Mapping[str, Any] | None = None,
     *,
     is_spot: bool = False,
+    ssh_arguments: str | None = None,
 ) -> InventoryHost:
     """Return a node as a host; ``declared_node`` is the same slot as a rack file that was just read declares it.
 
     ``blueprint_variables`` are those that the node's template gives, from the operator's stack. Any other value is the
     operator's only if that file holds the very same one; that the registry has it is not enough. ``bmc`` comes only
-    from that file: credentials are sent to its address.
+    from that file: credentials are sent to its address. ``ssh_arguments`` are built from the stack by us.
     """
     variables = build_node_variables(node)
     files = (
@@ -78,6 +79,8 @@ def make_inventory_host(
     operator_values = {key: value for key, value in variables.items() if key in files and files[key] == value}
     if bmc:
         operator_values["gpufleet_bmc"] = bmc
+    if ssh_arguments:
+        operator_values["ansible_ssh_common_args"] = ssh_arguments
     if is_spot:  # so the stack declares a pool of that name with spot nodes
         operator_values["gpufleet_is_spot"] = True
     if blueprint_variables is not None:  # so the stack declares a template of that name

@@ -23,6 +23,7 @@ from gpufleet.nodes.declaration import list_declared_nodes
 from gpufleet.nodes.host import InventoryHost, find_identity_problem, make_inventory_host
 from gpufleet.nodes.identity import Slot
 from gpufleet.nodes.model import Node
+from gpufleet.nodes.private_access import SshArguments, make_private_access_lookup
 
 BlueprintLookup = Callable[[Node], fleet.Blueprint | None]
 StackLoader = Callable[[str], fleet.Fleet]
@@ -80,6 +81,7 @@ def build_ansible_inventory(
         include_missing=include_missing,
         blueprint_lookup=make_node_blueprint_lookup(project_root, load_stack),
         spot_lookup=make_spot_lookup(project_root, load_stack),
+        access_lookup=None if rehearsal else _make_access_lookup(project_root, load_stack),
         bmcs={key: bmc for use in uses for key, bmc in _list_bmcs(use[0])},
     )
     inventory = replace(inventory, racks=tuple(use[0].name for use in uses))
@@ -141,6 +143,12 @@ def make_spot_lookup(project_root: Path, load: StackLoader) -> Callable[[Node], 
     return is_spot
 
 
+def _make_access_lookup(project_root: Path, load: StackLoader) -> SshArguments:
+    """Return what gives ssh's arguments for nodes without a public address."""
+    names = _stack_names(project_root)
+    return make_private_access_lookup(lambda node: names.get(_slug(node.stack or "")), load)
+
+
 def _stack_names(project_root: Path) -> dict[str, str]:
     """Return the names of the project's stacks by their slugs, as a cloud's label holds them."""
     names = [file.name.split(".")[1] for file in project_root.glob("stacks/Pulumi.*.yaml")]
@@ -158,6 +166,7 @@ def assemble_ansible_inventory(
     include_missing: bool = False,
     blueprint_lookup: BlueprintLookup | None = None,
     spot_lookup: Callable[[Node], bool] | None = None,
+    access_lookup: SshArguments | None = None,
     bmcs: Mapping[Slot, dict[str, Any]] | None = None,
 ) -> AnsibleInventory:
     """Return the inventory of registered nodes and of the declared slots that the registry does not know yet."""
@@ -186,6 +195,7 @@ def assemble_ansible_inventory(
             variables.get(id(plan)),
             (bmcs or {}).get(node.rack_slot) if node.rack_slot else None,
             is_spot=spot_lookup is not None and spot_lookup(node),
+            ssh_arguments=access_lookup(node) if access_lookup else None,
         )
         for name, node, plan in planned
     ]

@@ -210,7 +210,7 @@ def parse_azure_machine(
     computer = get_nested_text(properties, "osProfile", "computerName").lower()
     return CloudInstance(
         cloud="azure",
-        instance_id=get_nested_text(properties, "vmId") or resource_id,
+        instance_id=get_nested_text(properties, "vmId") or resource_id.lstrip("/"),
         resource_id=resource_id,
         name=read_tags(machine).get("gpufleet-node") or computer or get_nested_text(machine, "name"),
         region=get_nested_text(machine, "location").lower().replace(" ", ""),

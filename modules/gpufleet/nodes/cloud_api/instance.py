@@ -101,7 +101,7 @@ def read_simulated_members(
         instances.append(
             CloudInstance(
                 cloud=group.cloud,
-                instance_id=texts["id"],
+                instance_id=texts["id"].lstrip("/"),  # the registry takes no id that starts with a slash
                 resource_id=texts["id"],
                 name=texts["name"],
                 region=group.region,
