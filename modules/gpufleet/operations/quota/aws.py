@@ -17,9 +17,9 @@ from gpufleet.catalog.prices.refresh.aws import (
 from gpufleet.nodes.cloud_api import CloudInstance
 from gpufleet.nodes.cloud_api.account import STACK_TAG, take_bounded
 from gpufleet.nodes.cloud_api.aws import create_client, list_aws_instances
-from gpufleet.operations.quota.check import BucketUsage
 from gpufleet.operations.quota.increase import build_aws_request
 from gpufleet.operations.quota.need import QuotaNeed
+from gpufleet.operations.quota.usage import BucketUsage
 
 SERVICE = "ec2"
 TYPES_PER_CALL = 100  # DescribeInstanceTypes takes no more names at once

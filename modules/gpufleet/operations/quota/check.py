@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -12,28 +12,9 @@ from gpufleet.boundary import make_printable
 from gpufleet.errors import CheckFailed, EnvironmentFault, GpufleetError
 from gpufleet.operations.quota.increase import IncreaseRequest
 from gpufleet.operations.quota.need import QuotaNeed, list_quota_needs
+from gpufleet.operations.quota.usage import BucketUsage, UsageReader
 
 Status = Literal["enough", "short", "not_checked"]
-
-
-@dataclass(frozen=True)
-class BucketUsage:
-    """A bucket as its cloud reports it. ``own`` is the part of ``used`` that this stack's own machines take.
-
-    ``request`` builds the increase request for a new limit; ``amount`` replaces a need's where only the cloud knows it.
-    """
-
-    limit: float
-    used: float
-    own: float
-    source: str
-    request: Callable[[int], IncreaseRequest]
-    bucket: str | None = None
-    amount: int | None = None
-
-
-UsageReader = Callable[[Sequence[QuotaNeed], fleet.Fleet], Mapping[QuotaNeed, BucketUsage | str]]
-"""Reads the buckets of one cloud; a text says why one was not read."""
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ from gpufleet.nodes.cloud_api import CloudInstance, find_gcp_project
 from gpufleet.nodes.cloud_api.account import STACK_TAG, take_bounded
 from gpufleet.nodes.cloud_api.gcp import GcpApi, list_gcp_instances, to_dict
 from gpufleet.nodes.pulumi_state import get_nested_text, get_nested_value
-from gpufleet.operations.quota.check import BucketUsage
 from gpufleet.operations.quota.increase import IncreaseRequest, build_gcp_request
 from gpufleet.operations.quota.need import GLOBAL, QuotaNeed
+from gpufleet.operations.quota.usage import BucketUsage
 
 FAMILY_DIMENSION = "gpu_family"
 SPOT_PREFIX, SPOT_MODELS = "PREEMPTIBLE_", ("spot", "flex_start")
