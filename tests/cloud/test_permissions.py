@@ -91,6 +91,13 @@ def test_only_a_separate_policy_can_buy_a_capacity_block():
     assert set(REQUIRED["aws"][BOUGHT]) - set(policy_actions("aws-up.json")) == {"ec2:PurchaseCapacityBlock"}
 
 
+def test_login_reaches_only_nodes_of_a_stack_and_only_by_ssh():
+    nodes, document, own = json.loads((PERMISSIONS / "aws-login.json").read_text())["Statement"]
+    assert nodes["Condition"]["Null"] == {"ssm:resourceTag/gpufleet-stack": "false"}
+    assert document["Resource"].endswith(":document/AWS-StartSSHSession")
+    assert own["Resource"].endswith(":session/${aws:userid}-*")
+
+
 def test_role_of_private_nodes_can_have_no_policy_but_session_managers():
     statements = json.loads((PERMISSIONS / "aws-up.json").read_text())["Statement"]
     attach = next(statement for statement in statements if "iam:AttachRolePolicy" in statement["Action"])
