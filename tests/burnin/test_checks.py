@@ -290,7 +290,10 @@ def test_xid_errors_are_extracted_from_the_kernel_log(make_host):
     result = gpu.run_xid_check(
         make_host(gpu_files(), {"nvidia-smi": CommandOutput(0, "", ""), "dmesg": CommandOutput(0, log, "")})
     )
-    assert (result.measured, len(result.raw["lines"])) == (1, 1)
+    assert result.measured == 1
+    assert result.raw["groups"] == [
+        {"line": "NVRM: Xid (PCI:0000:18:00): 79, GPU has fallen off the bus", "count": 1}
+    ]
 
 
 def test_unreadable_kernel_log_is_an_error(make_host):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpufleet.burnin import nvidia_smi, pi, xid
+from gpufleet.burnin import nvidia_smi, pi
 from gpufleet.burnin.agent import gpu
 
 
@@ -120,13 +120,3 @@ def test_invalid_compressed_text_is_none(raw):
 def test_decompression_is_bounded():
     bomb = base64.b64encode(zlib.compress(b" " * (nvidia_smi.UNPACKED_LIMIT * 4))).decode()
     assert len(nvidia_smi.decompress_text({"zlib_base64": bomb})) == nvidia_smi.UNPACKED_LIMIT
-
-
-def test_xid_errors_are_read_and_sorted():
-    lines = [
-        "[  3.1] NVRM: Xid (PCI:0000:18:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
-        "[  4.1] NVRM: Xid (PCI:0000:18:00): 13, pid=1, name=python3",
-        "[  5.0] NVRM: loading NVIDIA UNIX Open Kernel Module",
-    ]
-    assert xid.parse_xid_codes(lines) == [79, 13]
-    assert xid.count_xid_classes([79, 13, 63, 4242]) == {"fatal": 2, "application": 1, "ignore": 1}

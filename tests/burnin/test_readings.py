@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpufleet.burnin import nvidia_smi, xid
+from gpufleet.burnin import nvidia_smi
 from gpufleet.burnin.evidence import count_missing, to_finite_number
 from gpufleet.burnin.readings import extract_check_metrics
 
@@ -102,7 +102,3 @@ def test_more_gpus_than_declared_count_as_none_missing():
 def test_number_of_an_xml_element_is_read(text, number):
     root = nvidia_smi.decode_xml(f"<a><b>{text}</b></a>", "x")
     assert nvidia_smi.read_number(root, "b") == number
-
-
-def test_unknown_xids_count_as_fatal():
-    assert xid.count_xid_classes([79, 424242, 13, 13]) == {"fatal": 2, "application": 2, "ignore": 0}

@@ -165,16 +165,6 @@ def extract_smart_metrics(raw: Raw) -> CheckReadings:
     return CheckReadings(metrics, metrics.get("percentage_used"), "%")
 
 
-def extract_xid_metrics(raw: Raw) -> CheckReadings:
-    """XIDs in the kernel log, by what they ask for."""
-    if not isinstance(raw.get("lines"), list):
-        return CheckReadings(unreadable="the record contains no list of kernel log lines")
-    counts = xid.count_xid_classes(xid.parse_xid_codes([str(line) for line in raw["lines"]]))
-    return CheckReadings(
-        {name: float(count) for name, count in counts.items()}, float(sum(counts.values())), "events"
-    )
-
-
 def extract_amd_gpu_metrics(raw: Raw) -> CheckReadings:
     """Count of AMD GPUs and whether a driver holds them."""
     devices = [mapping_or_empty(device) for device in list_or_empty(raw.get("devices"))]
@@ -200,7 +190,7 @@ READERS: dict[str, Callable[[Raw], CheckReadings]] = {
     "gpu_memory": gpu_readings.extract_gpu_memory_metrics,
     "gpu_copy": gpu_readings.extract_gpu_copy_metrics,
     "gpu_nvidia": nvidia_smi.extract_nvidia_gpu_metrics,
-    "gpu_xid": extract_xid_metrics,
+    "gpu_xid": xid.extract_xid_metrics,
     "gpu_amd": extract_amd_gpu_metrics,
 }
 

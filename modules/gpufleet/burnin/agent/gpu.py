@@ -8,6 +8,7 @@ import zlib
 from typing import Any
 
 from .host import HostAccess, RawCheckResult, build_error_result, build_not_run_result
+from .kernel_log import group_hardware_errors
 
 COMMAND_SECONDS = 60.0
 NVIDIA, AMD = "0x10de", "0x1002"
@@ -16,7 +17,6 @@ DISPLAY_CLASS = "0x03"
 UNUSED_SECTIONS = ("supported_clocks", "processes", "accounted_processes", "encoder_stats", "fbc_stats")
 # A record above this is packed: eight GPUs' reports must fit one Ansible result.
 COMPRESS_ABOVE_BYTES = 4096
-MAX_XID_LINES = 200
 
 
 def list_gpu_pci_addresses(host: HostAccess, vendor_id: str) -> list[str]:
@@ -75,17 +75,15 @@ def run_nvidia_gpu_check(host: HostAccess) -> RawCheckResult:
 
 
 def run_xid_check(host: HostAccess) -> RawCheckResult:
-    """Keep the kernel log's NVIDIA error lines."""
+    """Keep the kernel log's hardware errors, grouped."""
     reason = explain_missing_nvidia_smi(host)
     if reason:
         return build_not_run_result(reason)
     output = host.run(["dmesg"], COMMAND_SECONDS)
     if output.code:
         return build_error_result(f"dmesg exited with code {output.code}: {output.err[:200]}")
-    lines = [line for line in output.out.splitlines() if "NVRM: Xid" in line or "SXid" in line]
-    return RawCheckResult(
-        "ran", measured=len(lines), unit="lines", raw={"lines": lines[-MAX_XID_LINES:], "count": len(lines)}
-    )
+    groups = group_hardware_errors(output.out)
+    return RawCheckResult("ran", measured=groups["count"], unit="lines", raw=groups)
 
 
 def run_amd_gpu_check(host: HostAccess) -> RawCheckResult:

@@ -14,6 +14,8 @@ from .supervisor import die_with_parent
 
 # A tool that prints more than this is broken; the record must stay small.
 MAX_OUTPUT_BYTES = 1 << 20
+# The kernel bounds its own buffer, and its errors are grouped before they are kept: nothing of it is cut off.
+OUTPUT_LIMITS = {"dmesg": 64 << 20}
 
 
 @dataclass(frozen=True)
@@ -57,9 +59,8 @@ def run_command(argv: Sequence[str], timeout_s: float) -> CommandOutput:
         return CommandOutput(124, "", f"no answer within {timeout_s:g} s")
     except OSError as error:
         return CommandOutput(127, "", str(error))
-    out, err = (
-        stream[:MAX_OUTPUT_BYTES].decode("utf-8", "replace") for stream in (process.stdout, process.stderr)
-    )
+    limit = OUTPUT_LIMITS.get(argv[0], MAX_OUTPUT_BYTES)
+    out, err = (stream[:limit].decode("utf-8", "replace") for stream in (process.stdout, process.stderr))
     return CommandOutput(process.returncode, out, err)
 
 
