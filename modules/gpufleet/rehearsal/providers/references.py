@@ -352,7 +352,7 @@ def _azure_autoscale(store: ResourceStore, row: ResourceRow, inputs: PlainValues
     del row
     group = store.get_resource(SCALE_SET, str(inputs.get("targetResourceUri")))
     bounds = [(profile.get("capacity") or {}).get("maximum") for profile in inputs.get("profiles") or []]
-    most = max((int(bound) for bound in bounds if str(bound).isdecimal()), default=0)
+    most = max((int(str(bound)) for bound in bounds if str(bound).isdecimal()), default=0)
     is_uniform = group is not None and group.inputs.get("orchestrationMode") != "Flexible"
     if group and group.inputs.get("singlePlacementGroup", is_uniform) and most > _MAX_SINGLE_PLACEMENT_GROUP:
         yield f"InvalidParameter: a single placement group has at most {_MAX_SINGLE_PLACEMENT_GROUP}, got {most}"
