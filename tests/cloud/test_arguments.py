@@ -53,7 +53,10 @@ POOLS = {
         "purchase": {"kind": "reserved"},
     },
     "gcp-flex-start": {"cloud": "gcp", "purchase": {"kind": "flex_start", "max_run_hours": 24}},
-    "gcp-ladder": {"cloud": "gcp", "purchase": {"ladder": [{"kind": "reserved"}, {"kind": "on_demand"}]}},
+    "gcp-ladder": {
+        "cloud": "gcp",
+        "purchase": {"ladder": [{"kind": "reserved", "reservation": "held"}, {"kind": "on_demand"}]},
+    },
     "gcp-machines": {
         "cloud": "gcp",
         "machine": "g2-standard-4",
@@ -115,11 +118,11 @@ def test_every_resource_argument_exists_in_the_sdk(evaluate, pool):
     assert list_unknown_arguments(evaluated) == []
 
 
-@pytest.mark.parametrize("machine", ["a3-highgpu-8g", "a3-ultragpu-8g"])
+@pytest.mark.parametrize(("machine", "zone"), [("a3-highgpu-8g", "a"), ("a3-ultragpu-8g", "b")])
 @pytest.mark.parametrize("group", [False, True])
-def test_every_argument_of_gpudirect_and_private_access_exists_in_the_sdk(evaluate, machine, group):
+def test_every_argument_of_gpudirect_and_private_access_exists_in_the_sdk(evaluate, machine, zone, group):
     pool = {"cloud": "gcp", "machine": machine, "count": 2, "fabric": "auto", "group": group}
-    pool |= {"template": "data", "purchase": {"kind": "spot"}}
+    pool |= {"zones": [f"us-central1-{zone}"], "template": "data", "purchase": {"kind": "spot"}}
     account = {"project": "my-project", "service_account": "gpu-nodes@my-project.iam.gserviceaccount.com"}
     templates = {"data": {"volumes": [{"name": "data", "size_gib": 300, "kind": "ssd"}]}}
     ssh = {"authorized_keys": [KEY], "allowed_cidrs": [], "access": "private"}

@@ -21,7 +21,7 @@ spec.loader.exec_module(registered)
 L4 = {"cloud": "gcp", "machine": "g2-standard-4"}
 T4 = {"cloud": "gcp", "machine": "n1-standard-8", "accelerators": {"model": "T4", "count": 2}}
 GANG = {"cloud": "gcp", "machine": "a3-highgpu-8g", "count": 2, "fabric": "auto"}
-RDMA = {**GANG, "machine": "a3-ultragpu-8g", "purchase": {"kind": "spot"}}
+RDMA = {**GANG, "machine": "a3-ultragpu-8g", "zones": ["us-central1-b"], "purchase": {"kind": "spot"}}
 ELASTIC = {"min": 1, "desired": 2, "max": 4}
 SSH = {
     "authorized_keys": ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICnjZVo0X23w6Lv+MS0nX7ZSNB6ZUf6PUl3b3SBAbmnn a"],
@@ -150,7 +150,7 @@ def test_gpudirect_has_a_network_for_each_card(evaluate, machine, cards):
 def test_rdma_has_a_roce_network_with_a_subnet_for_each_card(evaluate):
     pool = evaluate(RDMA, gcp={"project": "my-project"})
     profiles = [network.get("networkProfile") for network in pool.list_resources("Network")]
-    profile = "projects/my-project/global/networkProfiles/us-central1-a-vpc-roce"
+    profile = "projects/my-project/global/networkProfiles/us-central1-b-vpc-roce"
     assert sorted(filter(None, profiles)) == [profile]
     (cards,) = {
         tuple(card["nicType"] for card in node["networkInterfaces"])

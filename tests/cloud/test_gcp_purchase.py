@@ -10,7 +10,7 @@ H100 = {"cloud": "gcp", "machine": "a3-highgpu-8g"}
 L4 = {"cloud": "gcp", "machine": "g2-standard-4"}
 FLEX = {"kind": "flex_start", "max_run_hours": 48}
 ELASTIC = {"min": 1, "desired": 2, "max": 4}
-LADDER = {"ladder": [{"kind": "reserved"}, {"kind": "on_demand"}]}
+LADDER = {"ladder": [{"kind": "reserved", "reservation": "held"}, {"kind": "on_demand"}]}
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_reservation_over_two_zones_is_refused(evaluate):
 
 def test_ladder_uses_the_reservation_while_it_has_room(evaluate):
     pool = evaluate({**L4, "purchase": LADDER})
-    assert pool.find_resource("Reservation")["specificReservationRequired"] is False
+    assert "Reservation" not in pool.kinds
     assert pool.find_resource("Instance")["reservationAffinity"] == {"type": "ANY_RESERVATION"}
 
 

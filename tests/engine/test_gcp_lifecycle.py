@@ -6,10 +6,11 @@ All pools are in one stack, so that each command runs once.
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import pytest
 
-from gpufleet.rehearsal.providers.store import ResourceStore
+from gpufleet.rehearsal.providers.members import list_group_members, list_remaining_resources
 
 pytestmark = pytest.mark.engine
 
@@ -19,7 +20,7 @@ GROUP = ":RegionInstanceGroupManager"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICnjZVo0X23w6Lv+MS0nX7ZSNB6ZUf6PUl3b3SBAbmnn test"
 SMALL = {"machine": "g2-standard-4", "zones": ["us-central1-a"], "count": 2}
 FABRIC = {**SMALL, "machine": "a3-highgpu-8g", "fabric": "auto"}
-LADDER = {"ladder": [{"kind": "reserved"}, {"kind": "on_demand"}]}
+LADDER = {"ladder": [{"kind": "reserved", "reservation": "held"}, {"kind": "on_demand"}]}
 POOLS = {
     "demand": {**SMALL, "purchase": {"kind": "on_demand"}, "template": "disks"},
     "committed": {**SMALL, "purchase": {"kind": "committed", "term": "1y"}},
@@ -65,18 +66,6 @@ def operations(steps, kind):
     return {step.urn.split("::")[-1]: step.op for step in steps if step.urn.split("::")[-2].endswith(kind)}
 
 
-def count_simulated_resources(rehearsal):
-    store = ResourceStore(rehearsal.providers / "gcp.sqlite")
-    rows = store.find_resources_by_type(
-        *(
-            f"gcp:compute/{name[0].lower()}{name[1:]}:{name}"
-            for name in ("Instance", "Disk", "Reservation", "Network")
-        )
-    )
-    store.close()
-    return len(rows)
-
-
 @pytest.fixture(scope="module")
 def lifecycle(engine_project, rehearse_stack):
     """Return what each command of the stack's life did."""
@@ -86,6 +75,7 @@ def lifecycle(engine_project, rehearse_stack):
     record = {"first": shell.preview()}
     shell.up()
     record["outputs"] = json.loads(shell.run(f"pulumi stack output -s {STACK} --json").stdout)
+    record["members"] = list_group_members(STACK, shell.rehearsal.home)
     record["unchanged"] = shell.preview()
     more = {name: {**pool, "count": pool["count"] + 1} for name, pool in POOLS.items()}
     shell.settings.write_text(build_settings(more))
@@ -97,7 +87,7 @@ def lifecycle(engine_project, rehearse_stack):
     shell.up()
     record["state"] = shell.state()
     shell.run(f"pulumi destroy -s {STACK} --yes --skip-preview")
-    record["left"] = [*shell.state(), *[None] * count_simulated_resources(shell.rehearsal)]
+    record["left"] = [*shell.state(), *list_remaining_resources(shell.rehearsal.home)]
     yield record
     settings.unlink()
 
@@ -115,6 +105,16 @@ def test_outputs_have_nodes_and_groups(lifecycle):
     assert len(outputs["nodes"]) == 2 * len(SINGLE)
     assert {(node["public_address"], node["access"]) for node in outputs["nodes"]} == {(None, "iap")}
     assert {group["pool"] for group in outputs["groups"]} == {*GROUPS, "elastic"}
+
+
+def test_groups_have_their_members(lifecycle):
+    pools = {group["id"]: group["pool"] for group in lifecycle["outputs"]["groups"]}
+    groups = {group["name"]: group["pool"] for group in lifecycle["outputs"]["groups"]} | pools
+    members = Counter(
+        groups.get(member["group"]) or groups[member["group"].rpartition("/")[2]]
+        for member in lifecycle["members"]
+    )
+    assert members == {"flex": 2, "gang": 2, "machines": 2, "group": 100, "elastic": 2}
 
 
 def test_second_preview_has_no_change(lifecycle):

@@ -115,7 +115,7 @@ def _declare_reservation(component: pulumi.ComponentResource, plan: PoolPlan, ne
         zone=_required_zone(plan, 0),
         specific_reservation={"count": pool.count.max, "instance_properties": properties},
         # Only machines that name it may use it: another team's cannot take it by accident.
-        specific_reservation_required=len(plan.rungs) == 1,
+        specific_reservation_required=True,
         description=f"gpufleet pool {pool.name} of stack {plan.fleet.stack}",
         project=network.project,
         opts=pulumi.ResourceOptions(parent=component, delete_before_replace=True),
