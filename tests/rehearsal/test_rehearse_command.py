@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from gpufleet.cli import rehearse
+from gpufleet.cli import rehearse, rehearse_fault
 from gpufleet.errors import InputError
 from gpufleet.rehearsal import lifecycle, rack
 
@@ -54,6 +54,29 @@ def test_unknown_fault_set_is_refused_before_any_change(gpufleet, project):
     result = gpufleet("rehearse", "up", "-s", "production", "--faults", "nosuch", cwd=project)
     assert result.returncode == 2
     assert not (project / ".gpufleet").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["stock-out"], "stock-out needs --cloud"),
+        (["preempt", "--cloud", "aws"], "preempt needs --node"),
+        (["throttle", "--cloud", "aws", "--zone", "us-east-1a"], "cannot be combined with throttle"),
+        (["stock-out", "--cloud", "aws", "--count", "2"], "--count cannot be combined with stock-out"),
+    ],
+)
+def test_cloud_fault_with_wrong_options_is_refused(project, monkeypatch, arguments, text):
+    monkeypatch.chdir(project)
+    monkeypatch.setattr(rehearse_fault, "_find_running_rehearsal", lambda _stack: None)
+    result = CliRunner().invoke(rehearse_fault.fault_command, ["cloud", *arguments, "-s", "dev"])
+    assert result.exit_code == 2
+    assert text in result.output
+
+
+def test_cloud_fault_needs_a_running_rehearsal(gpufleet, project):
+    result = gpufleet("rehearse", "fault", "cloud", "list", "-s", "dev", cwd=project)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "the rehearsal of dev is not up; gpufleet rehearse up -s dev" in result.stderr
 
 
 def test_down_all_keeps_rehearsals_of_other_projects(tmp_path, monkeypatch):
