@@ -272,7 +272,8 @@ def write_atomically(path: str, text: str) -> None:
 
 def log(text: str) -> None:
     """Write a line to the journal."""
-    print(text, file=sys.stderr, flush=True)
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
 
 
 if __name__ == "__main__":
