@@ -34,7 +34,7 @@ POOLS = {
             "ladder": [
                 {"kind": "capacity_block", "offering": "cb-0123456789abcdef0", "buy": True},
                 {"kind": "reserved", "reservation": "cr-0123456789abcdef0"},
-                {"kind": "spot", "machines": ["p4de.24xlarge"]},
+                {"kind": "spot", "allocation": "capacity-optimized"},
                 {"kind": "on_demand"},
             ]
         },
@@ -64,8 +64,12 @@ POOLS = {
     },
     "gcp-elastic": {"cloud": "gcp", "count": {"min": 1, "max": 4}, "purchase": SPOT},
     "azure-spot": {"cloud": "azure", "purchase": SPOT},
-    "azure-reserved": {"cloud": "azure", "purchase": {"kind": "reserved"}},
-    "azure-infiniband": {"cloud": "azure", "count": 2, "fabric": "auto", "purchase": {"kind": "reserved"}},
+    "azure-reserved": {
+        "cloud": "azure",
+        "machine": "Standard_NC24ads_A100_v4",
+        "purchase": {"kind": "reserved"},
+    },
+    "azure-infiniband": {"cloud": "azure", "count": 2, "fabric": "auto"},
     "azure-elastic": {"cloud": "azure", "machine": "Standard_NC4as_T4_v3", "count": {"min": 1, "max": 4}},
 }
 

@@ -91,7 +91,7 @@ def test_finding_8_a_purchase_change_replaces_nodes_whatever_the_provider_sees(e
     triggers = set()
     kind = "Group" if group else "Instance"
     for purchase in ({"kind": "on_demand"}, {"kind": "committed", "term": "1y"}, EXISTING, BLOCK):
-        evaluated = evaluate({**GPU, "group": group, "purchase": purchase})
+        evaluated = evaluate({**GPU, "machine": "p4d.24xlarge", "group": group, "purchase": purchase})
         triggers.add(evaluated.list_options(kind)[0]["replacement_trigger"])
     assert len(triggers) == 3  # a commitment is only a bill: its nodes are on-demand ones and stay
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-INFINIBAND = {"cloud": "azure", "count": 4, "fabric": "auto", "purchase": {"kind": "reserved"}}
+INFINIBAND = {"cloud": "azure", "count": 4, "fabric": "auto", "purchase": {"kind": "committed", "term": "1y"}}
 
 
 def test_infiniband_nodes_are_in_one_uniform_scale_set(evaluate):

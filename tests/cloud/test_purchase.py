@@ -4,6 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+NC_A100 = "Standard_NC24ads_A100_v4"
+HELD = {
+    "aws": "cr-0123456789abcdef0",
+    "gcp": "held-elsewhere",
+    "azure": "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/capacityReservationGroups/x",
+}
+
 
 def aws_instance(evaluate, **purchase):
     return evaluate({"cloud": "aws", "purchase": purchase}).find_resource("Instance")
@@ -86,24 +93,28 @@ def test_gcp_reservation_is_specific_and_targeted_by_its_nodes(evaluate):
 
 
 def test_azure_reservation_has_group_and_capacity(evaluate):
-    evaluated = evaluate({"cloud": "azure", "count": 2, "purchase": {"kind": "reserved", "term": "1y"}})
+    evaluated = evaluate(
+        {"cloud": "azure", "machine": NC_A100, "count": 2, "purchase": {"kind": "reserved", "term": "1y"}}
+    )
     assert evaluated.find_resource("CapacityReservation")["sku"] == {
-        "name": "Standard_ND96amsr_A100_v4",
+        "name": NC_A100,
         "capacity": 2,
     }
     for node in evaluated.list_resources("VirtualMachine"):
         assert node["capacityReservation"]["capacityReservationGroup"]["id"] == "train-id"
 
 
-@pytest.mark.parametrize("cloud", ["aws", "gcp", "azure"])
-def test_existing_reservation_is_used_and_none_created(evaluate, cloud):
-    purchase = {"kind": "reserved", "reservation": "cr-0abc"}
-    evaluated = evaluate({"cloud": cloud, "count": 2, "fabric": "auto", "purchase": purchase})
+@pytest.mark.parametrize(
+    "pool", [{"cloud": "aws", "fabric": "auto"}, {"cloud": "gcp"}, {"cloud": "azure", "machine": NC_A100}]
+)
+def test_existing_reservation_is_used_and_none_created(evaluate, pool):
+    held = HELD[pool["cloud"]]
+    evaluated = evaluate({**pool, "count": 2, "purchase": {"kind": "reserved", "reservation": held}})
     assert not {"CapacityReservation", "Reservation", "PlacementGroup"} & evaluated.kinds
-    assert any("cr-0abc" in str(resource.inputs) for resource in evaluated.recorder.resources)
+    assert any(held in str(resource.inputs) for resource in evaluated.recorder.resources)
 
 
-@pytest.mark.parametrize("cloud", ["aws", "gcp", "azure"])
-def test_pool_of_zero_nodes_reserves_nothing(evaluate, cloud):
-    evaluated = evaluate({"cloud": cloud, "count": 0, "purchase": {"kind": "reserved"}})
+@pytest.mark.parametrize("pool", [{"cloud": "aws"}, {"cloud": "gcp"}, {"cloud": "azure", "machine": NC_A100}])
+def test_pool_of_zero_nodes_reserves_nothing(evaluate, pool):
+    evaluated = evaluate({**pool, "count": 0, "purchase": {"kind": "reserved"}})
     assert not {"CapacityReservation", "Reservation", "Instance", "VirtualMachine"} & evaluated.kinds

@@ -1,36 +1,62 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import date
+
 import pytest
 
-from gpufleet import fleet
+from gpufleet import catalog, fleet
 
 CREATE = {"kind": "reserved", "reservation": "create"}
 
 
+def find_note(declared, start):
+    (note,) = [each for each in fleet.list_planning_notes(declared) if each.startswith(start)]
+    return note
+
+
 def test_notes_of_production_contain_the_affordable_hours(repo_root):
-    reserved, hours, spot, disks, notes = fleet.list_planning_notes(fleet.load_fleet("production", repo_root))
+    production = fleet.load_fleet("production", repo_root)
     # 21.957642 + 20.97283 = 42.930472 USD/h * 730 h; with 29.25568 of spot: 72.186152 USD/h
-    assert "train, tune, 31,339 USD a month" in reserved
+    assert "train, tune, 31,339 USD a month" in find_note(production, "reserved capacity and commitments")
+    hours = find_note(production, "the pools cost")
     assert "72.19 USD an hour together" in hours
     assert "2,000 to 5,000 USD a month" in hours
     assert hours.endswith("buy 28 to 69 hours, not a month")
-    assert spot.endswith("has no spot capacity: serve")
-    assert disks.endswith("no cloud disk is built or priced for template llm-server, trainer")
-    assert notes.endswith("not the profile of template llm-server, trainer")
+    assert find_note(production, "spot nodes").endswith("has no spot capacity: serve")
+    assert find_note(production, "volumes are").endswith("template llm-server, trainer")
+    assert find_note(production, "only the quick").endswith("template llm-server, trainer")
+
+
+def test_azure_pool_without_a_subscription_is_noted(repo_root):
+    note = find_note(fleet.load_fleet("production", repo_root), "azure.subscription")
+    assert (
+        note == "azure.subscription is missing: tune is built in the subscription of the provider's own login"
+    )
+
+
+def test_facts_that_nobody_states_are_noted(parse_pool, monkeypatch):
+    monkeypatch.setattr(catalog, "get_machine_facts", lambda *_: None)
+    note = find_note(parse_pool(), "not checked")
+    assert note.endswith("whether it is sold as on_demand (p4d.24xlarge of train)")
+
+
+def test_coming_retirement_is_noted(parse_pool, monkeypatch):
+    facts = replace(catalog.get_machine_facts("p4d.24xlarge", "aws"), retires=date(2027, 3, 1))
+    monkeypatch.setattr(catalog, "get_machine_facts", lambda *_: facts)
+    assert find_note(parse_pool(), "machines that").endswith("p4d.24xlarge on 2027-03-01")
 
 
 def test_stack_without_reservations_has_no_notes(repo_root):
     assert fleet.list_planning_notes(fleet.load_fleet("poc", repo_root)) == ()
 
 
-def test_volumes_without_cloud_disk_are_noted(repo_root):
-    (disks,) = fleet.list_planning_notes(fleet.load_fleet("dev", repo_root))
-    assert disks.startswith("volumes are folders")
-    assert disks.endswith("template llm-server")
+def test_unformatted_volumes_are_noted(repo_root):
+    assert find_note(fleet.load_fleet("dev", repo_root), "volumes are").endswith("template llm-server")
 
 
 def test_pool_without_a_price_is_named(parse_pool):
-    (reserved,) = fleet.list_planning_notes(parse_pool(purchase=CREATE | {"term": "1y"}))
+    reserved = find_note(parse_pool(purchase=CREATE | {"term": "1y"}), "reserved")
     assert "train, 0 USD a month (without train, whose price is not in the catalogue)" in reserved
 
 

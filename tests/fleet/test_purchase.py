@@ -78,17 +78,6 @@ def test_ladder_answers_for_its_rungs():
 @pytest.mark.parametrize(
     ("purchase", "message"),
     [
-        ({"kind": "capacity_block"}, "exactly one of reservation and offering"),
-        (
-            BLOCK | {"offering": "cb-0123456789abcdef0", "buy": True},
-            "exactly one of reservation and offering",
-        ),
-        ({"kind": "capacity_block", "offering": "cb-0123456789abcdef0"}, "but buy is false"),
-        (BLOCK | {"buy": True}, "offering is missing, but buy is true"),
-        ({"kind": "capacity_block", "reservation": "my-block"}, "is 'my-block'"),
-        ({"kind": "capacity_block", "offering": "cr-0123456789abcdef0", "buy": True}, "is 'cr-0123"),
-        ({"kind": "flex_start", "max_run_hours": 0.1}, "greater than or equal to 0.16"),
-        ({"kind": "flex_start", "max_run_hours": 169}, "less than or equal to 168"),
         ({"kind": "flex_start"}, "Field required"),
         ({"kind": "committed"}, "Field required"),
         ({"ladder": [SPOT]}, "at least 2 items"),

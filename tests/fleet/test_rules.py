@@ -13,6 +13,14 @@ GCP = {"cloud": "gcp", "region": "us-central1", "zones": ["us-central1-a"], "mac
 AZURE = {"cloud": "azure", "region": "eastus", "zones": [], "machine": "Standard_ND96amsr_A100_v4"}
 SPOT = {"kind": "spot"}
 CREATE = {"kind": "reserved", "reservation": "create"}
+BLOCK = {"kind": "capacity_block", "reservation": "cr-0123456789abcdef0"}
+OFFERING = {"kind": "capacity_block", "offering": "cb-0123456789abcdef0"}
+ON_DEMAND = {"kind": "on_demand"}
+GROUP = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/capacityReservationGroups/x"
+HELD = {"kind": "reserved", "reservation": "cr-0123456789abcdef0"}
+A3 = GCP | {"machine": "a3-highgpu-8g"}
+T4_AZURE = AZURE | {"machine": "Standard_NC4as_T4_v3"}
+NC_A100 = AZURE | {"machine": "Standard_NC24ads_A100_v4"}
 N1 = GCP | {"machine": "n1-standard-8"}
 T4 = {"model": "T4", "count": 1}
 
@@ -39,13 +47,73 @@ REFUSED = [
     ("choice-needs-spot", {"purchase": CREATE | {"allocation": "lowest-price"}}, "describe spot capacity"),
     ("offering-needs-block", {"purchase": SPOT | {"buy": True}}, "set kind: capacity_block"),
     ("run-hours-need-flex-start", GCP | {"purchase": SPOT | {"max_run_hours": 1}}, "set kind: flex_start"),
-    (
-        "not-built-yet",
-        AZURE | {"purchase": SPOT | {"machines": ["Standard_ND96asr_v4"]}},
-        "not built yet on Azure",
-    ),
     ("spot-stop-on-aws", {"purchase": SPOT | {"on_eviction": "stop"}}, "set on_eviction: delete"),
     ("many-nodes-need-group", {"count": 65}, "set group: true"),
+    ("machine-sold-so", {"machine": "g5.2xlarge", "purchase": BLOCK}, "g5.2xlarge is not sold so"),
+    ("reservation-creatable", AZURE | {"purchase": CREATE}, "write {kind: committed, term: 1y}"),
+    ("reservation-id", {"purchase": CREATE | {"reservation": "my-block"}}, "is not a reservation of AWS"),
+    (
+        "reservation-id",
+        NC_A100 | {"purchase": CREATE | {"reservation": "x"}},
+        "is not a reservation of Azure",
+    ),
+    ("reservation-id", GCP | {"purchase": CREATE | {"reservation": "A_B"}}, "is not a reservation of GCP"),
+    ("block-id", {"purchase": BLOCK | {"reservation": "my-block"}}, "is 'my-block'"),
+    ("block-id", {"purchase": OFFERING | {"offering": "cr-0123456789", "buy": True}}, "like cb-"),
+    ("block-bought-on-purpose", {"purchase": OFFERING}, "but buy is false"),
+    ("block-bought-on-purpose", {"purchase": BLOCK | {"buy": True}}, "offering is missing, but buy is true"),
+    ("block-bought-on-purpose", {"purchase": {"kind": "capacity_block"}}, "exactly one of"),
+    ("block-zone", {"purchase": BLOCK, "zones": []}, "name the zone of the block"),
+    ("flex-start-hours", GCP | {"purchase": {"kind": "flex_start", "max_run_hours": 169}}, "is 169, but"),
+    ("flex-start-hours", GCP | {"purchase": {"kind": "flex_start", "max_run_hours": 0.1}}, "10 minutes"),
+    (
+        "flex-start-fixed-count",
+        GCP | {"purchase": {"kind": "flex_start", "max_run_hours": 1}, "count": {"min": 0, "max": 2}},
+        "is 0 to 2, but",
+    ),
+    ("ladder-kinds", GCP | {"purchase": {"ladder": [SPOT, ON_DEMAND]}}, "make two pools"),
+    ("ladder-kinds", AZURE | {"purchase": {"ladder": [SPOT, ON_DEMAND]}}, "purchase.ladder[0].kind"),
+    ("ladder-order", {"purchase": {"ladder": [ON_DEMAND, SPOT]}}, "spot comes after on_demand"),
+    ("ladder-order", {"purchase": {"ladder": [SPOT, SPOT]}}, "spot is tried twice"),
+    ("ladder-existing-reservation", {"purchase": {"ladder": [CREATE, ON_DEMAND]}}, "give its id"),
+    ("spot-machines-alike", {"purchase": SPOT | {"machines": ["g5.2xlarge"]}}, "g5.2xlarge has other GPUs"),
+    ("spot-machines-alike", {"purchase": SPOT | {"machines": ["p4d.24xlarge"]}}, "is named twice"),
+    ("spot-machines-alike", {"purchase": SPOT | {"machines": ["p4"]}}, "unknown aws machine"),
+    (
+        "spot-machines-supported",
+        T4_AZURE | {"purchase": SPOT | {"machines": ["Standard_NC8as_T4_v3"]}},
+        "a scale set of Azure has one machine",
+    ),
+    (
+        "spot-machines-supported",
+        {"machine": "g5.8xlarge", "purchase": SPOT | {"machines": ["g5.16xlarge"]}, "fabric": "efa"},
+        "share a fabric",
+    ),
+    ("spot-allocation-aws", GCP | {"purchase": SPOT | {"allocation": "lowest-price"}}, "chooses by itself"),
+    ("spot-restore", {"purchase": SPOT | {"restore_minutes": 60}}, "AWS restores no evicted nodes"),
+    (
+        "spot-restore",
+        NC_A100 | {"purchase": SPOT | {"restore_minutes": 60}, "count": {"min": 0, "max": 2}},
+        "give a fixed count",
+    ),
+    ("infiniband-one-zone", AZURE | {"fabric": "infiniband", "zones": ["1", "2"]}, "name one zone, or none"),
+    ("gpudirect-one-zone", A3 | {"fabric": "gpudirect_tcpx", "zones": []}, "GPUDirect-TCPX needs one zone"),
+    (
+        "rdma-project",
+        GCP | {"machine": "a3-ultragpu-8g", "fabric": "gpudirect_rdma"},
+        "gcp.project is missing",
+    ),
+    (
+        "fabric-group-size",
+        AZURE | {"fabric": "infiniband", "count": 150, "group": True},
+        "connects at most 100",
+    ),
+    ("machine-in-zone", GCP | {"zones": ["us-central1-d"]}, "a2-megagpu-16g is not sold in us-central1-d"),
+    (
+        "group-reservation-zone",
+        GCP | {"purchase": CREATE | {"reservation": "held"}, "group": True, "zones": []},
+        "name the zone of the reservation",
+    ),
     (
         "spot-fallback",
         GCP | {"purchase": SPOT | {"fallback": "on_demand"}},
@@ -124,8 +192,10 @@ ALLOWED = [
     {"purchase": {"kind": "committed", "term": "3y"}},
     GCP | {"purchase": {"kind": "committed", "term": "1y"}},
     AZURE | {"purchase": {"kind": "committed", "term": "1y"}, "fabric": "infiniband"},
-    {"purchase": {"kind": "reserved", "reservation": "cr-0123"}, "count": {"min": 1, "max": 3}, "zones": []},
-    AZURE | {"purchase": CREATE, "fabric": "infiniband"},
+    {"purchase": HELD, "count": {"min": 1, "max": 3}, "zones": []},
+    AZURE | {"fabric": "infiniband", "zones": ["1"]},
+    NC_A100 | {"purchase": CREATE, "zones": ["1", "2"]},
+    NC_A100 | {"purchase": {"kind": "reserved", "reservation": GROUP.lower()}},
     GCP | {"purchase": SPOT},
     {"image": "vendor"},
     {"image": {"name": "gpufleet-node", "owner": "012345678901"}},
@@ -182,6 +252,38 @@ def test_purchase_that_a_cloud_does_not_sell_is_refused(parse_pool, monkeypatch)
     assert parse_pool(purchase=CREATE | {"term": "1y"}).pools
 
 
+@pytest.fixture
+def with_facts(monkeypatch):
+    """Change facts of every machine, for rules on facts that no machine of the catalogue has yet."""
+
+    def change(**values):
+        def get_changed_facts(machine, cloud, accelerator=None):
+            facts = catalog.machine_facts.get_machine_facts(machine, cloud, accelerator)
+            return facts and replace(facts, **values)
+
+        monkeypatch.setattr(catalog, "get_machine_facts", get_changed_facts)
+
+    return change
+
+
+def test_infiniband_and_a_reservation_exclude_each_other(parse_pool, with_facts):
+    with_facts(purchases=frozenset({"reserved"}))  # as a block reservation of Azure would be
+    with pytest.raises(InputError, match=r"\(rule infiniband-without-reservation\)"):
+        parse_pool(**AZURE, fabric="infiniband", purchase={"kind": "reserved", "reservation": GROUP})
+
+
+@pytest.mark.parametrize(
+    "pool",
+    [
+        {"machine": "g5.2xlarge", "purchase": SPOT, "fabric": "efa"},
+        NC_A100 | {"machine": "Standard_ND96isr_H100_v5", "purchase": CREATE},
+    ],
+)
+def test_unknown_facts_refuse_nothing(parse_pool, monkeypatch, pool):
+    monkeypatch.setattr(catalog, "get_machine_facts", lambda *_: None)
+    assert parse_pool(**pool).pools
+
+
 def test_every_rule_is_tested_and_has_a_reason():
     tested = {rule for rule, *_ in REFUSED} | {
         *OF_TEMPLATES,  # test_templates.py
@@ -190,6 +292,7 @@ def test_every_rule_is_tested_and_has_a_reason():
         "key-for-nodes",
         "workstation-known",
         "purchase-sold",
+        "infiniband-without-reservation",
     }
     assert set(fleet.RULES) == tested
     assert [rule for rule in fleet.RULES.values() if len(rule.reason) < 20 or len(rule.source) < 8] == []

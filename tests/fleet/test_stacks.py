@@ -55,7 +55,7 @@ def test_production_has_its_expected_purchases(load_stack):
     assert {pool.name: (pool.purchase.kind, pool.purchase.term) for pool in production.pools} == {
         "train": ("reserved", None),
         "serve": ("spot", None),
-        "tune": ("reserved", "1y"),
+        "tune": ("committed", "1y"),
     }
     assert (production.budget_usd_per_month.min, production.budget_usd_per_month.max) == (0, 60000)
 

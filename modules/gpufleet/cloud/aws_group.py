@@ -60,7 +60,7 @@ class AwsAutoScalingGroups:
             bounds = (0, 0, count.max) if number else (count.min, count.desired, count.max)
             suffix = f"-{STANDBY}{number if number > 1 else ''}" if number else ""
             group = self._declare_group(stage, suffix, bounds)
-            if number:
+            if number and count.desired:  # of no nodes none can be missing
                 declare_standby_alarm(parts, suffix, earlier=groups, standby=group)
             groups.append(group)
             self.facts.append(

@@ -89,7 +89,10 @@ Gpus = Annotated[
 
 
 class ApplicationVolume(FrozenModel):
-    """A folder for data that outlives containers: nvme on the node's scratch, ssd on its boot disk."""
+    """A folder for data that outlives containers: nvme on the node's own drives.
+
+    ssd is on the boot disk of a machine that we own, and on a disk of its own in a cloud.
+    """
 
     name: Name
     size_gib: Annotated[StrictInt, Field(ge=1, le=65536)]

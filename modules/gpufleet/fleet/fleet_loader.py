@@ -11,12 +11,14 @@ from pydantic import ValidationError
 
 from gpufleet.errors import InputError
 from gpufleet.fleet import (  # noqa: F401 - they fill the tables
+    rules_capacity,
+    rules_fabric,
     rules_fleet,
     rules_node,
     rules_placement,
     rules_purchase,
+    rules_spot,
     rules_template,
-    rules_unbuilt,
 )
 from gpufleet.fleet.document import SpecProblem, YamlDocument, find_ambiguous_numbers, read_yaml_document
 from gpufleet.fleet.error_explanation import explain_validation_errors

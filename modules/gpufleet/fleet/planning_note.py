@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from gpufleet import catalog
 from gpufleet.catalog import HOURS_PER_MONTH
+from gpufleet.fleet.pool_volume import find_pool_facts, largest_local_gib
 from gpufleet.fleet.spec import Fleet, Pool
 
 # What planning advice names for the phase with reserved A100 machines (the project's issue 3, stacks table).
 PLANNED_USD_PER_MONTH = (2000, 5000)
+PAID_ALWAYS = ("reserved", "committed")
 PART_OF_CARD = {"T4": "accelerator:nvidia-tesla-t4"}  # what GCP calls the cards that n1 machines take
 
 
@@ -28,7 +30,10 @@ def list_planning_notes(fleet: Fleet) -> tuple[str, ...]:
         _note_reserved_cost(fleet),
         _note_affordable_hours(fleet),
         _note_spot_without_fallback(fleet),
-        _note_volumes_without_disk(fleet),
+        _note_unnamed_subscription(fleet),
+        _note_unknown_facts(fleet),
+        _note_retirements(fleet),
+        _note_unformatted_volumes(fleet),
         _note_images_without_digest(fleet),
         _note_burn_in_not_run(fleet),
     )
@@ -46,16 +51,51 @@ def _note_burn_in_not_run(fleet: Fleet) -> str:
     )
 
 
-def _note_volumes_without_disk(fleet: Fleet) -> str:
-    """Return a note that volumes in a cloud are folders, not cloud disks."""
+def _note_unformatted_volumes(fleet: Fleet) -> str:
+    """Return a note that the drives of volumes are attached, but not formatted."""
     pools = {pool.template for pool in fleet.pools}
     names = sorted(name for name in pools if name and fleet.resolve_blueprint(name).application.volumes)
     return (
-        "volumes are folders on the machine's own drives and boot disk: no cloud disk is built or priced for "
+        "volumes are folders on the boot disk until the role storage formats their drives (storage_scratch): "
         f"template {', '.join(names)}"
         if names
         else ""
     )
+
+
+def _note_unnamed_subscription(fleet: Fleet) -> str:
+    """Return a note on Azure pools without a subscription: the provider's own may be anybody's default."""
+    names = [pool.name for pool in fleet.pools if pool.cloud == "azure"]
+    if not names or fleet.azure is not None:
+        return ""
+    return f"azure.subscription is missing: {', '.join(names)} is built in the subscription of the provider's own login"
+
+
+def _note_unknown_facts(fleet: Fleet) -> str:
+    """Return a note on what the rules could not check, because no source states it."""
+    unknown = [text for pool in fleet.pools if (text := _list_unknown_facts(fleet, pool))]
+    return f"not checked, because no source states it: {'; '.join(unknown)}" if unknown else ""
+
+
+def _list_unknown_facts(fleet: Fleet, pool: Pool) -> str:
+    facts = find_pool_facts(pool)
+    missing = []
+    if facts is None or not facts.purchases:
+        missing.append(f"whether it is sold as {pool.purchase.kind}")
+    volumes = fleet.resolve_blueprint(pool.template).application.volumes
+    if any(volume.kind == "nvme" for volume in volumes) and largest_local_gib(pool) is None:
+        missing.append("its local drives")
+    return f"{', '.join(missing)} ({pool.machine} of {pool.name})" if missing else ""
+
+
+def _note_retirements(fleet: Fleet) -> str:
+    retirements = {
+        pool.machine: facts.retires
+        for pool in fleet.pools
+        if (facts := find_pool_facts(pool)) is not None and facts.retires is not None
+    }
+    listed = ", ".join(f"{machine} on {day}" for machine, day in retirements.items())
+    return f"machines that their cloud will retire: {listed}" if listed else ""
 
 
 def _note_images_without_digest(fleet: Fleet) -> str:
@@ -79,13 +119,13 @@ def _used_templates(fleet: Fleet) -> set[str]:
 
 
 def _note_reserved_cost(fleet: Fleet) -> str:
-    pools = [pool for pool in fleet.pools if pool.purchase.kind == "reserved"]
+    pools = [pool for pool in fleet.pools if pool.purchase.kind in PAID_ALWAYS]
     if not pools:
         return ""
     usd, unpriced = _sum_usd_per_hour(pools)
     names = ", ".join(pool.name for pool in pools)
     return (
-        f"reserved capacity bills around the clock, used or not: {names}, "
+        f"reserved capacity and commitments bill around the clock, used or not: {names}, "
         f"{usd * HOURS_PER_MONTH:,.0f} USD a month{_format_unpriced(unpriced)}"
     )
 
@@ -93,7 +133,7 @@ def _note_reserved_cost(fleet: Fleet) -> str:
 def _note_affordable_hours(fleet: Fleet) -> str:
     usd, unpriced = _sum_usd_per_hour(fleet.pools)
     low, high = PLANNED_USD_PER_MONTH
-    if usd * HOURS_PER_MONTH <= high or not any(pool.purchase.kind == "reserved" for pool in fleet.pools):
+    if usd * HOURS_PER_MONTH <= high or not any(pool.purchase.kind in PAID_ALWAYS for pool in fleet.pools):
         return ""
     return (
         f"the pools cost {usd:,.2f} USD an hour together{_format_unpriced(unpriced)}: "

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpufleet.fleet.spec import Fleet, Pool
+from gpufleet import catalog
+from gpufleet.fleet.spec import FleetSpec, Pool
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,33 @@ class PoolVolumes:
     local_disk_count: int = 0
 
 
-def pool_volumes(fleet: Fleet, pool: Pool) -> PoolVolumes:
+def pool_volumes(fleet: FleetSpec, pool: Pool) -> PoolVolumes:
     """Return what the volumes of a pool's template need beyond what its machine has."""
     volumes = fleet.resolve_blueprint(pool.template).application.volumes
     disks = tuple(PoolDisk(volume.name, volume.size_gib) for volume in volumes if volume.kind == "ssd")
-    return PoolVolumes(disks)
+    local_gib = sum(volume.size_gib for volume in volumes if volume.kind == "nvme")
+    return PoolVolumes(disks, _count_local_disks(find_pool_facts(pool), local_gib))
+
+
+def largest_local_gib(pool: Pool) -> float | None:
+    """Return the most GiB that local drives of a pool's node can have, None if no source states it."""
+    facts = find_pool_facts(pool)
+    if facts is None:
+        return None
+    if facts.local_disk_counts:
+        return max(facts.local_disk_counts) * (facts.local_disk_gib or 0.0)
+    return facts.local_disk_total_gib
+
+
+def find_pool_facts(pool: Pool) -> catalog.MachineFacts | None:
+    """Return what is known about the pool's machine, with the accelerator that is attached to it."""
+    model = pool.accelerators.model if pool.accelerators else None
+    return catalog.get_machine_facts(pool.machine, pool.cloud, model)
+
+
+def _count_local_disks(facts: catalog.MachineFacts | None, required_gib: int) -> int:
+    """Return the smallest number of local disks that one may attach and that has room for the volumes."""
+    if not required_gib or facts is None or facts.local_disk_gib is None:
+        return 0
+    size = facts.local_disk_gib
+    return min((count for count in facts.local_disk_counts if count * size >= required_gib), default=0)

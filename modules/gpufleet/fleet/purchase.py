@@ -16,7 +16,6 @@ from gpufleet.fleet.frozen_model import (
     PositiveFloat,
     StrictFloat,
     StrictInt,
-    build_pattern_annotations,
     build_spec_error,
 )
 
@@ -29,13 +28,6 @@ FLEX_START_MIN_HOURS, FLEX_START_MAX_HOURS = 1 / 6, 168
 SpotAllocation = Literal[
     "price-capacity-optimized", "capacity-optimized", "capacity-optimized-prioritized", "lowest-price"
 ]
-
-_block, _block_schema = build_pattern_annotations(
-    r"cr-[0-9a-f]{8,17}", "the id of a Capacity Block like cr-0123456789abcdef0"
-)
-_offering, _offering_schema = build_pattern_annotations(
-    r"cb-[0-9a-z]{8,17}", "the id of an offering like cb-0123456789abcdef0"
-)
 
 
 class SpotInterruptions(FrozenModel):
@@ -209,8 +201,10 @@ class CapacityBlockPurchase(_WithoutSpotKeys, _OneRung):
     """
 
     kind: Literal["capacity_block"]
-    reservation: Annotated[str, _block, _block_schema] | None = None
-    offering: Annotated[str, _offering, _offering_schema] | None = None
+    reservation: Annotated[str | None, Field(description="the cr- id of a Capacity Block that you have")] = (
+        None
+    )
+    offering: Annotated[str | None, Field(description="the cb- id of an offering to buy")] = None
     buy: Annotated[bool, Field(description="true: buy the offering; without it nothing is bought")] = False
 
     term: ClassVar[None] = None
@@ -218,28 +212,13 @@ class CapacityBlockPurchase(_WithoutSpotKeys, _OneRung):
     price_kind: ClassVar[PriceKind] = "capacity_block"
     tag_value: ClassVar[str] = "capacity_block"
 
-    @model_validator(mode="after")
-    def _check_one_block(self) -> Self:
-        if (self.reservation is None) == (self.offering is None):
-            raise build_spec_error(
-                "a Capacity Block needs exactly one of reservation and offering",
-                "give reservation: cr-… if you have one, or offering: cb-… and buy: true",
-            )
-        if self.buy != (self.offering is not None):
-            raise build_spec_error(
-                f"offering is {self.offering or 'missing'}, but buy is {str(self.buy).lower()}",
-                "to buy a Capacity Block, give both: the purchase cannot be undone",
-            )
-        return self
-
 
 class FlexStartPurchase(_WithoutSpotKeys, _WithoutBlockKeys, _OneRung):
     """Flex-start of Google's Dynamic Workload Scheduler: nodes start when there is room, for a limited time."""
 
     kind: Literal["flex_start"]
     max_run_hours: Annotated[
-        StrictFloat,
-        Field(ge=FLEX_START_MIN_HOURS, le=FLEX_START_MAX_HOURS, description="10 minutes to 7 days, in hours"),
+        PositiveFloat, Field(description="10 minutes to 7 days, in hours; then the nodes are deleted")
     ]
 
     reservation: ClassVar[None] = None

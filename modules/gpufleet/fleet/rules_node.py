@@ -14,6 +14,7 @@ from gpufleet.errors import InputError
 from gpufleet.fleet.application import Container
 from gpufleet.fleet.document import KeyPath, SpecProblem
 from gpufleet.fleet.pool_request import AcceleratorRequest
+from gpufleet.fleet.pool_volume import largest_local_gib
 from gpufleet.fleet.rule import FLEET_RULES
 from gpufleet.fleet.spec import Fleet
 from gpufleet.fleet.template import Blueprint
@@ -51,7 +52,7 @@ def list_template_assignments(fleet: Fleet) -> Iterator[NodeTemplateAssignment]:
             cards = _list_cards(pool.machine, pool.cloud, (pool.accelerators,) if pool.accelerators else ())
             plan = fleet.resolve_blueprint(pool.template)
             yield NodeTemplateAssignment(
-                ("pools", index, "template"), pool.name, pool.machine, cards, None, plan
+                ("pools", index, "template"), pool.name, pool.machine, cards, largest_local_gib(pool), plan
             )
     for index, workstation in enumerate(fleet.workstations):
         if workstation.template:
@@ -176,8 +177,8 @@ def _describe_mismatches(assignment: NodeTemplateAssignment) -> Iterator[str]:
 
 @FLEET_RULES.register_rule(
     "volumes-fit",
-    reason="volumes of kind nvme share the node's own drive",
-    source="the rack file, storage_gb",
+    reason="volumes of kind nvme share the node's own drives",
+    source="the rack file, storage_gb; catalog/data/machine_facts.csv, field local_disks, of a cloud's machine",
 )
 def check_volumes_fit_drive(fleet: Fleet) -> Iterator[SpecProblem]:
     yield from _first_problem_per_path(_find_too_large_volumes(fleet))
@@ -188,5 +189,6 @@ def _find_too_large_volumes(fleet: Fleet) -> Iterator[SpecProblem]:
         volumes = assignment.blueprint.application.volumes
         required_gib = sum(volume.size_gib for volume in volumes if volume.kind == "nvme")
         if assignment.storage_gib is not None and required_gib > assignment.storage_gib:
-            text = f"the nvme volumes take {required_gib} GiB, but {assignment.node} has {assignment.storage_gib:.0f}"
+            available = f"{assignment.storage_gib:.0f}" if assignment.storage_gib else "no local drives"
+            text = f"the nvme volumes take {required_gib} GiB, but {assignment.node} has {available}"
             yield SpecProblem(assignment.path, text, "make the volumes smaller, or set kind: ssd")

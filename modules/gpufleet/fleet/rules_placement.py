@@ -110,42 +110,6 @@ def check_accelerators_present(pool: Pool) -> Iterator[SpecProblem]:
 
 
 @POOL_RULES.register_rule(
-    "fabric-of-machine",
-    reason="EFA and InfiniBand exist only on the machines built with them",
-    source="AWS DescribeInstanceTypes (EfaSupported) as moto 5.2.5 carries it; MicrosoftDocs nda100-v4-series.md",
-)
-def check_machine_has_fabric(pool: Pool) -> Iterator[SpecProblem]:
-    machine = find_pool_machine(pool)
-    if machine is None or pool.fabric in ("none", "auto") or pool.fabric == machine.fabric:
-        return
-    available_fabric = f"only {machine.fabric}" if machine.fabric else "no such fabric"
-    remedy = (
-        f"say {machine.fabric}, auto or none"
-        if machine.fabric
-        else "set fabric: none, or choose another machine"
-    )
-    yield SpecProblem(
-        ("fabric",), f"fabric is {pool.fabric!r}, but {machine.name} has {available_fabric}", remedy
-    )
-
-
-@POOL_RULES.register_rule(
-    "efa-one-zone",
-    reason="EFA traffic does not leave its zone",
-    source="AWS ParallelCluster guide, Elastic Fabric Adapter: not supported over different availability zones",
-)
-def check_efa_single_zone(pool: Pool) -> Iterator[SpecProblem]:
-    machine = find_pool_machine(pool)
-    uses_efa = pool.fabric == "efa" or (pool.fabric == "auto" and machine and machine.fabric == "efa")
-    if uses_efa and len(pool.zones) > 1:
-        yield SpecProblem(
-            ("zones",),
-            f"zones is {list(pool.zones)}, but EFA traffic does not leave its zone",
-            "name one zone",
-        )
-
-
-@POOL_RULES.register_rule(
     "many-nodes-need-group",
     reason="each node that is a resource of its own makes every preview slower, and many are what groups are for",
     source="tests/benchmarks/bench_nodes.py: 1,000 nodes as single resources and as a group",

@@ -80,7 +80,7 @@ class Pool(FrozenModel):
     count: NodeCount
     purchase: Purchase
     fabric: Annotated[
-        Literal["auto", "none", "efa", "infiniband"],
+        Literal["auto", "none", "efa", "infiniband", "gpudirect_tcpx", "gpudirect_tcpxo", "gpudirect_rdma"],
         Field(description="auto: what the machine has, where a pool has several nodes"),
     ] = "none"
     hours_per_month: Annotated[

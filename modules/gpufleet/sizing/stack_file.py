@@ -108,10 +108,13 @@ def _build_pool(plan: SizingPlan) -> Node:
     purchase = _build_purchase(plan.hardware.machine, offer)
     pool: Node = {"name": _pool_name(plan), "cloud": offer.cloud, "region": offer.region}
     cloud = catalog.get_cloud(offer.cloud)
-    if purchase["kind"] == "reserved" and cloud.has_zonal_reservations:
-        pool["zones"] = [cloud.example_zone_name(offer.region)]
+    has_fabric = plan.nodes > 1 and bool(catalog.get_machine(plan.hardware.machine, offer.cloud).fabric)
+    if cloud.has_zonal_reservations and (purchase["kind"] == "reserved" or has_fabric):
+        facts = catalog.get_machine_facts(plan.hardware.machine, offer.cloud)
+        sold_in = facts.zones.get(offer.region, ()) if facts else ()
+        pool["zones"] = [sold_in[0] if sold_in else cloud.example_zone_name(offer.region)]
     pool |= {"machine": plan.hardware.machine, "count": plan.nodes, "purchase": purchase}
-    if plan.nodes > 1 and catalog.get_machine(plan.hardware.machine, offer.cloud).fabric:
+    if has_fabric:
         pool["fabric"] = "auto"
     bills_around_the_clock = purchase["kind"] in ("reserved", "committed")
     if plan.work_hours is not None and not bills_around_the_clock and plan.work_hours < HOURS_PER_MONTH:

@@ -71,8 +71,7 @@ CHANGES = {
         "production",
         (TUNE % "eastus", TUNE % "southcentralus"),
         {
-            "tune machine": "4.19452 USD (25.16735 and not 20.97283) x 730 h = 3061.9996",
-            "tune-1 machine": "0 USD, it runs in the reservation = 0",
+            "tune-1 machine": "4.19452 USD (25.16735 and not 20.97283) x 730 h = 3061.9996",
             "tune-1 disk:os": "0.003 USD (0.03 and not 0.027) x 730 h = 2.19",
             "tune-1 public_ipv4": "0 USD x 730 h, it costs the same there = 0",
         },
