@@ -57,13 +57,21 @@ def collapse_blanks(value: str | None) -> str:
 
 
 def disk_matches_pattern(disk: BlockDevice, pattern: str) -> bool:
-    """Return whether a disk matches a pattern; a loop device matches only by its path."""
+    """Return whether a disk matches a pattern; a loop device matches only by its path.
+
+    A cloud's volume has no name of its own on the node, but its size is exactly the GiB that were asked for.
+    """
     key, colon, rest = pattern.partition(":")
     if pattern.startswith("/dev/"):
         return fnmatch.fnmatchcase(disk["path"], pattern)
-    values = {"model": disk.get("model"), "serial": disk.get("serial"), "transport": disk.get("tran")}
+    values = {
+        "model": disk.get("model"),
+        "serial": disk.get("serial"),
+        "transport": disk.get("tran"),
+        "size": f"{disk['size'] / 2**30:.10g}GiB",
+    }
     if not colon or key not in values:
-        raise HostError(f"devices: {pattern} must begin with /dev/, model:, serial: or transport:")
+        raise HostError(f"devices: {pattern} must begin with /dev/, model:, serial:, transport: or size:")
     return disk["type"] == "disk" and fnmatch.fnmatchcase(collapse_blanks(values[key]), rest)
 
 

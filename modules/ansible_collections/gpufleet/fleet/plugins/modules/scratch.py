@@ -22,8 +22,8 @@ options:
     required: true
     suboptions:
       mount: {description: Mount point., type: path, required: true}
-      devices: {description: "Patterns of disks: a path, C(model:), C(serial:) or C(transport:).", type: list,
-                elements: str, required: true}
+      devices: {description: "Patterns of disks: a path, C(model:), C(serial:), C(transport:) or C(size:).",
+                type: list, elements: str, required: true}
       count: {description: "Expected number of disks; 0 takes all that match.", type: int, default: 0}
       filesystem: {description: File system., type: str, choices: [xfs, ext4], default: xfs}
       options: {description: Mount options., type: list, elements: str, default: [noatime]}
