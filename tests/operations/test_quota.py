@@ -172,12 +172,14 @@ def test_spot_has_its_own_limit(account):
 
 def test_without_credentials_nothing_is_fine(monkeypatch, tmp_path, project, gpufleet):
     environment = {"AWS_EC2_METADATA_DISABLED": "true", "HOME": str(tmp_path), "NO_GCE_CHECK": "true"}
+    environment |= {"ARM_SUBSCRIPTION_ID": SUBSCRIPTION, "GOOGLE_CLOUD_PROJECT": PROJECT}
     completed = gpufleet("quota", "-s", "dev", "--json", cwd=project, env=environment)
     assert completed.returncode == 3
     rows = json.loads(completed.stdout)["buckets"]
     assert rows
     assert {row["status"] for row in rows} == {"not_checked"}
     assert all(row["reason"] and row["request"] is None for row in rows)
+    assert len([line for line in completed.stderr.splitlines() if line]) == 2  # an error and its hint
 
 
 @pytest.fixture(scope="module")

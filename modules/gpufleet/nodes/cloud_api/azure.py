@@ -6,6 +6,7 @@ Flexible set are ordinary machines. Addresses are on network cards and public ad
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -98,6 +99,8 @@ class AzureApi:
 def create_credential(environment: Mapping[str, str]) -> Any:
     """Return the credential of Pulumi's variables (``ARM_…``) if they are complete, else Azure's default chain."""
     identity = import_sdk("azure.identity", "azure")
+    # Without a handler Python prints the SDK's warnings as they are; the error that we raise says the same in one line.
+    logging.getLogger("azure").addHandler(logging.NullHandler())
     names = ("ARM_TENANT_ID", "ARM_CLIENT_ID", "ARM_CLIENT_SECRET")
     values = [environment.get(name, "") for name in names]
     if all(values):

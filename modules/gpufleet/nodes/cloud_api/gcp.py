@@ -38,11 +38,10 @@ class GcpApi:
 
     def client(self, service: str) -> Any:
         """Return the client of a service of Compute Engine, such as ``Instances``."""
-        compute = import_sdk("google.cloud.compute_v1", "gcp")
         with self.translate_errors(f"compute.{service.lower()}.list"):
-            return getattr(compute, f"{service}Client")(
-                credentials=self._credentials, client_options=self._options
-            )
+            credentials = self._credentials  # before the import, which takes seconds
+            compute = import_sdk("google.cloud.compute_v1", "gcp")
+            return getattr(compute, f"{service}Client")(credentials=credentials, client_options=self._options)
 
     @cached_property
     def quotas(self) -> Any:
