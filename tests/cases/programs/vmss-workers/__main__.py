@@ -87,6 +87,13 @@ azure.monitor.AutoscaleSetting(
         )
     ],
 )
+hall = azure.network.Subnet(
+    "hall",
+    resource_group_name=group.name,
+    virtual_network_name=network.name,
+    subnet_name="AzureBastionSubnet",  # Azure takes no other name
+    address_prefix="10.40.2.0/26",
+)
 azure.network.BastionHost(
     "door",
     resource_group_name=group.name,
@@ -94,7 +101,7 @@ azure.network.BastionHost(
     ip_configurations=[
         azure.network.BastionHostIPConfigurationArgs(
             name="main",
-            subnet=azure.network.SubResourceArgs(id=subnet.id),
+            subnet=azure.network.SubResourceArgs(id=hall.id),
             public_ip_address=azure.network.SubResourceArgs(id=address.id),
         )
     ],
