@@ -139,7 +139,7 @@ def test_aws_usage_is_counted_in_vcpus_and_own_machines_are_not_needed_twice(acc
     run_instances(1)
     run_instances(1, machine="m5.large")  # another bucket
     (result,) = check_fleet(declare(TRAIN), read_aws_usage).values()
-    assert (result.limit, result.used, result.own) == (40.0, 16, 8)
+    assert (result.limit, result.used, result.used_by_stack) == (40.0, 16, 8)
     assert result.status == "enough"  # 8 of others and the stack's 32 are 40
 
 
@@ -250,7 +250,7 @@ def test_attached_cards_of_this_stack_are_not_needed_twice(google, project_api):
     small = {**SERVE, "machine": "n1-standard-8", "accelerators": {"model": "T4", "count": 2}, "count": 1}
     checks = check_fleet(declare(small), lambda needs, declared: read_gcp_usage(needs, declared, project_api))
     regional = checks["us-central1", "on_demand"]
-    assert (regional.status, regional.used, regional.own) == ("enough", 2.0, 2)
+    assert (regional.status, regional.used, regional.used_by_stack) == ("enough", 2.0, 2)
 
 
 def family_limit(family, value):

@@ -38,7 +38,7 @@ def judge(*resources, ids=(), groups=(), today=date(2026, 11, 23)):
 
 
 def test_only_what_nobody_knows_and_has_the_stacks_tag_is_found():
-    found = judge(
+    findings = judge(
         resource("i-known"),
         resource("i-orphan"),
         resource("i-other", tags={"gpufleet-stack": "production"}),
@@ -48,20 +48,20 @@ def test_only_what_nobody_knows_and_has_the_stacks_tag_is_found():
         ids=["I-KNOWN"],
         groups=["dev-serve"],
     )
-    assert list(found) == ["i-orphan"]
-    assert found["i-orphan"].is_deletable
+    assert list(findings) == ["i-orphan"]
+    assert findings["i-orphan"].is_deletable
 
 
 def test_an_expired_resource_that_the_state_knows_is_reported_and_kept():
     late = {**TAGS, "gpufleet-expires": "2026-11-22"}
-    found = judge(
+    findings = judge(
         resource("i-known", tags=late),
         resource("i-orphan", tags=late),
         resource("i-today", tags={**TAGS, "gpufleet-expires": "2026-11-23"}),
         resource("i-never", tags={**TAGS, "gpufleet-expires": "never"}),
         ids=["i-known", "i-today", "i-never"],
     )
-    assert {id_: (row.reason, row.is_deletable) for id_, row in found.items()} == {
+    assert {id_: (row.reason, row.is_deletable) for id_, row in findings.items()} == {
         "i-known": ("expired", False),
         "i-orphan": ("expired", True),
     }
@@ -115,8 +115,8 @@ def test_what_the_registry_has_from_elsewhere_is_known_and_what_only_the_cloud_l
     run = sweep({"aws": lambda: [resource("i-a"), resource("i-b"), resource("i-c")]})
     report = run.list_findings()
     assert [row.resource.id for row in report.deletable] == ["i-b"]
-    (kept,) = (row for row in report.findings if row.resource.id == "i-c")
-    assert "commissioning in the registry: retire the node first" in kept.detail
+    (kept_rows,) = (row for row in report.findings if row.resource.id == "i-c")
+    assert "commissioning in the registry: retire the node first" in kept_rows.detail
     assert any("the state of dev is empty" in line for line in report.format_lines())
 
 
@@ -339,9 +339,9 @@ def test_google_lists_and_deletes_through_its_sdk(sweep):
         assert {row.resource.name: row.is_deletable for row in report.findings} == {
             "dev-x-1": True, "dev-old-ab": False, "dev-train": False, "free": True,
         }  # fmt: skip
-        kept = {row.resource.name: row.detail for row in report.findings if not row.is_deletable}
-        assert "member of dev-old" in kept["dev-old-ab"]
-        assert "gcloud compute reservations delete dev-train" in kept["dev-train"]
+        kept_rows = {row.resource.name: row.detail for row in report.findings if not row.is_deletable}
+        assert "member of dev-old" in kept_rows["dev-old-ab"]
+        assert "gcloud compute reservations delete dev-train" in kept_rows["dev-train"]
         assert not any(result.problem for result in run.delete_confirmed(report))
         base = f"/compute/v1/projects/{PROJECT}/zones/us-central1-a"
         assert google.deleted() == [f"{base}/instances/dev-x-1", f"{base}/disks/free"]

@@ -119,16 +119,16 @@ def _parse_offering(item: Mapping[str, Any], region: str) -> BlockOffering | Non
     id_, machine, zone = (
         str(item.get(key, "")) for key in ("CapacityBlockOfferingId", "InstanceType", "AvailabilityZone")
     )
-    starts, ends = item.get("StartDate"), item.get("EndDate")
+    starts_at, ends_at = item.get("StartDate"), item.get("EndDate")
     hours, count = int(item.get("CapacityBlockDurationHours") or 0), int(item.get("InstanceCount") or 0)
     texts_are_fine = all(is_identifier(text, "name") for text in (id_, machine, zone))
     if not texts_are_fine or item.get("CurrencyCode") != "USD" or hours < 1 or count < 1:
         return None
-    if not isinstance(starts, datetime) or not isinstance(ends, datetime):
+    if not isinstance(starts_at, datetime) or not isinstance(ends_at, datetime):
         return None
     fee = float(item.get("UpfrontFee") or "nan")
     if not 0 < fee < float("inf"):
         return None
     return BlockOffering(
-        id_, machine, count, hours, region, zone, starts.astimezone(UTC), ends.astimezone(UTC), fee
+        id_, machine, count, hours, region, zone, starts_at.astimezone(UTC), ends_at.astimezone(UTC), fee
     )

@@ -90,12 +90,12 @@ def _read_simulated(
     list_members: SimulatedMembers,
     at: datetime,
 ) -> SourceReport:
-    own = [group for group in groups if group.cloud == cloud]
+    cloud_groups = [group for group in groups if group.cloud == cloud]
     machines = {pool.name: pool.machine for pool in declared.pools}
     stack_tag = fleet.slugify(declared.stack)
-    members = read_simulated_members(list_members(declared.stack), own, stack_tag, machines)
+    members = read_simulated_members(list_members(declared.stack), cloud_groups, stack_tag, machines)
     is_public = prefers_public_addresses(declared)
-    return build_instance_report(members, f"{cloud}:{stack_tag}", at, own, prefer_public=is_public)
+    return build_instance_report(members, f"{cloud}:{stack_tag}", at, cloud_groups, prefer_public=is_public)
 
 
 def prefers_public_addresses(declared: fleet.Fleet) -> bool:

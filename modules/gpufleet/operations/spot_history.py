@@ -74,14 +74,14 @@ def summarise_pool_spot_prices(
     rungs = [rung for rung in pool.purchase.rungs if rung.kind == "spot"]
     others = [name for rung in rungs for name in getattr(rung, "machines", ())]
     cap = next((rung.max_usd_per_hour for rung in rungs), None)
-    end = datetime.now(UTC)
-    start = end - timedelta(days=days)
-    history = fetch_history(pool.region, [pool.machine, *others], start, end, create)
+    until_now = datetime.now(UTC)
+    since = until_now - timedelta(days=days)
+    history = fetch_history(pool.region, [pool.machine, *others], since, until_now, create)
     zones = set(pool.zones)
     chosen = {key: changes for key, changes in history.items() if not zones or key[1] in zones}
     return sorted(
         (
-            summarise_zone(*key, changes, start, end, region=pool.region, cap=cap)
+            summarise_zone(*key, changes, since, until_now, region=pool.region, cap=cap)
             for key, changes in chosen.items()
         ),
         key=lambda row: (row.mean_usd, row.zone, row.machine),
@@ -91,16 +91,16 @@ def summarise_pool_spot_prices(
 def fetch_history(
     region: str,
     machines: Sequence[str],
-    start: datetime,
-    end: datetime,
+    since: datetime,
+    until_now: datetime,
     create: ClientFactory = create_client,
 ) -> dict[tuple[str, str], list[Change]]:
-    """Return the price changes by (machine, zone), oldest first; the first may be before ``start``."""
+    """Return the price changes by (machine, zone), oldest first; the first may be before ``since``."""
     parameters = {
         "InstanceTypes": list(dict.fromkeys(machines)),
         "ProductDescriptions": [LINUX_PRODUCT],
-        "StartTime": start,
-        "EndTime": end,
+        "StartTime": since,
+        "EndTime": until_now,
         "MaxResults": 1000,
     }
     with translate_boto_errors("ec2:DescribeSpotPriceHistory", NAME):
@@ -122,14 +122,14 @@ def summarise_zone(
     machine: str,
     zone: str,
     changes: Sequence[Change],
-    start: datetime,
-    end: datetime,
+    since: datetime,
+    until_now: datetime,
     *,
     region: str = "",
     cap: float | None = None,
 ) -> ZoneSpotPrices:
     """Return the summary of one zone. A price holds until the next change; before the first nothing is known. Pure."""
-    spans = list(_spans(changes, start, end))
+    spans = list(_spans(changes, since, until_now))
     seconds = sum(length for length, _ in spans) or 1.0
     mean = sum(length * price for length, price in spans) / seconds if spans else changes[-1][1]
     over = sum(length for length, price in spans if cap is not None and price > cap) / seconds
@@ -142,16 +142,16 @@ def summarise_zone(
         min(prices),
         round(mean, 6),
         max(prices),
-        sum(start <= moment <= end for moment, _ in changes),
+        sum(since <= moment <= until_now for moment, _ in changes),
         on_demand.usd_per_hour if on_demand else None,
         None if cap is None else round(over, 4),
     )
 
 
-def _spans(changes: Sequence[Change], start: datetime, end: datetime) -> Iterator[tuple[float, float]]:
+def _spans(changes: Sequence[Change], since: datetime, until_now: datetime) -> Iterator[tuple[float, float]]:
     """Yield (seconds, price) of each time between two changes, within the window."""
-    ends = [moment for moment, _ in changes[1:]] + [end]
-    for (moment, price), until in zip(changes, ends, strict=True):
-        length = (min(until, end) - max(moment, start)).total_seconds()
+    span_ends = [moment for moment, _ in changes[1:]] + [until_now]
+    for (moment, price), until in zip(changes, span_ends, strict=True):
+        length = (min(until, until_now) - max(moment, since)).total_seconds()
         if length > 0:
             yield length, price

@@ -39,10 +39,10 @@ def find_azure_subscription(declared: fleet.Fleet, environment: Mapping[str, str
 
 
 def _first_variable(environment: Mapping[str, str], names: Iterable[str], problem: str, setting: str) -> str:
-    found = next((environment[name] for name in names if environment.get(name)), None)
-    if found is None:
+    value = next((environment[name] for name in names if environment.get(name)), None)
+    if value is None:
         raise EnvironmentFault(problem, hint=f"set {setting} in the spec, or {' or '.join(names)}")
-    return found
+    return value
 
 
 def import_sdk(module: str, cloud: str) -> Any:

@@ -77,7 +77,7 @@ class AzureApi:
 
     @contextmanager
     def translate_errors(self, permission: str) -> Iterator[None]:
-        """Translate the SDK's errors into ours."""
+        """Translate the SDK's errors into those of gpufleet."""
         errors = import_sdk("azure.core.exceptions", "azure")
         name = f"azure {self.subscription}"
         hint = f"give Azure credentials (az login, AZURE_CLIENT_ID …) that allow {permission}"
@@ -118,9 +118,9 @@ def fetch_azure_instance_report(
 ) -> SourceReport:
     """Return a stack's instances in one subscription; EnvironmentFault when the API does not answer."""
     instances = [each for each in list_azure_instances(api) if each.tags.get(STACK_TAG) == stack_tag]
-    own = [group for group in groups if group.cloud == "azure"]
+    azure_groups = [group for group in groups if group.cloud == "azure"]
     return build_instance_report(
-        instances, f"azure:{stack_tag}", observed_at, own, prefer_public=prefer_public
+        instances, f"azure:{stack_tag}", observed_at, azure_groups, prefer_public=prefer_public
     )
 
 
@@ -130,9 +130,9 @@ def list_azure_instances(api: AzureApi) -> list[CloudInstance]:
         "Microsoft.Compute/virtualMachineScaleSets/read", api.compute.virtual_machine_scale_sets.list_all
     )
     machines = api.list_all("Microsoft.Compute/virtualMachines/read", api.compute.virtual_machines.list_all)
-    ours = [machine for machine in machines if STACK_TAG in read_tags(machine)]
-    addresses = _list_addresses(api) if ours else {}
-    instances = [parse_azure_machine(machine, addresses) for machine in ours]
+    tagged_machines = [machine for machine in machines if STACK_TAG in read_tags(machine)]
+    addresses = _list_addresses(api) if tagged_machines else {}
+    instances = [parse_azure_machine(machine, addresses) for machine in tagged_machines]
     for scale_set in sets:
         is_uniform = get_nested_text(scale_set, "properties", "orchestrationMode") != "Flexible"
         if STACK_TAG in read_tags(scale_set) and is_uniform:

@@ -86,7 +86,7 @@ class GcpApi:
 
     @contextmanager
     def translate_errors(self, permission: str) -> Iterator[None]:
-        """Translate the SDK's errors into ours."""
+        """Translate the SDK's errors into those of gpufleet."""
         errors, auth = (
             import_sdk("google.api_core.exceptions", "gcp"),
             import_sdk("google.auth.exceptions", "gcp"),
@@ -121,8 +121,10 @@ def fetch_gcp_instance_report(
 ) -> SourceReport:
     """Return a stack's instances in one project; EnvironmentFault when the API does not answer."""
     instances = [each for each in list_gcp_instances(api) if each.tags.get(STACK_TAG) == stack_tag]
-    own = [group for group in groups if group.cloud == "gcp"]
-    return build_instance_report(instances, f"gcp:{stack_tag}", observed_at, own, prefer_public=prefer_public)
+    gcp_groups = [group for group in groups if group.cloud == "gcp"]
+    return build_instance_report(
+        instances, f"gcp:{stack_tag}", observed_at, gcp_groups, prefer_public=prefer_public
+    )
 
 
 def list_gcp_instances(api: GcpApi, labels: str = OUR_LABEL_FILTER) -> list[CloudInstance]:

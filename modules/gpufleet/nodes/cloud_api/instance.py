@@ -65,9 +65,10 @@ class CloudGroup:
 
     def owns(self, group: str) -> bool:
         """Return whether a group's id or name, as a cloud writes it, means this group."""
-        wanted = group.lower()
+        reference = group.lower()
         return (
-            wanted in {self.id.lower(), self.name.lower()} or wanted.rpartition("/")[2] == self.name.lower()
+            reference in {self.id.lower(), self.name.lower()}
+            or reference.rpartition("/")[2] == self.name.lower()
         )
 
 

@@ -58,7 +58,7 @@ def read_aws_usage(
             answers[need] = BucketUsage(
                 limit=limit,
                 used=sum(use.vcpus for use in counted),
-                own=sum(use.vcpus for use in counted if use.stack == stack_tag),
+                used_by_stack=sum(use.vcpus for use in counted if use.stack == stack_tag),
                 source="Service Quotas; running instances and unused reservations",
                 request=partial(build_aws_request, region, str(need.bucket)),
             )

@@ -25,13 +25,13 @@ def read_azure_usage(
     """Return the usage of each bucket. Spot machines of all families share one bucket."""
     client = api or AzureApi(find_azure_subscription(declared, os.environ))
     stack_tag = fleet.slugify(declared.stack)
-    own = [each for each in list_azure_instances(client) if each.tags.get(STACK_TAG) == stack_tag]
+    stack_instances = [each for each in list_azure_instances(client) if each.tags.get(STACK_TAG) == stack_tag]
     answers: dict[QuotaNeed, BucketUsage | str] = {}
     for region in sorted({need.region for need in needs}):
         regional = [need for need in needs if need.region == region]
         sizes = _read_sizes(client, region)
         usages = _read_usages(client, region)
-        here = [each for each in own if each.region == region]
+        here = [each for each in stack_instances if each.region == region]
         for need in regional:
             answers[need] = _find_usage(need, sizes, usages, here, client.subscription)
     return answers
@@ -41,28 +41,28 @@ def _find_usage(
     need: QuotaNeed,
     sizes: Mapping[str, tuple[str, int]],
     usages: Mapping[str, tuple[str, float, float]],
-    own: Sequence[CloudInstance],
+    stack_instances: Sequence[CloudInstance],
     subscription: str,
 ) -> BucketUsage | str:
     unknown = [name for name in need.machines if name.lower() not in sizes]
     if unknown:
         return f"Azure does not offer {', '.join(unknown)} in {need.region} to this subscription"
     family = sizes[need.machines[0].lower()][0]
-    # The API's own family decides where Azure spells it otherwise than the facts table does.
+    # The family of the API decides where Azure spells it otherwise than the facts table does.
     name = next((each for each in (need.bucket, family) if each and _plain(each) in usages), "")
     if not name or (need.purchase == "spot" and _plain(name) != _plain(AZURE_SPOT_BUCKET)):
         return f"Azure reports no usage of {need.bucket or family} in {need.region}"
     bucket, used, limit = usages[_plain(name)]
     is_spot = _plain(name) == _plain(AZURE_SPOT_BUCKET)
     counted = [
-        each for each in own
+        each for each in stack_instances
         if (each.lifecycle == "spot") == is_spot
         and (is_spot or _plain(sizes.get(each.machine.lower(), ("", 0))[0]) == _plain(name))
     ]  # fmt: skip
     return BucketUsage(
         limit=limit,
         used=used,
-        own=sum(sizes.get(each.machine.lower(), ("", 0))[1] for each in counted),
+        used_by_stack=sum(sizes.get(each.machine.lower(), ("", 0))[1] for each in counted),
         source="usages of Microsoft.Compute, Resource SKUs",
         request=partial(build_azure_request, subscription, need.region, bucket),
         bucket=bucket,

@@ -26,7 +26,7 @@ class QuotaCheck:
     reason: str = ""
     limit: float | None = None
     used: float | None = None
-    own: float | None = None
+    used_by_stack: float | None = None
     missing: int = 0
     source: str = ""
     request: IncreaseRequest | None = None
@@ -36,7 +36,7 @@ class QuotaCheck:
         need = self.need
         row = {key: getattr(need, key) for key in ("cloud", "region", "purchase", "bucket", "unit")}
         row |= {"pools": list(need.pools), "machines": list(need.machines), "need": need.amount}
-        names = ("status", "reason", "limit", "used", "own", "missing", "source")
+        names = ("status", "reason", "limit", "used", "used_by_stack", "missing", "source")
         row |= {key: getattr(self, key) for key in names}
         return {**row, "request": asdict(self.request) if self.request else None}
 
@@ -86,12 +86,12 @@ def check_stack_quotas(
         return QuotaReport(stack, tuple(QuotaCheck(need, "not_checked", reason) for need in needs))
     usage: dict[QuotaNeed, BucketUsage | str] = {}
     for cloud in sorted({need.cloud for need in needs}):
-        own = [need for need in needs if need.cloud == cloud]
+        cloud_needs = [need for need in needs if need.cloud == cloud]
         try:
-            usage |= (readers or default_readers())[cloud](own, declared)
+            usage |= (readers or default_readers())[cloud](cloud_needs, declared)
         except GpufleetError as error:
             line = make_printable(error.message, 200)
-            usage |= dict.fromkeys(own, f"{line} ({error.hint})" if error.hint else line)
+            usage |= dict.fromkeys(cloud_needs, f"{line} ({error.hint})" if error.hint else line)
     return QuotaReport(stack, tuple(_compare(need, usage.get(need, "no answer")) for need in needs))
 
 
@@ -109,15 +109,15 @@ def _compare(need: QuotaNeed, usage: BucketUsage | str) -> QuotaCheck:
     described = QuotaNeed(**{**vars_of(need), "amount": amount, "bucket": usage.bucket or need.bucket})
     if amount is None:
         return QuotaCheck(described, "not_checked", "no source says how much one machine needs")
-    wanted = usage.used - usage.own + max(usage.own, amount)
-    missing = max(0, round(wanted - usage.limit))
-    request = usage.request(round(wanted)) if missing else None
+    total_need = usage.used - usage.used_by_stack + max(usage.used_by_stack, amount)
+    missing = max(0, round(total_need - usage.limit))
+    request = usage.request(round(total_need)) if missing else None
     return QuotaCheck(
         described,
         "short" if missing else "enough",
         limit=usage.limit,
         used=usage.used,
-        own=usage.own,
+        used_by_stack=usage.used_by_stack,
         missing=missing,
         source=usage.source,
         request=request,
@@ -135,6 +135,6 @@ def _format_check(check: QuotaCheck) -> str:
     if check.status == "not_checked":
         return f"not checked  {place}: {check.reason}"
     unit = {"vcpus": "vCPUs", "gpus": "GPUs"}[need.unit or "vcpus"]
-    own = f", {check.own:g} of them by this stack" if check.own else ""
-    line = f"{place}: needs {need.amount} {unit}, limit {check.limit:g}, used {check.used:g}{own}"
+    share_text = f", {check.used_by_stack:g} of them by this stack" if check.used_by_stack else ""
+    line = f"{place}: needs {need.amount} {unit}, limit {check.limit:g}, used {check.used:g}{share_text}"
     return f"{check.status:<12} {line}" + (f"; {check.missing} missing" if check.missing else "")

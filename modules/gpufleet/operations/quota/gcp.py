@@ -53,19 +53,21 @@ class _Project:
 
     def find_usage(self, need: QuotaNeed, bucket: str) -> BucketUsage | str:
         counted = [each for each in self.instances if self._counts(each, need)]
-        own = sum(count_gpus(each) for each in counted if each.tags.get(STACK_TAG) == self.stack_tag)
+        used_by_stack = sum(
+            count_gpus(each) for each in counted if each.tags.get(STACK_TAG) == self.stack_tag
+        )
         listed = self._list_quotas(need.region).get(bucket)
         if listed:
             limit, used = listed
             request = self._build_request(*quota_id_of_metric(need.region, bucket))
-            return BucketUsage(limit, used, own, "Compute Engine", request)
-        found = self._find_in_cloud_quotas(need.region, bucket)
-        if found is None:
+            return BucketUsage(limit, used, used_by_stack, "Compute Engine", request)
+        quota = self._find_in_cloud_quotas(need.region, bucket)
+        if quota is None:
             return f"neither Compute Engine nor Cloud Quotas reports a quota {bucket} in {need.region}"
-        limit, quota_id, dimensions = found
+        limit, quota_id, dimensions = quota
         used = sum(count_gpus(each) for each in counted)
         request = self._build_request(quota_id, dimensions)
-        return BucketUsage(limit, used, own, "Cloud Quotas; running instances", request)
+        return BucketUsage(limit, used, used_by_stack, "Cloud Quotas; running instances", request)
 
     def _build_request(self, quota_id: str, dimensions: dict[str, str]) -> Callable[[int], IncreaseRequest]:
         return partial(build_gcp_request, self.api.project, quota_id, dimensions)
@@ -136,8 +138,8 @@ def _find_limit(rows: list[Any], region: str, dimensions: Mapping[str, str]) -> 
     for row in rows:
         named = get_nested_value(row, "dimensions") or {}
         locations = get_nested_value(row, "applicable_locations") or []
-        wanted = {**dimensions, "region": region}
-        if any(wanted.get(name) != value for name, value in named.items()):
+        values = {**dimensions, "region": region}
+        if any(values.get(name) != value for name, value in named.items()):
             continue
         if region in locations or named.get("region") == region:
             matching.append((len(named), row))

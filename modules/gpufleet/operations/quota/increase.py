@@ -23,16 +23,16 @@ class IncreaseRequest:
 def build_aws_request(region: str, quota_code: str, limit: int) -> IncreaseRequest:
     """Return the request for an EC2 quota (Service Quotas, RequestServiceQuotaIncrease)."""
     options = ["--service-code", "ec2", "--quota-code", quota_code, "--desired-value", str(limit)]
-    words = ["aws", "service-quotas", "request-service-quota-increase", *options, "--region", region]
-    return IncreaseRequest(limit, shlex.join(words))
+    command = ["aws", "service-quotas", "request-service-quota-increase", *options, "--region", region]
+    return IncreaseRequest(limit, shlex.join(command))
 
 
 def build_gcp_request(project: str, quota_id: str, dimensions: dict[str, str], limit: int) -> IncreaseRequest:
     """Return the request for a quota of Compute Engine (Cloud Quotas, quotaPreferences.create)."""
     joined = ",".join(f"{key}={value}" for key, value in sorted(dimensions.items()))
-    words = ["gcloud", "quotas", "preferences", "create", "--service", "compute.googleapis.com"]
-    words += ["--project", project, "--quota-id", quota_id, "--preferred-value", str(limit)]
-    words += [f"--dimensions={joined}"] if joined else []
+    command = ["gcloud", "quotas", "preferences", "create", "--service", "compute.googleapis.com"]
+    command += ["--project", project, "--quota-id", quota_id, "--preferred-value", str(limit)]
+    command += [f"--dimensions={joined}"] if joined else []
     body = {
         "service": "compute.googleapis.com",
         "quotaId": quota_id,
@@ -40,7 +40,7 @@ def build_gcp_request(project: str, quota_id: str, dimensions: dict[str, str], l
         "dimensions": dimensions,
     }
     url = f"https://cloudquotas.googleapis.com/v1/projects/{project}/locations/global/quotaPreferences"
-    return IncreaseRequest(limit, shlex.join(words), "POST", url, json.dumps(body, sort_keys=True))
+    return IncreaseRequest(limit, shlex.join(command), "POST", url, json.dumps(body, sort_keys=True))
 
 
 def build_azure_request(subscription: str, region: str, bucket: str, limit: int) -> IncreaseRequest:
@@ -52,10 +52,10 @@ def build_azure_request(subscription: str, region: str, bucket: str, limit: int)
             "name": {"value": bucket},
         }
     }
-    words = ["az", "quota", "update", "--resource-name", bucket, "--scope", scope]
-    words += ["--limit-object", f"value={limit}"]
+    command = ["az", "quota", "update", "--resource-name", bucket, "--scope", scope]
+    command += ["--limit-object", f"value={limit}"]
     url = (
         f"https://management.azure.com{scope}/providers/Microsoft.Quota/quotas/{bucket}"
         f"?api-version={AZURE_QUOTA_VERSION}"
     )
-    return IncreaseRequest(limit, shlex.join(words), "PUT", url, json.dumps(body, sort_keys=True))
+    return IncreaseRequest(limit, shlex.join(command), "PUT", url, json.dumps(body, sort_keys=True))

@@ -12,14 +12,14 @@ from gpufleet.operations.quota.need import QuotaNeed
 
 @dataclass(frozen=True)
 class BucketUsage:
-    """A bucket as its cloud reports it. ``own`` is the part of ``used`` that this stack's own machines take.
+    """A bucket as its cloud reports it. ``used_by_stack`` is the part of ``used`` that this stack's own machines take.
 
     ``request`` builds the increase request for a new limit; ``amount`` replaces a need's where only the cloud knows it.
     """
 
     limit: float
     used: float
-    own: float
+    used_by_stack: float
     source: str
     request: Callable[[int], IncreaseRequest]
     bucket: str | None = None

@@ -1,4 +1,4 @@
-"""What a cloud still has of a stack, and nobody knows any more: listed, priced, and deleted only when confirmed.
+"""What a cloud still has of a stack, without a state that lists it: listed, priced, and deleted only when confirmed.
 
 Input: the Pulumi state and the registry of a stack, and the clouds' APIs. Output: findings: resources with the stack's
 tag that neither knows, each with its price, and resources past their time to live. Only findings are ever deleted, and

@@ -50,8 +50,8 @@ class _Listing:
     ) -> Iterator[tuple[dict[str, Any], dict[str, str]]]:
         """Yield (item, tags) of a listing."""
         name = f"aws {self.region} {operation}"
-        wanted = {f"tag:{STACK_TAG}": [self.stack_tag], **(states or {})}
-        filters = [{"Name": key_, "Values": values} for key_, values in wanted.items()]
+        values_by_filter = {f"tag:{STACK_TAG}": [self.stack_tag], **(states or {})}
+        filters = [{"Name": key_, "Values": values} for key_, values in values_by_filter.items()]
         with translate_boto_errors(f"ec2:{_pascal(operation)}", name):
             call = getattr(self.ec2, operation)
             items = iterate_page_items(call, "NextToken", key, name, Filters=filters)
@@ -63,7 +63,7 @@ class _Listing:
 
 
 def _pascal(operation: str) -> str:
-    return "".join(word.capitalize() for word in operation.split("_"))
+    return "".join(part.capitalize() for part in operation.split("_"))
 
 
 def delete_once(permission: str, call: Callable[..., Any], **arguments: Any) -> None:

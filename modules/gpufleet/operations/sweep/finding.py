@@ -1,4 +1,4 @@
-"""Resources of a cloud, and which of them nobody knows. Pure."""
+"""Resources of a cloud, and which of them neither state nor registry knows. Pure."""
 
 from __future__ import annotations
 
@@ -62,7 +62,10 @@ class CloudResource:
 
 @dataclass(frozen=True)
 class SweepFinding:
-    """One resource that nobody knows, or whose time is over. ``is_known``: the stack itself has to remove it."""
+    """One resource that neither state nor registry knows, or that has expired.
+
+    ``is_known``: the stack itself has to remove it.
+    """
 
     resource: CloudResource
     reason: Reason

@@ -61,7 +61,7 @@ class SweepRun:
 
     def list_findings(self) -> SweepReport:
         """Ask every account; one that does not answer has no findings, and is reported."""
-        found: list[CloudResource] = []
+        resources_of_accounts: list[CloudResource] = []
         listed: dict[str, int] = {}
         failures: dict[str, str] = {}
         stack_tag = fleet.slugify(self.stack)
@@ -74,9 +74,13 @@ class SweepRun:
                 failures[account] = f"{error}" + (f" ({error.hint})" if error.hint else "")
                 continue
             listed[account] = len(resources)
-            found += resources
+            resources_of_accounts += resources
         findings = find_orphans(
-            found, self.known_ids, self.known_groups, stack_tag, registered_states=self.registered_states
+            resources_of_accounts,
+            self.known_ids,
+            self.known_groups,
+            stack_tag,
+            registered_states=self.registered_states,
         )
         return SweepReport(self.stack, tuple(findings), listed, failures, self.is_state_empty)
 
@@ -164,7 +168,7 @@ def list_known_ids(resources: Iterable[engine.StateResource]) -> Iterator[str]:
 def read_registered_instances(root: Path) -> tuple[list[str], dict[str, str]]:
     """Return the instances that the registry has from a stack's own sources, and the state of those that it uses.
 
-    A node that only a cloud's API reports is no evidence: that API lists orphans too. It counts once the node has come
+    A node that only a cloud's API reports does not count: that API lists orphans too. It counts once the node has come
     further than ``discovered``.
     """
     url = paths.registry_database_url(root)
