@@ -57,7 +57,7 @@ def test_preview_is_priced_outside_a_project(gpufleet, tmp_path, preview):
 def test_estimate_needs_no_engine_and_no_credentials(gpufleet, project):
     result = gpufleet("cost", "estimate", "-s", "production", cwd=project, env=BARE)
     assert result.returncode == 0, result.stderr
-    assert "reserved capacity bills around the clock" in result.stdout
+    assert "reserved capacity and commitments bill around the clock" in result.stdout
     assert "hours, not a month" in result.stdout
     assert "within the budget of $60,000.00" in result.stdout
 

@@ -110,20 +110,23 @@ def test_fleet_is_frozen(load_stack):
 PARTS = {  # USD a month: 730 hours, or the hours of the machine where the part goes with it
     "production": [
         100 * 0.08,  # train: gp3 root disk
+        730 * 0.045,  # train: the NAT gateway of its private subnet
         100 * 0.10,  # serve: balanced disk
+        8 * 375 * 0.08,  # serve: local disks for its volume
         19.71,  # tune: Premium SSD P10
-        730 * (0.005 + 0.005 + 0.0025),  # an address each; a spot machine's costs half
+        730
+        * (0.005 + 0.005 + 0.0025),  # the gateway's address, tune's and serve's; a spot machine's costs half
         730 * (0.161920 + 0.031494),  # blades-1 and bench-1
     ],
     "dev": [
         100 * 0.08 * 160 / 730,  # train: an elastic group keeps no disk without a machine
-        100 * 0.10,  # serve: balanced disk
+        (100 + 200) * 0.10,  # serve: balanced disk, and one for its volume
         19.71,  # test: Premium SSD P10
         160 * 0.005 * 2 + 3.65,  # train and serve while they run; test's is static
     ],
     "poc": [730 * (0.057195 + 0.032384)],  # workstation and four blades
 }
-TOTALS = {"production": 52883.92, "dev": 307.48, "poc": 65.39}
+TOTALS = {"production": 53156.77, "dev": 327.48, "poc": 65.39}
 
 
 @pytest.mark.parametrize("name", ["poc", "dev", "production"])
