@@ -8,6 +8,7 @@ import pytest
 from gpufleet import catalog
 from gpufleet.catalog import data_file, fact_value
 from gpufleet.catalog.machine_facts import load_fact_rows
+from gpufleet.nodes.cloud_api import account
 
 MARKET_TYPES = {  # purchase: AWS's market type; None: an ordinary instance, with or without a reservation
     "on_demand": None,
@@ -72,7 +73,7 @@ def test_words_of_azure_are_its_enumerations():
 
 
 def test_words_of_google_are_its_enumerations():
-    compute = pytest.importorskip("google.cloud.compute_v1")
+    compute = account.import_sdk("google.cloud.compute_v1", "gcp")
     assert set(PROVISIONING_MODELS.values()) <= {kind.name for kind in compute.Scheduling.ProvisioningModel}
     assert all(kind.startswith(GCP_DISK_KINDS) for kind in list_words("gcp", "boot_disk_kinds"))
     interfaces = {kind.name for kind in compute.AttachedDisk.Interface}
@@ -82,7 +83,7 @@ def test_words_of_google_are_its_enumerations():
 
 def test_quota_buckets_of_google_are_its_metrics():
     """The enumeration ends with the H100: newer families are a dimension of one quota (GPUS_PER_GPU_FAMILY)."""
-    compute = pytest.importorskip("google.cloud.compute_v1")
+    compute = account.import_sdk("google.cloud.compute_v1", "gcp")
     metrics = {metric.name for metric in compute.Quota.Metric}
     newer = ("H100_MEGA", "H200", "B200")
     for row in load_fact_rows():

@@ -167,6 +167,8 @@ def hostile(hostile_registry, shared_project, monkeypatch):
         ["configure", "-e", HOSTILE],
         ["cost", "estimate", "-s", HOSTILE],
         ["cost", "budget", "--budget", HOSTILE],
+        ["machine", HOSTILE],
+        ["quota", "-s", HOSTILE],
         ["prices", HOSTILE],
         ["prices", "check", HOSTILE],
         ["size", "--model", HOSTILE],

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from typing import Any, TypeVar
+
+from google.protobuf import descriptor_pb2, descriptor_pool
 
 from gpufleet import catalog, fleet
 from gpufleet.errors import EnvironmentFault
@@ -48,11 +51,35 @@ def _first_variable(environment: Mapping[str, str], names: Iterable[str], proble
 def import_sdk(module: str, cloud: str) -> Any:
     """Import a module of a cloud's SDK; EnvironmentFault with the extra that installs it."""
     try:
+        if module.startswith("google."):
+            share_status_message()
         return import_module(module)
     except ImportError:
         extra = catalog.CLOUDS[cloud].api_extra
         hint = f"pip install 'gpufleet[{extra}]'"
         raise EnvironmentFault(f"{cloud}: {module} is not installed", hint=hint) from None
+
+
+def share_status_message() -> None:
+    """Let Google's SDKs use Pulumi's copy of the message ``google.rpc.Status``.
+
+    Both packages declare it, in files of different names, and protobuf refuses the second of them in one process:
+    "duplicate symbol 'google.rpc.Status'".
+    """
+    if "google.rpc.status_pb2" in sys.modules:
+        return
+    google_rpc = import_module("google.rpc")
+    pulumi_copy = import_module("pulumi.runtime.proto.status_pb2")
+    forwarding = descriptor_pb2.FileDescriptorProto(
+        name="google/rpc/status.proto",
+        package="google.rpc",
+        syntax="proto3",
+        dependency=[pulumi_copy.DESCRIPTOR.name],
+        public_dependency=[0],
+    )
+    descriptor_pool.Default().AddSerializedFile(forwarding.SerializeToString())
+    sys.modules["google.rpc.status_pb2"] = pulumi_copy
+    google_rpc.status_pb2 = pulumi_copy  # type: ignore[attr-defined]
 
 
 def take_bounded(items: Iterable[Item], where: str, limit: int = MAX_RESOURCES) -> Iterator[Item]:

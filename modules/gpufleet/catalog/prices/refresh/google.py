@@ -31,7 +31,7 @@ BASE_URL = "https://cloudbilling.googleapis.com/v1"
 COMPUTE_SERVICE_ID = "6F81-5844-456A"  # Compute Engine, in services.list
 MAX_PAGES = 100  # some 32,000 SKUs, 5,000 a page
 # By machine series: the billed family of cores and memory, the card, GiB of local SSD per card.
-# a3-ultragpu is missing: no source states how much local SSD it has, and Google bills it.
+# a3-ultragpu and a4-highgpu are missing: no price list here states what Google bills for their local SSD.
 MACHINE_SERIES = {
     "a2-highgpu": ("a2", "a100", 0),
     "a2-megagpu": ("a2", "a100", 0),

@@ -12,7 +12,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+from gpufleet.boundary import LARGE_DOCUMENT, decode_json
+
+_GZIP = b"\x1f\x8b"
 _USAGE = {"on-demand": "o", "spot": "s", "capacity-block": "b"}
+
+
+def _decode_record(content: bytes) -> Any:
+    """Return a recorded answer, which moto has compressed or not."""
+    text = gzip.decompress(content) if content.startswith(_GZIP) else content
+    return decode_json(text, "moto's record", LARGE_DOCUMENT)
 
 
 def build_aws_machines() -> dict[str, Any]:
@@ -22,13 +31,12 @@ def build_aws_machines() -> dict[str, Any]:
     """
     spec = importlib.util.find_spec("moto")
     resources = Path(str(spec.origin)).parent / "ec2/resources" if spec else Path()
-    types = json.loads(gzip.decompress((resources / "instance_types.json.gz").read_bytes()))
+    types = _decode_record((resources / "instance_types.json.gz").read_bytes())
     machines = {name: _describe(fields) for name, fields in sorted(types.items())}
     accelerated = {name for name, fields in types.items() if _has_accelerator(fields)}
     regions = {}
     for path in sorted((resources / "instance_type_offerings/region").glob("*.json*")):
-        text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        offered = {offer["InstanceType"] for offer in json.loads(text)}
+        offered = {offer["InstanceType"] for offer in _decode_record(path.read_bytes())}
         regions[path.name.split(".")[0]] = sorted(offered & accelerated)
     return {
         "source": "AWS DescribeInstanceTypes and DescribeInstanceTypeOfferings, recorded in moto "

@@ -52,7 +52,9 @@ class _SchemaBuilder:
     def _describe_class(self, cls: Any, name: str) -> dict[str, str]:
         # "Output" is a forward reference inside pulumi.Input, which typing cannot resolve in the SDK's module.
         names = {**vars(inspect.getmodule(cls)), "Output": pulumi.Output, "T": Any}
-        hints = typing.get_type_hints(cls.__init__, names)
+        # Equal forward references of two modules are one cached object, which keeps the class that it was resolved to
+        # first. With local names of their own, typing resolves each again.
+        hints = typing.get_type_hints(cls.__init__, names, {})
         parameters = inspect.signature(cls.__init__).parameters
         properties = {}
         for python_name, parameter in parameters.items():

@@ -11,12 +11,20 @@ from typing import Any, TypedDict
 
 from ansible.errors import AnsibleFilterError
 
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.package import (
+    defer_import_errors,
+    require_gpufleet,
+)
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.resource_entries import FileEntry, UnitEntry
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import (
     SYSTEM_UNITS,
     managed_file_text,
     read_not_applied_reasons,
 )
+
+with defer_import_errors():
+    from gpufleet.boundary import decode_json_object
+    from gpufleet.errors import InputError
 
 UNIT = "gpufleet-spot-notice.service"
 CONFIG = "/etc/gpufleet/spot-notice.json"
@@ -110,11 +118,10 @@ def parse_spot_notice_state(slurped: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the service recorded, for the registry; empty where it has recorded nothing yet."""
     if not slurped.get("content"):
         return {}
+    require_gpufleet()
     try:
-        state = json.loads(base64.b64decode(slurped["content"]))
-    except ValueError:
-        state = None
-    if not isinstance(state, dict):
+        state = decode_json_object(base64.b64decode(slurped["content"]), STATE_FILE)
+    except (ValueError, InputError):
         return {"status": "unreadable"}
     return {key: state.get(key) for key in RECORDED_KEYS}
 
