@@ -56,8 +56,8 @@ def test_commitment_bills_around_the_clock_and_flex_start_its_planned_hours(make
 
 
 def test_block_without_a_price_is_reported_and_has_no_upper_bound(make_resource):
-    reason, *_ = machine_charge(make_resource, "capacity_block")[1]
-    assert reason == "no capacity_block price for p4d.24xlarge in us-east-1; counted at on-demand"
+    reasons = machine_charge(make_resource, "capacity_block")[1]
+    assert "no capacity_block price for p4d.24xlarge in us-east-1; counted at on-demand" in reasons
     charge, reasons = machine_charge(make_resource, "capacity_block", PRICES | {"capacity_block": 31.464})
     assert charge.usd_per_hour.expected == Decimal("31.464")
     assert [reason for reason in reasons if "p4d" in reason] == []

@@ -37,6 +37,7 @@ CHANGES = {
             "serve-2 machine": "0.379998 USD x 160 h = 60.79968",
             "serve-2 accelerators": "0.35 USD x 1 card x 160 h = 56",
             "serve-2 disk:boot": "0.0002 USD x 100 GiB x 730 h = 14.6",
+            "serve-2-models disk": "0.0002 USD x 200 GiB x 730 h = 29.2",
             "serve-2 public_ipv4": "0.005 USD x 160 h = 0.8",
         },
     ),
@@ -56,7 +57,6 @@ CHANGES = {
             "train machine": "21.957642 USD x 1 machine more in the reservation x 730 h = 16029.07866",
             "train-2 machine": "0 USD, it runs in the reservation = 0",
             "train-2 disk:root": "0.0001 USD x 100 GiB x 730 h = 7.3",
-            "train-2 public_ipv4": "0.005 USD x 730 h = 3.65",
         },
     ),
     "production: what serves is bought on demand": (
