@@ -299,8 +299,8 @@ def is_encrypted_setting(value: Any) -> bool:
 
 def make_recording_monitor(name: str, stack: str, providers: dict[str, dict[str, str]]) -> Any:
     """Return a mock monitor that answers like an engine in a preview and records the resources."""
-    from google.protobuf import empty_pb2  # type: ignore[import-untyped]  # protobuf ships no types
-    from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]  # the same
+    from google.protobuf import empty_pb2
+    from google.protobuf.json_format import MessageToDict
     from pulumi.runtime import mocks
     from pulumi.runtime.proto import provider_pb2, resource_pb2
 
