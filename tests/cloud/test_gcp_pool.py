@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet.cloud import PoolPlan
-from gpufleet.cloud.gcp_fabric import fabric_cidr
+from gpufleet.cloud.gcp_address import fabric_cidr
 from gpufleet.cloud.gcp_network import region_number, subnet_cidr
 from gpufleet.errors import InputError
 from gpufleet.fleet import PoolVolumes

@@ -9,7 +9,7 @@ from typing import Any
 import pulumi
 import pulumi_gcp as gcp
 
-from gpufleet.cloud.gcp_fabric import fabric_cidr
+from gpufleet.cloud.gcp_address import fabric_cidr
 from gpufleet.fleet import Fleet, slugify
 
 REGION_CIDR_COUNT = 1023  # /20 ranges from 10.160.0.0 on; with 1,024 two of Google's regions would collide

@@ -15,10 +15,11 @@ from gpufleet.cloud.gcp_disks import (
     declare_volume_disks,
     has_fixed_local_disks,
 )
-from gpufleet.cloud.gcp_fabric import declare_placement, find_network_mtu
+from gpufleet.cloud.gcp_fabric import find_network_mtu
 from gpufleet.cloud.gcp_group import declare_instance_group
 from gpufleet.cloud.gcp_network import GcpNetwork, GcpNetworkArgs
 from gpufleet.cloud.gcp_parts import GcpPoolParts, build_guest_accelerators, uses_group
+from gpufleet.cloud.gcp_placement import declare_placement
 from gpufleet.cloud.images import build_gcp_image_query
 from gpufleet.cloud.pool_plan import PoolPlan
 from gpufleet.fleet import Fleet
