@@ -87,7 +87,7 @@ def test_network_of_a_pool_has_its_name(declare_pools, recorder):
         ({"machine": "g2-standart-4"}, "g2-standart-4"),
         ({"zones": ["us-east1-b"]}, "zone-in-region"),
         ({"color": "red"}, "color"),
-        ({"zones": []}, "the zone is missing"),
+        ({"zones": []}, "zones is [], but a Google node needs a zone"),
     ],
 )
 def test_wrong_setting_is_one_line_with_the_pools_name(declare_pools, changes, message):

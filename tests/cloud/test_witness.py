@@ -14,28 +14,30 @@ from gpufleet import fleet
 from gpufleet.catalog.data_file import load_machines
 from gpufleet.errors import InputError
 
-
-def load_sibling(name):
-    found = importlib.util.spec_from_file_location(f"cloud_{name}", Path(__file__).with_name(f"{name}.py"))
-    sibling = importlib.util.module_from_spec(found)
-    found.loader.exec_module(sibling)
-    return sibling
+TESTS = Path(__file__).resolve().parents[1]
 
 
-corpus, simulated = load_sibling("corpus"), load_sibling("simulated")
-ILLEGAL, LEGAL = corpus.load_cases("illegal"), corpus.load_cases("legal")
+def load_module(path):
+    found = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+corpus = load_module(TESTS / "cloud/corpus.py")
+engine = load_module(TESTS / "rehearsal/simulated_engine.py")
+ILLEGAL = corpus.load_cases("illegal")
 REQUESTS = [case for case in ILLEGAL if "requests" in case]
 MIN_REFUSED = 50
 
 
 def send_requests(requests, folder):
     """Return what the simulated clouds refuse of these requests, sent one after the other."""
-    clouds = simulated.SimulatedClouds(folder)
+    clouds = engine.SimulatedEngine(folder)
     for number, request in enumerate(requests):
         inputs = {**corpus.BASE_REQUESTS[request["type"]], **request["inputs"]}
-        known = {key: value for key, value in inputs.items() if value is not None}
-        clouds.new_resource(SimpleNamespace(typ=request["type"], name=f"request-{number}", inputs=known))
-    return clouds.problems
+        clouds.new_resource(SimpleNamespace(typ=request["type"], name=f"request-{number}", inputs=inputs))
+    return clouds.refusals
 
 
 @pytest.mark.parametrize("case", REQUESTS, ids=corpus.case_id)
@@ -61,12 +63,9 @@ def find_refusals(spec, folder, monkeypatch):
         declared = fleet.parse_fleet(spec, stack="test", root=folder)
     except InputError:
         return None
-    return simulated.declare_in_simulated_clouds(declared, folder, monkeypatch)
-
-
-@pytest.mark.parametrize("case", LEGAL, ids=corpus.case_id)
-def test_simulated_clouds_accept_a_legal_pool(case, tmp_path, monkeypatch, sdks):
-    assert find_refusals(corpus.build_spec(case), tmp_path, monkeypatch) == []
+    clouds = engine.SimulatedEngine(folder)
+    error = engine.evaluate_fleet(declared, clouds, monkeypatch)
+    return clouds.refusals + ([error] if error else [])
 
 
 MACHINES = {

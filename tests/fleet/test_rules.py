@@ -108,6 +108,7 @@ REFUSED = [
         AZURE | {"fabric": "infiniband", "count": 150, "group": True},
         "connects at most 100",
     ),
+    ("gcp-node-zone", GCP | {"zones": []}, "give zones: [us-central1-a]"),
     ("machine-in-zone", GCP | {"zones": ["us-central1-d"]}, "a2-megagpu-16g is not sold in us-central1-d"),
     (
         "group-reservation-zone",

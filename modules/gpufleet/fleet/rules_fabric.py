@@ -144,6 +144,21 @@ def check_group_reservation_zone(pool: Pool) -> Iterator[SpecProblem]:
 
 
 @POOL_RULES.register_rule(
+    "gcp-node-zone",
+    reason="a single Google node is made in a zone; only a group chooses one by itself",
+    source="Google, REST, instances.insert: zone is required; regionInstanceGroupManagers: distributionPolicy",
+)
+def check_gcp_node_has_zone(pool: Pool) -> Iterator[SpecProblem]:
+    is_group = pool.group or pool.count.is_elastic or bool(pool.purchase.machines)
+    is_group = is_group or any(rung.kind == "flex_start" for rung in pool.purchase.rungs)
+    if pool.cloud == "gcp" and not is_group and pool.count.max > 0 and not pool.zones:
+        example = catalog.get_cloud(pool.cloud).example_zone_name(pool.region)
+        yield SpecProblem(
+            ("zones",), "zones is [], but a Google node needs a zone", f"give zones: [{example}]"
+        )
+
+
+@POOL_RULES.register_rule(
     "machine-in-zone",
     reason="a machine must be sold in the zone that its pool names",
     source="catalog/data/machine_facts.csv, field zones, with the vendor's document and date",

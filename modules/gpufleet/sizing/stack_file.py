@@ -109,7 +109,8 @@ def _build_pool(plan: SizingPlan) -> Node:
     pool: Node = {"name": _pool_name(plan), "cloud": offer.cloud, "region": offer.region}
     cloud = catalog.get_cloud(offer.cloud)
     has_fabric = plan.nodes > 1 and bool(catalog.get_machine(plan.hardware.machine, offer.cloud).fabric)
-    if cloud.has_zonal_reservations and (purchase["kind"] == "reserved" or has_fabric):
+    needs_zone = offer.cloud == "gcp" or purchase["kind"] == "reserved" or has_fabric
+    if cloud.has_zonal_reservations and needs_zone:
         facts = catalog.get_machine_facts(plan.hardware.machine, offer.cloud)
         sold_in = facts.zones.get(offer.region, ()) if facts else ()
         pool["zones"] = [sold_in[0] if sold_in else cloud.example_zone_name(offer.region)]
