@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from gpufleet.burnin.gpu_readings import PARTS
+from gpufleet.burnin.readings import extract_check_metrics
 from gpufleet.burnin.thresholds import load_thresholds, select_thresholds
 from gpufleet.burnin.verdict import judge_attempt, judge_check
 
@@ -18,6 +21,8 @@ RECORDS = {
     for record in json.loads((BASES / "gpu_server.json").read_text())["records"]
     if str(record.get("name", "")).startswith("gpu_")
 }
+RECORDED = Path(__file__).parents[1] / "cases/burnin/recorded/gpu"
+RUNS = yaml.safe_load((RECORDED / "index.yaml").read_text())
 CHECKS = ("gpu_compute", "gpu_memory", "gpu_copy")
 BARE_METAL = {
     "card": {"max_link_speed": "32.0 GT/s PCIe", "max_link_width": "16"},
@@ -48,6 +53,57 @@ def test_recorded_h100_passes(check):
     result = judge(check)
     assert (result.outcome, result.reason) == ("pass", "")
     assert result.measured is not None
+
+
+def read_run(run):
+    """Return a recorded run's records."""
+    return [json.loads(line) for line in (RECORDED / run["file"]).read_text().splitlines()]
+
+
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: run["file"])
+def test_recorded_run_on_real_gpus_has_its_verdict(run):
+    content = (RECORDED / run["file"]).read_bytes()
+    assert hashlib.sha256(content).hexdigest() == run["sha256"]
+    assert run["origin"]
+    assert run["licence"]
+    start, *checks, end = read_run(run)
+    names = {device["name"] for check in checks for device in check["raw"].get("devices", ())}
+    assert names == {run["part"]}
+    base = json.loads((BASES / "cloud_vm.json").read_text())["records"]
+    others = [record for record in base if record["type"] == "check" and "gpu" not in record["name"]]
+    report = judge_attempt([start, *others, *checks, end], "cloud_vm", "quick", is_configured=True)
+    assert report.verdict == run["verdict"]
+    assert {check.name: check.outcome for check in report.checks if check.name in run["outcomes"]} == run[
+        "outcomes"
+    ]
+
+
+def test_real_gpus_have_the_same_checksums():
+    records = [record for run in RUNS for record in read_run(run) if record.get("name") == "gpu_compute"]
+    products = [product for record in records for product in record["raw"]["devices"][0]["matmul"]]
+    checksums = {(product["kernel"], product["size"], product["checksum"]) for product in products}
+    assert len(products) == 2 * len(RUNS)
+    assert len(checksums) == 2
+
+
+def test_corpus_has_no_unlisted_run():
+    assert {path.name for path in RECORDED.glob("*.jsonl")} == {run["file"] for run in RUNS}
+
+
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: run["file"])
+def test_run_of_a_part_is_judged_by_all_its_floors_and_no_other_part(run):
+    metrics = {}
+    for record in read_run(run):
+        if record.get("name") in CHECKS:
+            metrics |= extract_check_metrics(record["name"], record["raw"]).metrics
+    prefixes = tuple(f"{part}_" for part in PARTS.values())
+    rates = {metric: value for metric, value in metrics.items() if metric.startswith(prefixes)}
+    assert len(rates) == len({metric.removeprefix(f"{PARTS[run['part']]}_") for metric in rates}) == 6
+    assert all(metric.startswith(f"{PARTS[run['part']]}_") for metric in rates)
+    floors = {row.metric: row.value for row in load_thresholds() if row.metric in rates}
+    # Neither so tight that the next healthy machine fails, nor so low that a half-speed part passes.
+    assert all(0.55 * rates[metric] < floor < 0.9 * rates[metric] for metric, floor in floors.items())
+    assert floors.keys() == rates.keys()
 
 
 FAULTS = [

@@ -21,7 +21,7 @@ from gpufleet.burnin.evidence import (
 from gpufleet.burnin.pi import parse_pcie_link_gt_per_s, parse_pcie_link_lanes
 
 # Parts with floors in thresholds.csv, by the exact name that the driver gives; other parts' rates are only recorded.
-PARTS = {"NVIDIA H100 80GB HBM3": "h100_sxm"}
+PARTS = {"NVIDIA H100 80GB HBM3": "h100_sxm", "NVIDIA H200": "h200_sxm"}
 # Errors of a GPU that kernels tested here can only meet on broken hardware, by the CUresult of cuda.h: illegal address,
 # uncorrectable ECC, uncorrectable NVLink, hardware stack, illegal instruction, misaligned address, invalid address
 # space, invalid PC, launch failed.

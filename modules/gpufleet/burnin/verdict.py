@@ -87,12 +87,8 @@ def has_declared_gpus(start_record: Record) -> bool:
 
 
 def has_gpus_on_bus(checks: Iterable[Record]) -> bool:
-    """Return whether the agent saw NVIDIA GPUs on the PCI bus, declared or not."""
-    return any(
-        bool(list_or_empty(mapping_or_empty(check.get("raw")).get("on_bus")))
-        for check in checks
-        if check.get("name") == "gpu_nvidia"
-    )
+    """Return whether any check saw NVIDIA GPUs on the PCI bus, declared or not: one that died tells nothing."""
+    return any(list_or_empty(mapping_or_empty(check.get("raw")).get("on_bus")) for check in checks)
 
 
 def build_configuration_if_missing(attempt: AttemptRecords, configured: bool | None) -> list[Record]:
