@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from typing import Any, TypeVar
 
-from google.protobuf import descriptor_pb2, descriptor_pool
-
 from gpufleet import catalog, fleet
 from gpufleet.errors import EnvironmentFault
 
@@ -68,6 +66,8 @@ def share_status_message() -> None:
     """
     if "google.rpc.status_pb2" in sys.modules:
         return
+    from google.protobuf import descriptor_pb2, descriptor_pool
+
     google_rpc = import_module("google.rpc")
     pulumi_copy = import_module("pulumi.runtime.proto.status_pb2")
     forwarding = descriptor_pb2.FileDescriptorProto(
