@@ -87,6 +87,7 @@ def test_network_of_a_pool_has_its_name(declare_pools, recorder):
         ({"machine": "g2-standart-4"}, "g2-standart-4"),
         ({"zones": ["us-east1-b"]}, "zone-in-region"),
         ({"color": "red"}, "color"),
+        ({"machine": pulumi.Output.from_input("g2-standard-4")}, "machine: is a Pulumi output"),
         ({"zones": []}, "zones is [], but a Google node needs a zone"),
     ],
 )

@@ -105,7 +105,7 @@ def test_toy_pool_is_declared_and_priced(run_toy):
     [
         (
             "{kind: reserved, term: 1y}",
-            "purchase: purchase is reserved-1y, but Toy Cloud does not sell reserved_1y (rule purchase-sold)",
+            "purchase: purchase is reserved-1y, which Toy Cloud does not sell (rule purchase-sold)",
         ),
         ("{kind: spot, max_usd_per_hour: 9.0}", "Toy Cloud has no spot price cap (rule spot-price-cap)"),
         ("{kind: spot, fallback: on_demand}", "(rule spot-fallback)"),

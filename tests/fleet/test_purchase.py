@@ -8,6 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 from gpufleet import catalog
 from gpufleet.errors import InputError
 from gpufleet.fleet import Purchase
+from gpufleet.fleet.purchase import PRICES_BY_KIND
 
 BLOCK = {"kind": "capacity_block", "reservation": "cr-0123456789abcdef0"}
 SPOT = {"kind": "spot"}
@@ -81,6 +82,7 @@ def test_ladder_answers_for_its_rungs():
         ({"kind": "flex_start"}, "Field required"),
         ({"kind": "committed"}, "Field required"),
         ({"ladder": [SPOT]}, "at least 2 items"),
+        (SPOT | {"ladder": [SPOT, ON_DEMAND]}, "has kind: spot and a ladder; remove kind"),
         ({"ladder": [SPOT, {"ladder": [SPOT, ON_DEMAND]}]}, "Unable to extract tag"),
         (SPOT | {"allocation": "cheapest"}, "Input should be 'price-capacity-optimized'"),
     ],
@@ -91,6 +93,12 @@ def test_impossible_purchase_is_refused(purchase, message):
     assert message in str(excinfo.value)
 
 
+def test_prices_by_kind_are_those_of_the_models():
+    rungs = [rung for each in KINDS for rung in parse(each).rungs]
+    assert {rung.kind for rung in rungs} == set(PRICES_BY_KIND)
+    assert all(rung.price_kind in PRICES_BY_KIND[rung.kind] for rung in rungs)
+
+
 def test_every_cloud_lists_the_price_of_every_kind_it_sells():
     sold = {kind for cloud in catalog.CLOUDS.values() for kind in cloud.price_kinds}
     assert {parse(each).price_kind for each in KINDS} <= sold
@@ -99,7 +107,10 @@ def test_every_cloud_lists_the_price_of_every_kind_it_sells():
 @pytest.mark.parametrize(
     ("pool", "message"),
     [
-        ({"purchase": {"kind": "flex_start", "max_run_hours": 1}}, "AWS does not sell dws_flex"),
+        (
+            {"purchase": {"kind": "flex_start", "max_run_hours": 1}},
+            "give a kind that it sells: on_demand, spot, reserved, committed, capacity_block",
+        ),
         ({"purchase": {"ladder": [SPOT, {"kind": "flex_start", "max_run_hours": 1}]}}, "purchase.ladder[1]"),
         ({"purchase": ON_DEMAND | {"max_run_hours": 4}}, "(rule run-hours-need-flex-start)"),
         ({"purchase": {"ladder": [ON_DEMAND | {"machines": []}, SPOT]}}, "(rule choice-needs-spot)"),

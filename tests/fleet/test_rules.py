@@ -248,7 +248,7 @@ def test_rule_refuses_an_invalid_fleet(spec, tmp_path, rule, change):
 def test_purchase_that_a_cloud_does_not_sell_is_refused(parse_pool, monkeypatch):
     aws = replace(catalog.CLOUDS["aws"], price_kinds=("on_demand", "reserved_1y"))
     monkeypatch.setitem(catalog.CLOUDS, "aws", aws)
-    with pytest.raises(InputError, match=r"is spot, but AWS does not sell spot \(rule purchase-sold\)"):
+    with pytest.raises(InputError, match=r"is spot, which AWS does not sell \(rule purchase-sold\)"):
         parse_pool(purchase=SPOT)
     assert parse_pool(purchase=CREATE | {"term": "1y"}).pools
 

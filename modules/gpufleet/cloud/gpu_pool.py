@@ -38,6 +38,9 @@ class GpuPool(pulumi.ComponentResource):
 
     def _declare(self, name: str, settings: dict[str, Any]) -> Any:
         place = f"GpuPool({name!r})"
+        for key, value in settings.items():
+            if isinstance(value, pulumi.Output):
+                raise InputError("is a Pulumi output", where=f"{place}: {key}", remedy="give a plain value")
         fleet_settings = {key: value for key, value in settings.items() if key in FLEET_KEYS}
         pool_settings = {key: value for key, value in settings.items() if key not in FLEET_KEYS}
         spec = {**fleet_settings, "pools": [{"name": name, **pool_settings}]}

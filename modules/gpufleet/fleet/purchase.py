@@ -22,6 +22,15 @@ from gpufleet.fleet.frozen_model import (
 Band = Literal["<5%", "5-10%", "10-15%", "15-20%"]
 CommitmentTerm = Literal["1y", "3y"]
 TERM_PRICES: dict[CommitmentTerm, PriceKind] = {"1y": "reserved_1y", "3y": "reserved_3y"}
+# The prices that a purchase of each kind can have: a cloud that has none of them does not sell the kind.
+PRICES_BY_KIND: dict[str, set[PriceKind]] = {
+    "on_demand": {"on_demand"},
+    "spot": {"spot"},
+    "reserved": {"on_demand"},
+    "committed": set(TERM_PRICES.values()),
+    "capacity_block": {"capacity_block"},
+    "flex_start": {"dws_flex"},
+}
 # Google, "About Flex-start VMs": between 10 minutes and 7 days.
 FLEX_START_MIN_HOURS, FLEX_START_MAX_HOURS = 1 / 6, 168
 # EC2 Auto Scaling, InstancesDistribution.SpotAllocationStrategy.
@@ -318,8 +327,14 @@ class LadderPurchase(FrozenModel):
 
 
 def _name_ladder(data: Any) -> Any:
-    """Let ``{ladder: [...]}`` do without a kind."""
-    return {"kind": "ladder", **data} if isinstance(data, dict) and "ladder" in data else data
+    """Let ``{ladder: [...]}`` do without a kind; refuse one of another kind."""
+    if not isinstance(data, dict) or "ladder" not in data:
+        return data
+    if data.get("kind", "ladder") != "ladder":
+        raise build_spec_error(
+            f"has kind: {data['kind']} and a ladder", "remove kind, or make it a rung of the ladder"
+        )
+    return {"kind": "ladder", **data}
 
 
 Purchase = Annotated[

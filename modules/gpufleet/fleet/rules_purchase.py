@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpufleet import catalog
 from gpufleet.fleet.document import KeyPath, SpecProblem
-from gpufleet.fleet.purchase import LadderPurchase, Rung
+from gpufleet.fleet.purchase import PRICES_BY_KIND, LadderPurchase, Rung
 from gpufleet.fleet.rule import POOL_RULES
 from gpufleet.fleet.spec import Pool
 
@@ -30,8 +30,9 @@ def check_purchase_kind_offered(pool: Pool) -> Iterator[SpecProblem]:
     cloud = catalog.get_cloud(pool.cloud)
     for path, rung in list_rungs_with_paths(pool):
         if rung.price_kind not in cloud.price_kinds:
-            text = f"purchase is {rung.tag_value}, but {cloud.title} does not sell {rung.price_kind}"
-            yield SpecProblem(path, text, f"give a kind that it sells: {', '.join(cloud.price_kinds)}")
+            text = f"purchase is {rung.tag_value}, which {cloud.title} does not sell"
+            kinds = [kind for kind, prices in PRICES_BY_KIND.items() if prices & set(cloud.price_kinds)]
+            yield SpecProblem(path, text, f"give a kind that it sells: {', '.join(kinds)}")
 
 
 @POOL_RULES.register_rule(

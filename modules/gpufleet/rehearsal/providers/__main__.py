@@ -22,9 +22,11 @@ def main(arguments: list[str]) -> int:
     from pulumi.provider.experimental import server
 
     from gpufleet.rehearsal.providers.provider import SimulatedProvider
+    from gpufleet.rehearsal.providers.servicer import CloudServicer
     from gpufleet.rehearsal.providers.store import open_resource_store
 
     sys.argv = [f"pulumi-resource-{cloud}", *arguments[1:]]  # where the server looks for the engine's address
+    server.ProviderServicer = CloudServicer  # type: ignore[misc] # main() has no argument for it
     server.main(sys.argv[1:], schema.version, SimulatedProvider(schema, open_resource_store(cloud)))
     return 0
 

@@ -32,7 +32,7 @@ def preempt_machine(schema: CloudSchema, store: ResourceStore, name: str) -> str
     known += [get_machine_name(row) for row in store.find_resources_by_type(*SINGLE_MACHINES)]
     raise InputError(
         f"no machine {name!r} in the simulated {schema.cloud}",
-        where="NODE",
+        where="--node",
         remedy=f"machines are {', '.join(sorted(known)[:5])} …" if known else "run `pulumi up` first",
     )
 
@@ -49,7 +49,7 @@ def get_machine_name(row: ResourceRow) -> str:
 def _refuse_unless_preemptible(schema: CloudSchema, name: str, purchase: str) -> None:
     if purchase not in _PREEMPTIBLE:
         problem = f"{name} is bought as {purchase}; the simulated {schema.cloud} preempts spot machines only"
-        raise InputError(problem, where="NODE", remedy="name a spot machine")
+        raise InputError(problem, where="--node", remedy="name a spot machine")
 
 
 def _preempt_member(schema: CloudSchema, store: ResourceStore, member: MemberRow) -> str:
@@ -70,7 +70,7 @@ def _preempt_single(schema: CloudSchema, store: ResourceStore, row: ResourceRow)
         store.delete_resource(row.type, row.id)
         return f"{name} is deleted; the next `pulumi up --refresh` creates it again"
     store.put_resource(replace(row, outputs={**row.outputs, **state}))
-    return f"{name} is stopped and keeps its disks"
+    return f"{name} is stopped and keeps its disks, as on_eviction: stop asks; `pulumi up` does not start it again"
 
 
 def _choose_stopped_state(kind: str, inputs: PlainValues) -> PlainValues | None:
