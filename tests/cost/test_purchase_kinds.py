@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +12,7 @@ from gpufleet import cost
 from gpufleet.catalog import Price
 from gpufleet.cost import PriceBook
 
+CASES = Path(__file__).resolve().parents[1] / "cases" / "cost"
 PRICES = {"on_demand": 100.0, "reserved_1y": 60.0, "reserved_3y": 40.0, "dws_flex": 50.0}
 
 
@@ -61,3 +64,12 @@ def test_block_without_a_price_is_reported_and_has_no_upper_bound(make_resource)
     charge, reasons = machine_charge(make_resource, "capacity_block", PRICES | {"capacity_block": 31.464})
     assert charge.usd_per_hour.expected == Decimal("31.464")
     assert [reason for reason in reasons if "p4d" in reason] == []
+
+
+def test_a_group_without_a_size_is_priced_by_its_resize_requests(book):
+    preview = json.loads((CASES / "gcp-resize-request.json").read_text(), parse_float=str)["preview"]
+    for step in preview["steps"]:
+        step["newState"]["inputs"].pop("targetSize", None)
+    change = cost.change_from_preview(preview)
+    found = cost.diff(change.before, change.after, change=change, book=book)
+    assert [gap.reason.split(",")[0] for gap in found.unpriced_resources] == ["4 x n1-standard-8 for 2 h"]

@@ -57,9 +57,16 @@ def test_a_ladder_needs_its_whole_count_in_each_bucket_once():
     assert [(need.purchase, need.amount) for need in needs] == [("spot", 32), ("on_demand", 32)]
 
 
-def test_an_existing_reservation_needs_nothing_more():
-    reserved = {"kind": "reserved", "reservation": "cr-0123456789abcdef0"}
-    assert list_quota_needs(declare({**TRAIN, "purchase": reserved})) == []
+@pytest.mark.parametrize("kind", ["reserved", "capacity_block"])
+def test_an_existing_reservation_needs_nothing_more(kind):
+    purchase = {"kind": kind, "reservation": "cr-0123456789abcdef0"}
+    assert list_quota_needs(declare({**TRAIN, "purchase": purchase})) == []
+
+
+def test_a_capacity_block_that_is_bought_is_not_counted_as_enough():
+    block = {"kind": "capacity_block", "offering": "cb-0123456789abcdef0", "buy": True}
+    (need,) = list_quota_needs(declare({**TRAIN, "machine": "p5.48xlarge", "purchase": block}))
+    assert (need.purchase, need.bucket) == ("capacity_block", None)
 
 
 def test_flex_start_shares_the_preemptible_bucket_of_spot():

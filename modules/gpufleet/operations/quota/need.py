@@ -78,7 +78,8 @@ def _list_pool_needs(pool: fleet.Pool) -> Iterator[QuotaNeed]:
 
 def _bucket_purchase(rung: fleet.Purchase) -> str | None:
     """Return the purchase whose bucket a rung needs; None for a reservation that exists: it counts already."""
-    return None if rung.kind == "reserved" and rung.reservation != "create" else rung.kind
+    exists = rung.kind in ("reserved", "capacity_block") and rung.reservation not in (None, "create")
+    return None if exists else rung.kind
 
 
 def _build_need(pool: fleet.Pool, purchase: str, gpus: int) -> QuotaNeed:

@@ -41,6 +41,10 @@ from gpufleet.engine import StateResource
 
 AUTOSCALERS = ("gcp:compute/autoscaler:Autoscaler", "gcp:compute/regionAutoscaler:RegionAutoscaler")
 SECONDS_PER_MINUTE = 60
+RESIZE_REQUESTS = (
+    "gcp:compute/resizeRequest:ResizeRequest",
+    "gcp:compute/regionResizeRequest:RegionResizeRequest",
+)
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,8 @@ def price_instance_group(resource: StateResource, graph: ResourceGraph) -> Compo
     group = parse_instance_group_inputs(resource.inputs)
     count = graph.resolve_group_size(resource, _declared_size(group, resource, graph))
     if count is None:
+        if graph.find_referring_resources(resource, ("instanceGroupManager",), *RESIZE_REQUESTS):
+            return []  # its requests are the size, and are components of their own
         return [UnpricedComponent("group size is not known until deployment", "machine")]
     launched = parse_instance_template_inputs(template.inputs, resource.inputs)
     machine = launched.machine
