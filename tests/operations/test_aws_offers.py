@@ -111,6 +111,8 @@ def test_offerings_that_make_no_sense_are_left_out(account, changes):
 def test_wrong_questions_are_refused_before_aws_is_asked(account):
     with pytest.raises(InputError):
         search_block_offerings(BlockSearch("p5.48xlrage", 2, 48, "us-east-1"))
+    with pytest.raises(InputError, match=r"does not sell Capacity Blocks of g5\.xlarge; give one such as p5"):
+        search_block_offerings(BlockSearch("g5.xlarge", 2, 48, "us-east-1"))
     with pytest.raises(InputError, match="not a region"):
         search_block_offerings(BlockSearch("p5.48xlarge", 2, 48, "mars-1"))
     noon = datetime(2026, 12, 1, 12, tzinfo=UTC)

@@ -104,10 +104,9 @@ def _check_search(search: BlockSearch) -> None:
     catalog.get_machine(search.machine, "aws")
     facts = catalog.get_machine_facts(search.machine, "aws")
     if facts and facts.is_known("purchases") and "capacity_block" not in facts.purchases:
-        problem = f"AWS sells no Capacity Block of {search.machine}"
-        raise InputError(
-            problem, where="--machine", remedy="gpufleet prices --purchase capacity_block lists others"
-        )
+        problem = f"AWS does not sell Capacity Blocks of {search.machine}"
+        remedy = f"give one such as p5.48xlarge; `gpufleet machine {search.machine}` shows how it is sold"
+        raise InputError(problem, where="--machine", remedy=remedy)
     if not catalog.get_cloud("aws").is_region_name(search.region):
         raise InputError(f"{search.region!r} is not a region of AWS", where="--region")
     if search.earliest and search.latest and search.latest < search.earliest + timedelta(hours=search.hours):

@@ -62,7 +62,7 @@ def _unknown_headline(diff: CostDiff, name: str, change: Decimal) -> str:
     known_text = (
         f"stays at {format_usd(after)}"
         if change == 0
-        else f"changes by {format_usd(change, show_sign=True)} to {format_usd(after)}"
+        else f"changes by {format_usd(change, show_sign=True)}, to {format_usd(after)}"
     )
     limit = diff.budget_usd_per_month
     over = "" if limit is None or round_to_cents(after) <= limit else _budget_text(diff)
