@@ -104,7 +104,9 @@ def test_machine_without_any_zone_offering_is_refused(evaluate):
 
 
 def test_gcp_node_needs_a_zone(evaluate):
-    with pytest.raises(InputError, match=r"zones is \[\], but a Google node needs a zone .* zones: \[us-central1-a\]"):
+    with pytest.raises(
+        InputError, match=r"zones is \[\], but a Google node needs a zone .* zones: \[us-central1-a\]"
+    ):
         evaluate({"cloud": "gcp", "zones": []})
 
 
