@@ -21,6 +21,11 @@ class GpufleetError(Exception):
         self.message = message
         self.hint = hint
 
+    @property
+    def text_with_hint(self) -> str:
+        """Return message and hint as one line, for a list of problems."""
+        return f"{self} ({self.hint})" if self.hint else str(self)
+
 
 class CheckFailed(GpufleetError):  # noqa: N818 - a result, not an error
     """A check ran and its result is negative: policy violated, node unhealthy, nodes differ."""

@@ -9,7 +9,17 @@ from typing import Any
 from gpufleet import catalog
 from gpufleet.cloud.fabric_plan import FabricPlan, plan_fabric
 from gpufleet.errors import InputError
-from gpufleet.fleet import Fleet, Pool, PoolVolumes, Rung, pool_node_name_prefix, pool_volumes, slugify
+from gpufleet.fleet import (
+    Fleet,
+    Pool,
+    PoolVolumes,
+    Rung,
+    find_pool_fabric,
+    find_pool_facts,
+    pool_node_name_prefix,
+    pool_volumes,
+    slugify,
+)
 
 SSH_USER = "ubuntu"  # the first user of every image that we choose
 
@@ -53,18 +63,12 @@ class PoolPlan:
     @cached_property
     def facts(self) -> catalog.MachineFacts:
         """Return the facts of the machine; everything is unknown if the table has no row for it."""
-        pool = self.pool
-        model = pool.accelerators.model if pool.accelerators else None
-        facts = catalog.get_machine_facts(pool.machine, pool.cloud, model)
-        return facts or catalog.MachineFacts(pool.cloud, pool.machine)
+        return find_pool_facts(self.pool) or catalog.MachineFacts(self.pool.cloud, self.pool.machine)
 
     @property
     def fabric(self) -> str | None:
         """Return the fabric to build; ``auto`` means the machine's own if there are several nodes."""
-        fabric = self.pool.fabric
-        if fabric == "auto":
-            return self.facts.fabric if self.has_several_nodes else None
-        return None if fabric == "none" else fabric
+        return find_pool_fabric(self.pool)
 
     @cached_property
     def fabric_plan(self) -> FabricPlan | None:
@@ -134,11 +138,6 @@ class PoolPlan:
             "fabric": self.fabric or "none",
         }
 
-    @property
-    def has_public_ssh_source(self) -> bool:
-        """True if SSH is allowed from public addresses; private networks come by VPN or peering."""
-        return any(block.is_global for block in self.fleet.ssh.allowed_cidrs)
-
     def build_node_facts(
         self, name: str, *, private: Any, public: Any = None, **observed: Any
     ) -> dict[str, Any]:
@@ -153,7 +152,7 @@ class PoolPlan:
             "template": pool.template,
             "purchase": pool.purchase.tag_value,
             "ssh_user": SSH_USER,
-            "address": public if self.has_public_ssh_source and public is not None else private,
+            "address": public if self.fleet.ssh.has_public_source and public is not None else private,
             "private_address": private,
             "public_address": public,
         }

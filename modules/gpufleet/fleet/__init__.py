@@ -23,6 +23,7 @@ from gpufleet.fleet.host_name import (
 )
 from gpufleet.fleet.image import CustomImage
 from gpufleet.fleet.planning_note import list_planning_notes, pool_node_usd_per_hour
+from gpufleet.fleet.pool_facts import find_pool_fabric, find_pool_facts
 from gpufleet.fleet.pool_request import AcceleratorRequest, MonthlyBudget, NodeCount
 from gpufleet.fleet.pool_volume import PoolDisk, PoolVolumes, pool_volumes
 from gpufleet.fleet.profile import GpuDriverSettings, HardwareProfile, SoftwareProfile
@@ -94,6 +95,8 @@ __all__ = [
     "Workstation",
     "build_stack_json_schema",
     "check_unique_host_names",
+    "find_pool_fabric",
+    "find_pool_facts",
     "list_planning_notes",
     "list_rack_host_declarations",
     "list_stack_host_declarations",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gpufleet import catalog
 from gpufleet.catalog import HOURS_PER_MONTH
-from gpufleet.fleet.pool_volume import find_pool_facts, largest_local_gib
+from gpufleet.fleet.pool_facts import find_pool_facts
+from gpufleet.fleet.pool_volume import largest_local_gib
 from gpufleet.fleet.spec import Fleet, Pool
 
 # What planning advice names for the phase with reserved A100 machines (the project's issue 3, stacks table).

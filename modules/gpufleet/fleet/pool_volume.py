@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpufleet import catalog
+from gpufleet.fleet.pool_facts import find_pool_facts
 from gpufleet.fleet.spec import FleetSpec, Pool
 
 
@@ -44,12 +45,6 @@ def largest_local_gib(pool: Pool) -> float | None:
     if facts.local_disk_counts:
         return max(facts.local_disk_counts) * (facts.local_disk_gib or 0.0)
     return facts.local_disk_total_gib
-
-
-def find_pool_facts(pool: Pool) -> catalog.MachineFacts | None:
-    """Return what is known about the pool's machine, with the accelerator that is attached to it."""
-    model = pool.accelerators.model if pool.accelerators else None
-    return catalog.get_machine_facts(pool.machine, pool.cloud, model)
 
 
 def _count_local_disks(facts: catalog.MachineFacts | None, required_gib: int) -> int:

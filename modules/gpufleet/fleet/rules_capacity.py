@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from gpufleet import catalog
 from gpufleet.fleet.document import SpecProblem
-from gpufleet.fleet.pool_volume import find_pool_facts
+from gpufleet.fleet.pool_facts import find_pool_facts
 from gpufleet.fleet.purchase import (
     FLEX_START_MAX_HOURS,
     FLEX_START_MIN_HOURS,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpufleet import catalog
 from gpufleet.fleet.document import SpecProblem
-from gpufleet.fleet.pool_volume import find_pool_facts
+from gpufleet.fleet.pool_facts import find_machine_fabric, find_pool_fabric, find_pool_facts
 from gpufleet.fleet.rule import POOL_RULES, SPEC_RULES
 from gpufleet.fleet.rules_placement import find_pool_machine
 from gpufleet.fleet.spec import FleetSpec, Pool
@@ -18,19 +18,6 @@ FABRIC_TITLES = {
     "gpudirect_tcpxo": "GPUDirect-TCPXO",
     "gpudirect_rdma": "GPUDirect RDMA",
 }
-
-
-def find_machine_fabric(pool: Pool) -> str | None:
-    """Return the fabric of the pool's machine, None if it has none or none is known."""
-    facts, machine = find_pool_facts(pool), find_pool_machine(pool)
-    return facts.fabric if facts and facts.is_known("fabric") else machine.fabric if machine else None
-
-
-def find_pool_fabric(pool: Pool) -> str | None:
-    """Return the fabric that the pool gets."""
-    if pool.fabric == "auto":
-        return find_machine_fabric(pool) if pool.count.max > 1 else None
-    return None if pool.fabric == "none" else pool.fabric
 
 
 @POOL_RULES.register_rule(

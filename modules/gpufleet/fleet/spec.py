@@ -32,6 +32,11 @@ class SshAccess(FrozenModel):
         ),
     ] = "public"
 
+    @property
+    def has_public_source(self) -> bool:
+        """Return whether SSH comes from public networks; private ones come by VPN or peering."""
+        return any(block.is_global for block in self.allowed_cidrs)
+
 
 _project, _project_schema = build_pattern_annotations(
     r"[a-z][a-z0-9-]{4,28}[a-z0-9]", "a project id, 6 to 30 lowercase letters, digits, hyphens"

@@ -32,7 +32,7 @@ def list_cloud_sources(
     """Yield every account that the stack's pools use, with the function that lists its instances."""
     clouds = {pool.cloud for pool in declared.pools} | {group.cloud for group in groups}
     stack_tag = fleet.slugify(declared.stack)
-    options = {"prefer_public": prefers_public_addresses(declared)}
+    options = {"prefer_public": declared.ssh.has_public_source}
     regions = {pool.region for pool in declared.pools if pool.cloud == "aws"}
     regions |= {group.region for group in groups if group.cloud == "aws"}
     for region in sorted(regions):
@@ -94,10 +94,6 @@ def _read_simulated(
     machines = {pool.name: pool.machine for pool in declared.pools}
     stack_tag = fleet.slugify(declared.stack)
     members = read_simulated_members(list_members(declared.stack), cloud_groups, stack_tag, machines)
-    is_public = prefers_public_addresses(declared)
-    return build_instance_report(members, f"{cloud}:{stack_tag}", at, cloud_groups, prefer_public=is_public)
-
-
-def prefers_public_addresses(declared: fleet.Fleet) -> bool:
-    """Return whether SSH comes from public networks, so that nodes are reached at their public address."""
-    return any(block.is_global for block in declared.ssh.allowed_cidrs)
+    return build_instance_report(
+        members, f"{cloud}:{stack_tag}", at, cloud_groups, prefer_public=declared.ssh.has_public_source
+    )

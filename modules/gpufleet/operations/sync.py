@@ -105,7 +105,7 @@ class SyncResult:
             yield from (f"conflict: {detail}" for detail in self.reach.conflicts)
             yield from (f"left out: {line}" for line in self.reach.bad)
         for source, error in self.failures.items():
-            yield f"{source} failed: {error}" + (f" ({error.hint})" if error.hint else "")
+            yield f"{source} failed: {error.text_with_hint}"
 
     def raise_if_incomplete(self) -> None:
         """Raise CheckFailed if a source failed or contradicts another: the registry is not complete."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from importlib import import_module
 from typing import Any, TypeVar
 
 from gpufleet import catalog, fleet
+from gpufleet.boundary import make_printable
 from gpufleet.errors import EnvironmentFault
 
 MAX_RESOURCES = 20_000  # of one kind in one listing; more is a mistake of ours or of the service
@@ -44,6 +46,19 @@ def _first_variable(environment: Mapping[str, str], names: Iterable[str], proble
     if value is None:
         raise EnvironmentFault(problem, hint=f"set {setting} in the spec, or {' or '.join(names)}")
     return value
+
+
+def parse_time(text: str) -> datetime | None:
+    """Return a time that an API wrote, None if it is not one."""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def format_sdk_error(error: Exception) -> str:
+    """Return the first line of an SDK's error, bounded and printable."""
+    return make_printable((str(error) or type(error).__name__).splitlines()[0], 200)
 
 
 def import_sdk(module: str, cloud: str) -> Any:

@@ -15,17 +15,18 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from gpufleet.boundary import make_printable
 from gpufleet.catalog.prices.refresh.source import MissingCredentials, RequestRejected, SourceUnavailable
 from gpufleet.nodes.cloud_api.account import (
     CONNECT_TIMEOUT_S,
     READ_TIMEOUT_S,
     STACK_TAG,
     TRIES,
+    format_sdk_error,
     import_sdk,
+    parse_time,
     take_bounded,
 )
-from gpufleet.nodes.cloud_api.instance import CloudGroup, CloudInstance, build_instance_report
+from gpufleet.nodes.cloud_api.instance import CloudGroup, CloudInstance, build_stack_report
 from gpufleet.nodes.pulumi_state import get_nested_text, get_nested_value
 from gpufleet.nodes.source_report import SourceReport
 
@@ -84,16 +85,16 @@ class AzureApi:
         try:
             yield
         except errors.ClientAuthenticationError as error:
-            raise MissingCredentials(f"{name}: {_first_line(error)}", hint=hint) from None
+            raise MissingCredentials(f"{name}: {format_sdk_error(error)}", hint=hint) from None
         except errors.HttpResponseError as error:
-            line = f"{name}: {_first_line(error)}"
+            line = f"{name}: {format_sdk_error(error)}"
             if error.status_code in (_UNAUTHORIZED, _FORBIDDEN):
                 raise MissingCredentials(line, hint=hint) from None
             if error.status_code in (_BAD_REQUEST, _NOT_FOUND):
                 raise RequestRejected(line, hint=hint) from None
             raise SourceUnavailable(line) from None
         except (errors.AzureError, ValueError) as error:  # no connection, no token, an unreadable page
-            raise SourceUnavailable(f"{name}: {_first_line(error)}") from None
+            raise SourceUnavailable(f"{name}: {format_sdk_error(error)}") from None
 
 
 def create_credential(environment: Mapping[str, str]) -> Any:
@@ -117,10 +118,8 @@ def fetch_azure_instance_report(
     prefer_public: bool = False,
 ) -> SourceReport:
     """Return a stack's instances in one subscription; EnvironmentFault when the API does not answer."""
-    instances = [each for each in list_azure_instances(api) if each.tags.get(STACK_TAG) == stack_tag]
-    azure_groups = [group for group in groups if group.cloud == "azure"]
-    return build_instance_report(
-        instances, f"azure:{stack_tag}", observed_at, azure_groups, prefer_public=prefer_public
+    return build_stack_report(
+        "azure", list_azure_instances(api), stack_tag, observed_at, groups, prefer_public=prefer_public
     )
 
 
@@ -248,15 +247,3 @@ def resource_group_of(resource_id: str) -> str:
     names = [part.lower() for part in parts]
     place = names.index("resourcegroups") + 1 if "resourcegroups" in names else len(parts)
     return parts[place] if place < len(parts) else ""
-
-
-def parse_time(text: str) -> datetime | None:
-    """Return a time that an API wrote, None if it is not one."""
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        return None
-
-
-def _first_line(error: Exception) -> str:
-    return make_printable((str(error) or type(error).__name__).splitlines()[0], 200)

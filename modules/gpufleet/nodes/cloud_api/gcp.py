@@ -9,17 +9,17 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from gpufleet.boundary import make_printable
 from gpufleet.catalog.prices.refresh.source import MissingCredentials, RequestRejected, SourceUnavailable
 from gpufleet.nodes.cloud_api.account import (
     READ_TIMEOUT_S,
     STACK_TAG,
     TRIES,
+    format_sdk_error,
     import_sdk,
+    parse_time,
     take_bounded,
 )
-from gpufleet.nodes.cloud_api.azure import parse_time
-from gpufleet.nodes.cloud_api.instance import CloudGroup, CloudInstance, build_instance_report
+from gpufleet.nodes.cloud_api.instance import CloudGroup, CloudInstance, build_stack_report
 from gpufleet.nodes.pulumi_state import get_nested_text, get_nested_value
 from gpufleet.nodes.source_report import SourceReport
 
@@ -97,11 +97,16 @@ class GcpApi:
         try:
             yield
         except (auth.GoogleAuthError, errors.Unauthorized, errors.Forbidden) as error:
-            raise MissingCredentials(f"{name}: {_first_line(error)}", hint=hint) from None
+            raise MissingCredentials(f"{name}: {format_sdk_error(error)}", hint=hint) from None
         except (errors.BadRequest, errors.NotFound) as error:
-            raise RequestRejected(f"{name}: {_first_line(error)}", hint=hint) from None
+            raise RequestRejected(f"{name}: {format_sdk_error(error)}", hint=hint) from None
         except (errors.GoogleAPIError, unreadable, OSError, ValueError) as error:  # OSError: no connection
-            raise SourceUnavailable(f"{name}: {_first_line(error)}") from None
+            raise SourceUnavailable(f"{name}: {format_sdk_error(error)}") from None
+
+
+def resource_path(link: str) -> str:
+    """Return the path of a resource in its link, which is its id in the API; empty if the link has none."""
+    return link[link.find("projects/") :] if "projects/" in link else ""
 
 
 def to_dict(message: Any) -> Wire:
@@ -120,10 +125,8 @@ def fetch_gcp_instance_report(
     prefer_public: bool = False,
 ) -> SourceReport:
     """Return a stack's instances in one project; EnvironmentFault when the API does not answer."""
-    instances = [each for each in list_gcp_instances(api) if each.tags.get(STACK_TAG) == stack_tag]
-    gcp_groups = [group for group in groups if group.cloud == "gcp"]
-    return build_instance_report(
-        instances, f"gcp:{stack_tag}", observed_at, gcp_groups, prefer_public=prefer_public
+    return build_stack_report(
+        "gcp", list_gcp_instances(api), stack_tag, observed_at, groups, prefer_public=prefer_public
     )
 
 
@@ -143,7 +146,7 @@ def parse_gcp_instance(answer: Mapping[str, Any]) -> CloudInstance:
     return CloudInstance(
         cloud="gcp",
         instance_id=str(number) if isinstance(number, int | str) else name,
-        resource_id=link[link.find("projects/") :] if "projects/" in link else name,
+        resource_id=resource_path(link) or name,
         name=name,
         region=zone.rpartition("-")[0],
         machine=get_nested_text(answer, "machine_type").rpartition("/")[2],
@@ -183,7 +186,3 @@ def read_labels(answer: Mapping[str, Any]) -> dict[str, str]:
     """Return a resource's labels."""
     labels = get_nested_value(answer, "labels")
     return {str(key): str(value) for key, value in labels.items()} if isinstance(labels, dict) else {}
-
-
-def _first_line(error: Exception) -> str:
-    return make_printable((str(error) or type(error).__name__).splitlines()[0], 200)

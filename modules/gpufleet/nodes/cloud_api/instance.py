@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from gpufleet.engine import StateResource
+from gpufleet.nodes.cloud_api.account import STACK_TAG
 from gpufleet.nodes.declaration import list_machine_accelerators
 from gpufleet.nodes.identity import NodeIdentity
 from gpufleet.nodes.model import NodeObservation
@@ -140,6 +141,25 @@ def build_instance_report(
         described = _describe_by_group(instance, owner) if owner else instance
         observations.append(_observe(described, source, observed_at, owner, prefer_public=prefer_public))
     return SourceReport(source, observed_at, observations)
+
+
+def build_stack_report(
+    cloud: str,
+    instances: Iterable[CloudInstance],
+    stack_tag: str,
+    observed_at: datetime,
+    groups: Iterable[CloudGroup],
+    *,
+    prefer_public: bool,
+) -> SourceReport:
+    """Return the report of an account that lists more than one stack: the instances with the stack's tag."""
+    return build_instance_report(
+        [instance for instance in instances if instance.tags.get(STACK_TAG) == stack_tag],
+        f"{cloud}:{stack_tag}",
+        observed_at,
+        [group for group in groups if group.cloud == cloud],
+        prefer_public=prefer_public,
+    )
 
 
 def _describe_by_group(instance: CloudInstance, group: CloudGroup) -> CloudInstance:

@@ -83,8 +83,7 @@ def _bucket_purchase(rung: fleet.Purchase) -> str | None:
 
 
 def _build_need(pool: fleet.Pool, purchase: str, gpus: int) -> QuotaNeed:
-    attached = pool.accelerators.model if pool.accelerators else None
-    facts = catalog.get_machine_facts(pool.machine, pool.cloud, attached)
+    facts = fleet.find_pool_facts(pool)
     buckets = facts.quota_buckets if facts else {}
     bucket = buckets.get(purchase) or buckets.get(SAME_BUCKET.get(purchase, ""))
     name = SAME_BUCKET.get(purchase, purchase)

@@ -7,11 +7,10 @@ from functools import partial
 from typing import Any
 
 from gpufleet.errors import EnvironmentFault
-from gpufleet.nodes.cloud_api.account import STACK_TAG
+from gpufleet.nodes.cloud_api.account import STACK_TAG, parse_time
 from gpufleet.nodes.cloud_api.azure import (
     AzureApi,
     list_azure_instances,
-    parse_time,
     read_tags,
     resource_group_of,
 )

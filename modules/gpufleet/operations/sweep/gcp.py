@@ -8,9 +8,8 @@ from functools import partial
 from typing import Any
 
 from gpufleet import fleet
-from gpufleet.nodes.cloud_api.account import STACK_TAG
-from gpufleet.nodes.cloud_api.azure import parse_time
-from gpufleet.nodes.cloud_api.gcp import GcpApi, list_gcp_instances, read_labels
+from gpufleet.nodes.cloud_api.account import STACK_TAG, parse_time
+from gpufleet.nodes.cloud_api.gcp import GcpApi, list_gcp_instances, read_labels, resource_path
 from gpufleet.nodes.pulumi_state import get_nested_text, get_nested_value
 from gpufleet.operations.sweep import price
 from gpufleet.operations.sweep.finding import CloudResource
@@ -123,8 +122,7 @@ def _last(item: dict[str, Any], key: str) -> str:
 
 
 def _path(item: dict[str, Any]) -> str:
-    link = get_nested_text(item, "self_link")
-    return link[link.find("projects/") :] if "projects/" in link else get_nested_text(item, "name")
+    return resource_path(get_nested_text(item, "self_link")) or get_nested_text(item, "name")
 
 
 def _number(item: Any, key: str) -> int:

@@ -5,15 +5,9 @@ from __future__ import annotations
 from decimal import Decimal
 
 from gpufleet import catalog
-from gpufleet.cost.pricing.pricers.azure.disk import managed_disk_tier_number
+from gpufleet.cost.pricing.pricers.azure.disk import managed_disk_part
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS
 from gpufleet.nodes.pulumi_state import find_machine_usd_per_hour
-
-_AZURE_TIERS = {
-    "Premium_LRS": "premium-ssd-p",
-    "StandardSSD_LRS": "standard-ssd-e",
-    "Standard_LRS": "standard-hdd-s",
-}
 
 
 def machine_price(
@@ -37,7 +31,5 @@ def part_price(cloud: str, region: str, part: str, quantity: float) -> float | N
 
 def azure_disk_price(region: str, sku: str, size_gib: int) -> float | None:
     """Return the price of a managed disk, which Azure sells in sizes."""
-    tier = _AZURE_TIERS.get(sku)
-    if tier is None or size_gib <= 0:
-        return None
-    return part_price("azure", region, f"{tier}{managed_disk_tier_number(Decimal(size_gib))}", 1)
+    part = managed_disk_part(sku, Decimal(size_gib)) if size_gib > 0 else None
+    return None if part is None else part_price("azure", region, part, 1)

@@ -12,6 +12,7 @@ from gpufleet import catalog, engine, fleet, paths
 from gpufleet.errors import CheckFailed, EnvironmentFault, GpufleetError, InputError
 from gpufleet.nodes import Registry
 from gpufleet.nodes.cloud_api import find_azure_subscription, find_gcp_project, read_stack_groups
+from gpufleet.nodes.cloud_api.gcp import resource_path
 from gpufleet.nodes.model import OBSERVING_SOURCES
 from gpufleet.nodes.pulumi_state import get_nested_text
 from gpufleet.operations.stack_state import read_stack_resources
@@ -71,7 +72,7 @@ class SweepRun:
                     each for each in list_resources() if each.tags.get("gpufleet-stack") == stack_tag
                 ]
             except GpufleetError as error:
-                failures[account] = f"{error}" + (f" ({error.hint})" if error.hint else "")
+                failures[account] = error.text_with_hint
                 continue
             listed[account] = len(resources)
             resources_of_accounts += resources
@@ -141,7 +142,7 @@ def _delete(finding: SweepFinding) -> str:
         if finding.resource.delete is not None:
             finding.resource.delete()
     except GpufleetError as error:
-        return f"{error}" + (f" ({error.hint})" if error.hint else "")
+        return error.text_with_hint
     return ""
 
 
@@ -161,8 +162,7 @@ def list_known_ids(resources: Iterable[engine.StateResource]) -> Iterator[str]:
             "numericId",
         ):
             yield get_nested_text(resource.outputs, name)
-        link = get_nested_text(resource.outputs, "selfLink")
-        yield link[link.find("projects/") :] if "projects/" in link else ""
+        yield resource_path(get_nested_text(resource.outputs, "selfLink"))
 
 
 def read_registered_instances(root: Path) -> tuple[list[str], dict[str, str]]:

@@ -91,6 +91,11 @@ def attached_disk_components(attached: AttachedDisks, context: MachinePartContex
     return [*attached.hidden, *(_disk_component(name, disk, context) for name, disk in attached.disks)]
 
 
+def managed_disk_part(sku: str, size_gib: Decimal) -> str | None:
+    """Return the catalogue's part: the smallest tier that fits the size; None for a type without a price."""
+    return FAMILIES[sku] + managed_disk_tier_number(size_gib) if sku in FAMILIES else None
+
+
 def managed_disk_tier_number(size_gib: Decimal) -> str:
     """Return the number of the smallest tier that fits a disk of this size."""
     return str(next((number for capacity, number in TIERS.items() if size_gib <= capacity), TIERS[32767]))
@@ -105,6 +110,7 @@ def _disk_component(
     if not isinstance(disk.sku, str):
         reason = "not set" if disk.sku is None else MARKER_REASONS[disk.sku]
         return UnpricedComponent(f"disk type is {reason}", name)
-    if disk.sku not in FAMILIES:
+    part = managed_disk_part(disk.sku, size_gib)
+    if part is None:
         return UnpricedComponent(f"no price for disk type {disk.sku}", name)
-    return context.make_part_component(name, FAMILIES[disk.sku] + managed_disk_tier_number(size_gib))
+    return context.make_part_component(name, part)
