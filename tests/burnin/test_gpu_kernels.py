@@ -4,13 +4,11 @@ import importlib.util
 import os
 import struct
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
 from gpufleet.burnin.agent import ptx_basic as basic
 from gpufleet.burnin.agent.ptx_catalog import ALL, list_matmul_kernels
 from ptx_interpreter import BASE, DeviceMemory, PtxError, launch

@@ -7,12 +7,9 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from canary.job import Job, database, find_hits, secret_config, small_job
 from canary.search import Search, make_secret

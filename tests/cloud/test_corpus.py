@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import pytest
 
+import cloud_corpus as corpus
 from gpufleet import fleet
 from gpufleet.errors import InputError
-
-module = importlib.util.spec_from_file_location("cloud_corpus", Path(__file__).with_name("corpus.py"))
-corpus = importlib.util.module_from_spec(module)
-module.loader.exec_module(corpus)
 
 ILLEGAL, LEGAL = corpus.load_cases("illegal"), corpus.load_cases("legal")
 

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
+import cloud_corpus as corpus
+import simulated_engine as engine
 from gpufleet import fleet
 from gpufleet.catalog.data_file import load_machines
 from gpufleet.errors import InputError
 
-TESTS = Path(__file__).resolve().parents[1]
-
-
-def load_module(path):
-    found = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
-    return module
-
-
-corpus = load_module(TESTS / "cloud/corpus.py")
-engine = load_module(TESTS / "rehearsal/simulated_engine.py")
 ILLEGAL = corpus.load_cases("illegal")
 REQUESTS = [case for case in ILLEGAL if "requests" in case]
 MIN_REFUSED = 50

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 from ruamel.yaml import YAML
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
 from k3s_page import read_blocks
 
 BLADES = {f"blade{number:02}" for number in range(1, 21)}

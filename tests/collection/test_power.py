@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
 from bmc_emulator import PASSWORD, USER, run_redfish_emulator
 from gpufleet.errors import InputError
 from gpufleet.nodes import Registry

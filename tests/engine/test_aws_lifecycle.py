@@ -12,12 +12,12 @@ import pytest
 from gpufleet.rehearsal import Rehearsal
 from gpufleet.rehearsal.providers.fault_injection import add_cloud_fault, clear_faults, preempt
 from gpufleet.rehearsal.providers.members import list_group_members, list_remaining_resources
+from stack_life import format_settings, operations
 
 pytestmark = pytest.mark.engine
 
 STACK = "aws-purchases"
 INSTANCE, GROUP = "aws:ec2/instance:Instance", "aws:autoscaling/group:Group"
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICnjZVo0X23w6Lv+MS0nX7ZSNB6ZUf6PUl3b3SBAbmnn test"
 BLOCK = {"kind": "capacity_block", "reservation": "cr-0123456789abcdef0"}
 HELD = {"kind": "reserved", "reservation": "cr-0fedcba9876543210"}
 SMALL = {"machine": "g5.2xlarge", "zones": ["us-east-1a"], "count": 2}
@@ -51,21 +51,9 @@ CHANGED_PURCHASES = {
 
 
 def build_settings(pools):
-    spec = {
-        "owner": "research",
-        "expires": "2027-01-31",
-        "ssh": {"authorized_keys": [KEY], "allowed_cidrs": ["10.0.0.0/8"]},
-        "pools": [
-            {"name": name, "cloud": "aws", "region": "us-east-1", **pool} for name, pool in pools.items()
-        ],
-        "templates": {"disks": {"volumes": [{"name": "data", "size_gib": 500, "kind": "ssd"}]}},
-    }
-    return json.dumps({"config": {"gpufleet:fleet": spec, "aws:region": "us-east-1"}})  # JSON is YAML
-
-
-def operations(steps, kind):
-    """Return the operation on each resource of a type, by its name."""
-    return {step.urn.split("::")[-1]: step.op for step in steps if step.urn.split("::")[-2].endswith(kind)}
+    return format_settings(
+        "aws", "us-east-1", pools, {"allowed_cidrs": ["10.0.0.0/8"]}, config={"aws:region": "us-east-1"}
+    )
 
 
 # What the cloud lacks from the start: the pools with another rung, or another machine, come up all the same.

@@ -10,13 +10,13 @@ import json
 import pytest
 
 from gpufleet.rehearsal.providers.store import ResourceStore
+from stack_life import PRIVATE_ACCESS, format_settings, operations
 
 pytestmark = pytest.mark.engine
 
 STACK = "azure-purchases"
 SUBSCRIPTION = "00000000-1111-2222-3333-444444444444"
 MACHINE, SCALE_SET, RESERVATION = ":VirtualMachine", ":VirtualMachineScaleSet", ":CapacityReservation"
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICnjZVo0X23w6Lv+MS0nX7ZSNB6ZUf6PUl3b3SBAbmnn test"
 SMALL = {"machine": "Standard_NC4as_T4_v3", "count": 2}
 LARGE = {"machine": "Standard_ND96amsr_A100_v4", "count": 2, "fabric": "infiniband"}
 HELD = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/held/providers/Microsoft.Compute/capacityReservationGroups/x"
@@ -42,23 +42,8 @@ CHANGES = {
 
 
 def build_settings(pools):
-    spec = {
-        "owner": "research",
-        "expires": "2027-01-31",
-        "ssh": {"authorized_keys": [KEY], "allowed_cidrs": [], "access": "private"},
-        "azure": {"subscription": SUBSCRIPTION},
-        "pools": [
-            {"name": name, "cloud": "azure", "region": "eastus", **pool}
-            for name, pool in {**pools, "elastic": ELASTIC}.items()
-        ],
-        "templates": {"disks": {"volumes": [{"name": "data", "size_gib": 500, "kind": "ssd"}]}},
-    }
-    return json.dumps({"config": {"gpufleet:fleet": spec}})  # JSON is YAML
-
-
-def operations(steps, kind):
-    """Return the operation on each resource of a type, by its name."""
-    return {step.urn.split("::")[-1]: step.op for step in steps if step.urn.split("::")[-2].endswith(kind)}
+    spec = {"azure": {"subscription": SUBSCRIPTION}}
+    return format_settings("azure", "eastus", {**pools, "elastic": ELASTIC}, PRIVATE_ACCESS, spec=spec)
 
 
 def list_simulated_resources(rehearsal, *kinds):

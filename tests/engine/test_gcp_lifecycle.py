@@ -11,13 +11,13 @@ from collections import Counter
 import pytest
 
 from gpufleet.rehearsal.providers.members import list_group_members, list_remaining_resources
+from stack_life import PRIVATE_ACCESS, format_settings, operations
 
 pytestmark = pytest.mark.engine
 
 STACK = "gcp-purchases"
 INSTANCE, REQUEST = ":Instance", ":RegionResizeRequest"
 GROUP = ":RegionInstanceGroupManager"
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICnjZVo0X23w6Lv+MS0nX7ZSNB6ZUf6PUl3b3SBAbmnn test"
 SMALL = {"machine": "g2-standard-4", "zones": ["us-central1-a"], "count": 2}
 FABRIC = {**SMALL, "machine": "a3-highgpu-8g", "fabric": "auto"}
 LADDER = {"ladder": [{"kind": "reserved", "reservation": "held"}, {"kind": "on_demand"}]}
@@ -47,23 +47,8 @@ CHANGED_PURCHASES = {
 
 
 def build_settings(pools):
-    spec = {
-        "owner": "research",
-        "expires": "2027-01-31",
-        "ssh": {"authorized_keys": [KEY], "allowed_cidrs": [], "access": "private"},
-        "gcp": {"project": "rehearsal-project"},
-        "pools": [
-            {"name": name, "cloud": "gcp", "region": "us-central1", **pool}
-            for name, pool in {**pools, "elastic": ELASTIC}.items()
-        ],
-        "templates": {"disks": {"volumes": [{"name": "data", "size_gib": 500, "kind": "ssd"}]}},
-    }
-    return json.dumps({"config": {"gpufleet:fleet": spec}})  # JSON is YAML
-
-
-def operations(steps, kind):
-    """Return the operation on each resource of a type, by its name."""
-    return {step.urn.split("::")[-1]: step.op for step in steps if step.urn.split("::")[-2].endswith(kind)}
+    spec = {"gcp": {"project": "rehearsal-project"}}
+    return format_settings("gcp", "us-central1", {**pools, "elastic": ELASTIC}, PRIVATE_ACCESS, spec=spec)
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from receptor_mesh import ReceptorMesh, find_receptor
 
 pytestmark = pytest.mark.skipif(not find_receptor(), reason="needs the receptor program on PATH")

@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import boto3
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
 import cloud_http
 from gpufleet.errors import EnvironmentFault
 from gpufleet.nodes import Registry, build_pulumi_state_report
@@ -77,7 +75,6 @@ def test_reported_facts_come_from_the_api(ec2, lab):
 
 def test_api_and_state_report_the_same_node(lab, tmp_path):
     import json
-    from pathlib import Path
 
     from gpufleet.engine import parse_stack_state
 

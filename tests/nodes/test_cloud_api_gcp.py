@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
 import cloud_http
 from gpufleet.errors import EnvironmentFault
 from gpufleet.nodes.cloud_api import CloudGroup, account, gcp

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import boto3
 import pytest
 from click.testing import CliRunner
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
 import cloud_http
 from gpufleet import fleet
 from gpufleet.cli.prices import prices_command

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
 
 import boto3
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
 import cloud_http
 from gpufleet import fleet
 from gpufleet.errors import CheckFailed, EnvironmentFault

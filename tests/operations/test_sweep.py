@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from datetime import date
-from pathlib import Path
 
 import boto3
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
 import cloud_http
 from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
 from gpufleet.nodes import NodeIdentity, NodeObservation, Registry, SourceReport

@@ -7,13 +7,11 @@ import hashlib
 import shutil
 import socket
 import ssl
-import sys
 import threading
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
 from bmc_emulator import (
     PASSWORD,
     USER,

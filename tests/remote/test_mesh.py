@@ -19,8 +19,6 @@ import pytest
 from gpufleet import remote
 from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.remote.shards import mesh_control
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from receptor_mesh import ReceptorMesh, find_receptor
 
 pytestmark = pytest.mark.skipif(

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from repositories import job, resolve
 from repositories.backend import BackendError

@@ -7,13 +7,11 @@ variables by family, includes, a template and handlers.
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 from ruamel.yaml import YAML
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
 from k3s_page import read_blocks
 
 HERE = Path(__file__).parent
