@@ -4,35 +4,27 @@ from __future__ import annotations
 
 import ctypes
 import time
-from ctypes import c_uint32, c_uint64
 from typing import Any, Callable  # noqa: UP035 - Python 3.9 runs this
 
 from .cuda_driver import CONSTANTS, CudaDevice
 from .gpu_device import GpuWorkbench, run_on_every_gpu
 from .host import HostAccess, RawCheckResult
 from .nvml import SensorRecorder
-from .ptx_basic import BLOCK_BYTES
 
-KEEP, FLIP = 0xFFFFFFFF, 0
 SENSOR_SECONDS = 0.05
 QUEUED = 4
 
 
 def fill(bench: GpuWorkbench, address: int, size: int, seed: int) -> None:
     """Write a pattern to device memory."""
-    bench.launch(
-        "fill_pattern", size // BLOCK_BYTES, c_uint64(address), c_uint32(seed), c_uint32(KEEP), c_uint32(FLIP)
-    )
+    bench.fill_pattern(address, size, seed)
     bench.device.synchronize()
 
 
 def count_wrong_vectors(bench: GpuWorkbench, address: int, size: int, seed: int) -> int:
     """Return how much of a range differs from its pattern."""
     bench.clear_counts()
-    bench.launch(
-        "verify_pattern", size // BLOCK_BYTES, c_uint64(address), c_uint64(bench.counts), c_uint32(seed),
-        c_uint32(KEEP), c_uint32(FLIP),
-    )  # fmt: skip
+    bench.verify_pattern(address, size, seed)
     bench.device.synchronize()
     return bench.read_counts()[0]
 

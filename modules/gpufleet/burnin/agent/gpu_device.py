@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
+from ctypes import c_uint32, c_uint64
 from functools import partial
 from typing import Any, Callable  # noqa: UP035 - Python 3.9 runs this
 
@@ -14,12 +15,14 @@ from .cuda_driver import CudaDevice, CudaDriver, Kernel
 from .gpu import NVIDIA, list_gpu_pci_addresses
 from .host import HostAccess, RawCheckResult, build_error_result, build_not_run_result
 from .nvml import GpuSensors, open_sensors
-from .ptx_basic import THREADS, build_basic_module
+from .ptx_basic import BLOCK_BYTES, THREADS, build_basic_module
 from .workers import run_job_with_deadline, run_jobs_in_parallel
 
 COUNT_SECONDS = 60.0
 # A symbol of the tests' stand-in driver: what it gives is never judged as a measurement.
 FAKE_MARK = "gpufleet_fake_driver"
+# A pattern as (bits of the address's hash that stay, bits that are flipped).
+ADDRESS_BITS = (0xFFFFFFFF, 0)
 NO_ERRORS = struct.pack("<3Q", 0, (1 << 64) - 1, 0)
 
 
@@ -48,6 +51,23 @@ class GpuWorkbench:
         if name not in self.kernels:
             self.kernels[name] = self.device.get_kernel(self.module, name, THREADS)
         self.device.launch(self.kernels[name], blocks, *arguments)
+
+    def fill_pattern(self, address: int, size: int, seed: int, bits: tuple[int, int] = ADDRESS_BITS) -> None:
+        """Queue the writing of a pattern: its hash of the address keeps and flips ``bits``."""
+        keep, flip = bits
+        self.launch(
+            "fill_pattern", size // BLOCK_BYTES, c_uint64(address), c_uint32(seed), c_uint32(keep), c_uint32(flip)
+        )  # fmt: skip
+
+    def verify_pattern(
+        self, address: int, size: int, seed: int, bits: tuple[int, int] = ADDRESS_BITS
+    ) -> None:
+        """Queue the comparison of a range with its pattern; what differs is added to the counts."""
+        keep, flip = bits
+        self.launch(
+            "verify_pattern", size // BLOCK_BYTES, c_uint64(address), c_uint64(self.counts), c_uint32(seed),
+            c_uint32(keep), c_uint32(flip),
+        )  # fmt: skip
 
     def clear_counts(self) -> None:
         """Set the counts to no error."""

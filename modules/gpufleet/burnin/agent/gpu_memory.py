@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import time
-from ctypes import c_uint32, c_uint64
+from ctypes import c_uint64
 from typing import Any
 
 from .clibrary import LibraryError
 from .cuda_driver import CONSTANTS, Stopwatch
-from .gpu_device import GpuWorkbench, run_on_every_gpu
+from .gpu_device import ADDRESS_BITS, GpuWorkbench, run_on_every_gpu
 from .host import HostAccess, RawCheckResult
 from .nvml import SensorRecorder
 from .ptx_basic import BLOCK_BYTES
 
 CHUNK_BYTES = 1 << 30
-# Each pattern as (bits of the address's hash that stay, bits that are flipped).
 PATTERNS = {
-    "address": (0xFFFFFFFF, 0),
+    "address": ADDRESS_BITS,
     "inverse": (0xFFFFFFFF, 0xFFFFFFFF),
     "00": (0, 0),
     "ff": (0, 0xFFFFFFFF),
@@ -44,46 +43,33 @@ class MemoryTest:
         """Keep a rate in GB/s."""
         self.rates[name].append(round(chunk_count * self.chunk_bytes / seconds / 1e9, 1))
 
-    def fill(self, keep: int, flip: int) -> None:
+    def fill(self, bits: tuple[int, int]) -> None:
         """Write a pattern to every chunk; a chunk's seed is its number."""
         self.watch.start()
         for seed, chunk in enumerate(self.chunks):
-            self.bench.launch(
-                "fill_pattern",
-                self.blocks,
-                c_uint64(chunk),
-                c_uint32(seed * SEED_FACTOR),
-                c_uint32(keep),
-                c_uint32(flip),
-            )
+            self.bench.fill_pattern(chunk, self.chunk_bytes, seed * SEED_FACTOR, bits)
         self.note_rate("write", len(self.chunks), self.watch.stop())
 
-    def verify(self, name: str, keep: int, flip: int, seeds: list[int]) -> None:
+    def verify(self, name: str, bits: tuple[int, int], seeds: list[int]) -> None:
         """Read every chunk and compare it with the pattern of its seed."""
         self.bench.clear_counts()
         self.watch.start()
         for seed, chunk in zip(seeds, self.chunks):  # noqa: B905 - Python 3.9
-            self._verify_chunk(chunk, seed, keep, flip)
+            self.bench.verify_pattern(chunk, self.chunk_bytes, seed * SEED_FACTOR, bits)
         self.note_rate("read", len(self.chunks), self.watch.stop())
         count = self.bench.read_counts()[0]
         self.wrong[name] = self.wrong.get(name, 0) + count
         if count:
-            self._locate(name, keep, flip, seeds)
+            self._locate(name, bits, seeds)
 
-    def _verify_chunk(self, chunk: int, seed: int, keep: int, flip: int) -> None:
-        self.bench.launch(
-            "verify_pattern", self.blocks, c_uint64(chunk), c_uint64(self.bench.counts), c_uint32(seed * SEED_FACTOR),
-            c_uint32(keep), c_uint32(flip),
-        )  # fmt: skip
-
-    def _locate(self, name: str, keep: int, flip: int, seeds: list[int]) -> None:
+    def _locate(self, name: str, bits: tuple[int, int], seeds: list[int]) -> None:
         """Read again, one chunk at a time: a fault that stays is in the cells, one that goes was on the way."""
         found = len(self.faults)
         for number, chunk in enumerate(self.chunks):
             self.bench.clear_counts()
-            self._verify_chunk(chunk, seeds[number], keep, flip)
+            self.bench.verify_pattern(chunk, self.chunk_bytes, seeds[number] * SEED_FACTOR, bits)
             self.bench.device.synchronize()
-            count, first, bits = self.bench.read_counts()
+            count, first, wrong_bits = self.bench.read_counts()
             if count and len(self.faults) < MAX_FAULTS:
                 self.faults.append(
                     {
@@ -91,7 +77,7 @@ class MemoryTest:
                         "chunk": number,
                         "vectors": count,
                         "first_vector": first,
-                        "bits": f"{bits:08x}",
+                        "bits": f"{wrong_bits:08x}",
                     }
                 )
         if found == len(self.faults) < MAX_FAULTS:
@@ -102,15 +88,14 @@ class MemoryTest:
         half = len(self.chunks) // 2
         if not half:
             return
-        keep, flip = PATTERNS["address"]
-        self.fill(keep, flip)
+        self.fill(ADDRESS_BITS)
         self.watch.start()
         for source, target in zip(self.chunks[:half], self.chunks[half:]):  # noqa: B905 - Python 3.9
             self.bench.launch("copy_vectors", self.blocks, c_uint64(source), c_uint64(target))
         # A copy reads and writes each byte.
         self.note_rate("copy", 2 * half, self.watch.stop())
         rest = list(range(2 * half, len(self.chunks)))
-        self.verify("copy", keep, flip, [*range(half), *range(half), *rest])
+        self.verify("copy", ADDRESS_BITS, [*range(half), *range(half), *rest])
 
     def flip_bit(self) -> None:
         """Flip one bit: the drill that shows that a wrong bit is found."""
@@ -149,11 +134,11 @@ def work_on_gpu(bench: GpuWorkbench, host: HostAccess) -> dict[str, Any]:
     deadline = time.monotonic() + host.get_parameter("gpu_memory_seconds", 5.0)
     with SensorRecorder(bench.sensors, SENSOR_SECONDS) as recorder:
         while not passes or time.monotonic() < deadline:
-            for name, (keep, flip) in PATTERNS.items():
-                test.fill(keep, flip)
+            for name, bits in PATTERNS.items():
+                test.fill(bits)
                 if flips_bit and not passes and name == "55":
                     test.flip_bit()
-                test.verify(name, keep, flip, list(range(len(chunks))))
+                test.verify(name, bits, list(range(len(chunks))))
             test.copy_and_verify()
             passes += 1
     rates = {
