@@ -274,6 +274,27 @@ def test_shutdown_asks_once_more_and_drains(watch, add_hook, metadata, tmp_path)
     assert read_state(tmp_path)["status"] == "drained"
 
 
+@pytest.mark.parametrize("moment", ["state.json", "spot.prom"])
+def test_shutdown_while_a_file_is_written_drains_too(moment, watch, add_hook, metadata, monkeypatch, tmp_path):
+    """The first CI run that met this moment ended the service with a traceback, undrained."""
+    add_hook("10-drain", "true")
+    metadata.announce(**NOTICES["aws"])
+    write = spot_notice.write_atomically
+
+    def write_and_stop(path, text):
+        if Path(path).name == moment:
+            signal.raise_signal(signal.SIGTERM)
+        write(path, text)
+
+    monkeypatch.setattr(spot_notice, "write_atomically", write_and_stop)
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        watch("aws", poll_seconds=3600).run()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert read_state(tmp_path)["status"] == "drained"
+
+
 @pytest.mark.parametrize(
     ("method", "path", "headers", "status"),
     [

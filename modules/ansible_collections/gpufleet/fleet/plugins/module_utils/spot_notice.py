@@ -22,6 +22,7 @@ import stat
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
@@ -39,7 +40,7 @@ REBALANCE = "rebalance"  # only a higher risk, so far
 
 
 class StopRequestedError(Exception):
-    """SIGTERM came while no notice was handled."""
+    """SIGTERM came while the program only waited."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Watcher:
         self.settings = settings
         self.source: NoticeSource = SOURCES[settings.cloud](MetadataClient(settings.address))
         self.state = self._restore_state()
-        self.is_busy = self.is_stopping = False
+        self._is_stopping = self._only_waits = False
         self._outage = ""
         self._metrics_at = 0.0
 
@@ -76,17 +77,18 @@ class Watcher:
         """Watch until SIGTERM."""
         signal.signal(signal.SIGTERM, self._handle_stop)
         self._record()
-        try:
-            while not self.is_stopping:
+        with contextlib.suppress(StopRequestedError):
+            while True:
                 self.check(may_wait=True)
-                time.sleep(self.settings.poll_seconds)
-        except StopRequestedError:
-            self.check(may_wait=False)
+                with self._waiting():
+                    time.sleep(self.settings.poll_seconds)
+        self.check(may_wait=False)
 
     def check(self, *, may_wait: bool) -> None:
         """Ask once and act on the answer."""
         try:
-            notices = self.source.poll(may_wait=may_wait)
+            with self._waiting() if may_wait else contextlib.nullcontext():
+                notices = self.source.poll(may_wait=may_wait)
         except MetadataError as error:
             self._note_outage(str(error))
             return
@@ -100,7 +102,6 @@ class Watcher:
         announced = (self.state["notice"] or {}).get("kind")
         if notice.id in self.state["handled"] or (notice.kind == REBALANCE and announced in FINAL_KINDS):
             return
-        self.is_busy = True
         is_final = notice.kind in FINAL_KINDS
         self.state["notice"] = {**asdict(notice), "seen_at": time.time()}
         log(f"notice: {notice.kind}, action {notice.action}, deadline {notice.deadline}")
@@ -112,7 +113,6 @@ class Watcher:
             self._acknowledge(notice)
         self.state["handled"].append(notice.id)
         self._record()
-        self.is_busy = False
 
     def _drain(self, notice: Notice) -> None:
         started = time.monotonic()
@@ -141,9 +141,21 @@ class Watcher:
         except MetadataError as error:
             log(f"not acknowledged: {error}")
 
+    @contextlib.contextmanager
+    def _waiting(self) -> Iterator[None]:
+        """Let a SIGTERM end the block; one that came before it ends it at once. No other code is interrupted."""
+        self._only_waits = True
+        try:
+            if self._is_stopping:
+                raise StopRequestedError
+            yield
+        finally:
+            self._only_waits = False
+
     def _handle_stop(self, _signal: int, _frame: FrameType | None) -> None:
-        self.is_stopping = True
-        if not self.is_busy:
+        self._is_stopping = True
+        if self._only_waits:
+            self._only_waits = False  # a second SIGTERM must not interrupt the last check
             raise StopRequestedError
 
     def _note_outage(self, problem: str) -> None:
