@@ -131,6 +131,12 @@ def declare_fleet(*pools, cidrs=("10.0.0.0/8",), **sections):
     return fleet.parse_fleet(spec, stack="test")
 
 
+@pytest.fixture(autouse=True)
+def name_subscription(monkeypatch):
+    """Name Azure's subscription as a user's shell does: without one, a program with Azure pools is refused."""
+    monkeypatch.setenv("ARM_SUBSCRIPTION_ID", "00000000-1111-2222-3333-444444444444")
+
+
 @pytest.fixture
 def declare():
     return declare_fleet

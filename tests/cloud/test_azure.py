@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
+import pulumi
 import pytest
 
 from gpufleet import catalog
 from gpufleet.cloud import images
+from gpufleet.errors import InputError
 
 spec = importlib.util.spec_from_file_location("cloud_registered", Path(__file__).with_name("registered.py"))
 registered = importlib.util.module_from_spec(spec)
@@ -86,9 +88,38 @@ def test_everything_is_built_in_the_subscription_of_the_spec(evaluate):
     assert [r.name for r in built if "azure-native::azure::" not in r.provider] == []
 
 
-def test_without_a_subscription_the_provider_decides(evaluate):
+def test_with_a_subscription_in_the_environment_the_default_provider_builds(evaluate):
     resources = evaluate({"cloud": "azure"}).recorder.resources
     assert not [r for r in resources if r.typ.startswith("pulumi:providers")]
+
+
+def test_finding_3_without_a_subscription_nothing_is_registered(monkeypatch, sdks, recorder, declare):
+    """The provider would take the Azure CLI's default subscription, which may be anybody's."""
+    monkeypatch.delenv("ARM_SUBSCRIPTION_ID")
+    with pytest.raises(InputError, match="the subscription of train is missing; set azure"):
+        registered.record(declare({"cloud": "azure"}), recorder, monkeypatch)
+    assert recorder.resources == []
+
+
+def test_pools_of_other_clouds_need_no_subscription(monkeypatch, evaluate):
+    monkeypatch.delenv("ARM_SUBSCRIPTION_ID")
+    assert evaluate({"cloud": "gcp"}).list_resources("Instance")
+
+
+@pytest.mark.parametrize("variable", ["GPUFLEET_REHEARSAL", "GPUFLEET_WITHOUT_ENGINE"])
+def test_what_builds_nothing_real_needs_no_subscription(monkeypatch, evaluate, variable):
+    monkeypatch.delenv("ARM_SUBSCRIPTION_ID")
+    monkeypatch.setenv(variable, "production")
+    assert evaluate({"cloud": "azure"}).list_resources("VirtualMachine")
+
+
+def test_subscription_of_the_stacks_configuration_counts(monkeypatch, evaluate):
+    monkeypatch.delenv("ARM_SUBSCRIPTION_ID")
+    pulumi.runtime.set_all_config({"azure-native:subscriptionId": SUBSCRIPTION})
+    try:
+        assert evaluate({"cloud": "azure"}).list_resources("VirtualMachine")
+    finally:
+        pulumi.runtime.set_all_config({})
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,45 @@ def test_wrong_setting_is_one_line_with_the_pools_name(declare_pools, changes, m
     assert "\n" not in str(caught.value)
 
 
+def test_azure_pool_without_a_subscription_is_refused_before_anything_is_registered(
+    declare_pools, recorder, monkeypatch
+):
+    monkeypatch.delenv("ARM_SUBSCRIPTION_ID")
+    with pytest.raises(pulumi.RunError, match=re.escape("GpuPool('train'): azure.subscription: ")):
+        declare_pools(("train", settings_of("azure")))
+    assert recorder.resources == []
+
+
+def test_provider_of_the_program_is_a_named_subscription(recorder, sdks, monkeypatch):
+    monkeypatch.delenv("ARM_SUBSCRIPTION_ID")
+
+    async def program():
+        from pulumi_azure_native import Provider
+
+        mocks.set_mocks(recorder, project="other", stack="dev")
+        own = Provider("mine", subscription_id="00000000-1111-2222-3333-444444444444")
+        for number, opts in enumerate(
+            (
+                pulumi.ResourceOptions(provider=own),
+                pulumi.ResourceOptions(providers=[own]),
+                pulumi.ResourceOptions(providers={"azure-native": own}),
+                pulumi.ResourceOptions(
+                    parent=pulumi.ComponentResource(
+                        "my:own:Part", "part", opts=pulumi.ResourceOptions(providers=[own])
+                    )
+                ),
+            )
+        ):
+            await run_pulumi_func(
+                lambda n=number, o=opts: GpuPool(f"pool{n}", opts=o, **settings_of("azure")) and None
+            )
+
+    asyncio.run(program())
+    machines = [row for row in recorder.resources if row.typ.endswith(":VirtualMachine")]
+    assert len(machines) == 4
+    assert {"::mine::" in row.provider for row in machines} == {True}
+
+
 def test_documented_program_is_the_example():
     page = (ROOT / "docs/cloud.md").read_text()
     program = (ROOT / "docs/examples/gpu-pool/__main__.py").read_text().partition("\n")[2]

@@ -275,7 +275,9 @@ def test_shutdown_asks_once_more_and_drains(watch, add_hook, metadata, tmp_path)
 
 
 @pytest.mark.parametrize("moment", ["state.json", "spot.prom"])
-def test_shutdown_while_a_file_is_written_drains_too(moment, watch, add_hook, metadata, monkeypatch, tmp_path):
+def test_shutdown_while_a_file_is_written_drains_too(  # noqa: PLR0917 - fixtures
+    moment, watch, add_hook, metadata, monkeypatch, tmp_path
+):
     """The first CI run that met this moment ended the service with a traceback, undrained."""
     add_hook("10-drain", "true")
     metadata.announce(**NOTICES["aws"])

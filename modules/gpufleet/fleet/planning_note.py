@@ -65,11 +65,14 @@ def _note_unformatted_volumes(fleet: Fleet) -> str:
 
 
 def _note_unnamed_subscription(fleet: Fleet) -> str:
-    """Return a note on Azure pools without a subscription: the provider's own may be anybody's default."""
+    """Return a note on Azure pools without a subscription: a build needs one from the provider's own settings."""
     names = [pool.name for pool in fleet.pools if pool.cloud == "azure"]
     if not names or fleet.azure is not None:
         return ""
-    return f"azure.subscription is missing: {', '.join(names)} is built in the subscription of the provider's own login"
+    return (
+        f"azure.subscription is missing: `pulumi up` refuses {', '.join(names)} unless azure-native:subscriptionId "
+        "or ARM_SUBSCRIPTION_ID names one"
+    )
 
 
 def _note_unknown_facts(fleet: Fleet) -> str:

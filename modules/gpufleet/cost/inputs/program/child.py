@@ -40,6 +40,7 @@ PROVIDER_VARIABLES: dict[str, dict[str, tuple[str, ...]]] = {
     "azure-native": {"location": ("ARM_LOCATION",)},
 }
 GO = "go"
+WITHOUT_ENGINE = "GPUFLEET_WITHOUT_ENGINE"  # tells gpufleet's components that nothing is built
 STACK = "pulumi:pulumi:Stack"  # the one type that the engine leaves out of its children's URNs
 LOOKUPS = Path(__file__).parent / "data" / "lookups.json"
 MARKED_SECRET = "[secret]"  # noqa: S105 - what stands for a secret, which needs a passphrase to read
@@ -144,6 +145,7 @@ def evaluate_job(job: Job) -> list[dict[str, Any]]:
     from pulumi.runtime import set_all_config
     from pulumi.runtime.stack import run_in_stack
 
+    os.environ[WITHOUT_ENGINE] = "1"
     folder = enter_program_folder(job)
     set_all_config(*read_stack_configuration(job))
     name = str(read_project_file(job).get("name", "project"))
