@@ -141,6 +141,7 @@ def test_members_of_an_auto_scaling_group_are_reported_with_the_facts_of_their_g
     )
     report = fetch_aws_instance_report("dev", "us-east-1", lab.minutes(0), [group])
     assert len(report.observations) == 3
+    assert report.group_sizes == {"arn:of-the-group": 3}
     for seen in report.observations:
         assert (seen.observed["pool"], seen.observed["template"]) == ("train", "trainer")
         assert seen.observed["group"] == "dev-train"

@@ -107,6 +107,7 @@ def test_members_of_a_uniform_set_are_found_over_pages(service, api, lab):
     )
     report = azure.fetch_azure_instance_report("dev", api, lab.minutes(0), [group])
     assert [seen.name for seen in report.observations] == [f"dev-tune00000{number}" for number in range(5)]
+    assert report.group_sizes == {SET_ID: 5}
     third = report.observations[2]
     assert third.identity.instance_id == "eb282db2-12d4-4fc6-8bd5-000000000002"
     assert (third.observed["private_address"], third.observed["public_address"]) == (

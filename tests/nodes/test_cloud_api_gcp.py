@@ -64,6 +64,7 @@ def test_members_of_a_group_are_found_over_zones_and_pages(service, api, lab):
     service.aggregate("instances", "instances", by_scope)
     report = gcp.fetch_gcp_instance_report("dev", api, lab.minutes(0), [GROUP])
     first, second = report.observations
+    assert report.group_sizes == {GROUP.key: 2}
     assert (report.source, first.name, second.name) == ("gcp:dev", "dev-serve-abcd", "dev-serve-efgh")
     assert first.identity.instance_id == "11"
     assert first.observed["address"] == "10.1.0.11"

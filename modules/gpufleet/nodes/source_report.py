@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -13,12 +13,16 @@ from gpufleet.nodes.node_index import IdentityContradiction
 
 @dataclass(frozen=True, slots=True)
 class SourceReport:
-    """Everything one source reported at one time; ``complete`` if nodes that it leaves out are missing."""
+    """Everything one source reported at one time; ``complete`` if nodes that it leaves out are missing.
+
+    ``group_sizes`` has the number of members of each cloud group that the source listed, by the group's key.
+    """
 
     source: str
     observed_at: datetime
     observations: Sequence[NodeObservation]
     complete: bool = True
+    group_sizes: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass

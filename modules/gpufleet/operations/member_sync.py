@@ -17,6 +17,7 @@ from gpufleet.nodes.cloud_api import (
     build_instance_report,
     find_azure_subscription,
     find_gcp_project,
+    list_aws_regions,
     read_simulated_members,
 )
 
@@ -33,9 +34,7 @@ def list_cloud_sources(
     clouds = {pool.cloud for pool in declared.pools} | {group.cloud for group in groups}
     stack_tag = fleet.slugify(declared.stack)
     options = {"prefer_public": declared.ssh.has_public_source}
-    regions = {pool.region for pool in declared.pools if pool.cloud == "aws"}
-    regions |= {group.region for group in groups if group.cloud == "aws"}
-    for region in sorted(regions):
+    for region in list_aws_regions(declared, (group.region for group in groups if group.cloud == "aws")):
         yield f"aws:{stack_tag}:{region}", partial(_fetch_aws, stack_tag, region, at, groups, **options)
     if "gcp" in clouds:
         yield f"gcp:{stack_tag}", partial(_fetch_gcp, declared, environment, stack_tag, at, groups, **options)

@@ -26,6 +26,7 @@ from gpufleet.operations.member_sync import (
     list_simulated_sources,
 )
 from gpufleet.operations.node_probe import NodeProbeReport, find_ssh_login, probe_nodes
+from gpufleet.operations.pool_size import PoolSize, compare_pool_sizes
 from gpufleet.operations.stack_state import read_stack_resources
 
 STALE = "stale, changed nothing: another sync read this source later and finished first"
@@ -58,6 +59,7 @@ class SyncResult:
     outcomes: list[ReportOutcome] = field(default_factory=list)
     failures: dict[str, GpufleetError] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    pool_sizes: list[PoolSize] = field(default_factory=list)
     reach: NodeProbeReport | None = None
 
     def as_json(self) -> dict[str, Any]:
@@ -75,6 +77,7 @@ class SyncResult:
                 }
                 for outcome in self.outcomes
             ],
+            "groups": [size.as_json() for size in self.pool_sizes],
             "failures": {source: str(error) for source, error in self.failures.items()},
             "unreachable": self.reach.unreachable if self.reach else {},
         }
@@ -88,6 +91,7 @@ class SyncResult:
             new_text = f", {len(outcome.created)} new" if outcome.created else ""
             missing_text = f", missing: {', '.join(outcome.missing)}" if outcome.missing else ""
             yield f"{outcome.source}: {outcome.node_count} nodes{new_text}{missing_text}"
+        yield from (size.text for size in self.pool_sizes if not size.is_as_declared)
         if self.reach:
             yield f"ssh: {len(self.reach.answered)} answer, {len(self.reach.unreachable)} do not"
 
@@ -141,11 +145,13 @@ def sync_registry_from_sources(
     synced = SyncResult()
     revision = revision or registry.create_revision()
     reports = []
-    for source, read_report in _sources(declared_fleet, root, sync_options, synced.notes):
+    groups: list[CloudGroup] = []  # of the state, once that was read
+    for source, read_report in _sources(declared_fleet, root, sync_options, synced.notes, groups):
         try:
             reports.append(read_report())
         except GpufleetError as error:
             synced.failures[source] = error
+    synced.pool_sizes = compare_pool_sizes(declared_fleet, groups, reports)
     with registry.transaction(revision_number=revision):
         synced.outcomes += registry.apply_source_reports(reports)
         for source, fault in synced.failures.items():
@@ -176,10 +182,11 @@ def register_declared_racks(registry: Registry, root: Path, stack: str | None, a
 _Source = tuple[str, Callable[[], SourceReport]]
 
 
-def _sources(declared: fleet.Fleet, root: Path, options: SyncOptions, notes: list[str]) -> Iterator[_Source]:
-    """Yield each source with the function that reads its report."""
+def _sources(
+    declared: fleet.Fleet, root: Path, options: SyncOptions, notes: list[str], groups: list[CloudGroup]
+) -> Iterator[_Source]:
+    """Yield each source with the function that reads its report; that of the state adds its groups to ``groups``."""
     stack, at = declared.stack, utc_now()
-    groups: list[CloudGroup] = []  # of the state, once that was read
     for use in declared.racks:
         yield f"rack:{use.rack.name}", partial(nodes.build_rack_report, use.rack, at, stack, use.template)
     if declared.workstations:

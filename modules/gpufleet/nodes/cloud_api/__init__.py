@@ -10,6 +10,7 @@ from gpufleet.nodes.cloud_api.account import (
     MAX_RESOURCES,
     find_azure_subscription,
     find_gcp_project,
+    list_aws_regions,
 )
 from gpufleet.nodes.cloud_api.instance import (
     CloudGroup,
@@ -26,6 +27,7 @@ __all__ = [
     "build_instance_report",
     "find_azure_subscription",
     "find_gcp_project",
+    "list_aws_regions",
     "read_simulated_members",
     "read_stack_groups",
 ]

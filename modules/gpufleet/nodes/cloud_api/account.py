@@ -26,6 +26,11 @@ class TooManyResources(EnvironmentFault):
     """A listing does not end: nothing may be concluded from a part of it."""
 
 
+def list_aws_regions(declared: fleet.Fleet, others: Iterable[str] = ()) -> list[str]:
+    """Return the AWS regions of a fleet's pools and the others, in order: AWS lists one region at a time."""
+    return sorted({pool.region for pool in declared.pools if pool.cloud == "aws"} | set(others))
+
+
 def find_gcp_project(declared: fleet.Fleet, environment: Mapping[str, str]) -> str:
     """Return the project of a fleet's GCP pools; EnvironmentFault if neither spec nor environment names one."""
     if declared.gcp:

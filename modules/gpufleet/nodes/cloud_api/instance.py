@@ -64,6 +64,11 @@ class CloudGroup:
     template: str = ""
     ssh_user: str = ""
 
+    @property
+    def key(self) -> str:
+        """Return what tells this group from every other one of its stack."""
+        return self.id or self.name
+
     def owns(self, group: str) -> bool:
         """Return whether a group's id or name, as a cloud writes it, means this group."""
         reference = group.lower()
@@ -134,13 +139,16 @@ def build_instance_report(
     goes to the public address with ``prefer_public``, if there is one.
     """
     observations = []
+    sizes = {group.key: 0 for group in groups}
     for instance in instances:
         if instance.state.lower() in GONE_STATES:
             continue
         owner = next((group for group in groups if instance.group and group.owns(instance.group)), None)
+        if owner:
+            sizes[owner.key] += 1
         described = _describe_by_group(instance, owner) if owner else instance
         observations.append(_observe(described, source, observed_at, owner, prefer_public=prefer_public))
-    return SourceReport(source, observed_at, observations)
+    return SourceReport(source, observed_at, observations, group_sizes=sizes)
 
 
 def build_stack_report(

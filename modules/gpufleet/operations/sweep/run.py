@@ -11,7 +11,12 @@ from pathlib import Path
 from gpufleet import catalog, engine, fleet, paths
 from gpufleet.errors import CheckFailed, EnvironmentFault, GpufleetError, InputError
 from gpufleet.nodes import Registry
-from gpufleet.nodes.cloud_api import find_azure_subscription, find_gcp_project, read_stack_groups
+from gpufleet.nodes.cloud_api import (
+    find_azure_subscription,
+    find_gcp_project,
+    list_aws_regions,
+    read_stack_groups,
+)
 from gpufleet.nodes.cloud_api.gcp import resource_path
 from gpufleet.nodes.model import OBSERVING_SOURCES
 from gpufleet.nodes.pulumi_state import get_nested_text
@@ -104,11 +109,9 @@ class SweepRun:
     def _list_accounts(self) -> dict[str, Lister]:
         stack_tag = fleet.slugify(self.stack)
         clouds = {pool.cloud for pool in self.declared.pools}
-        regions = {pool.region for pool in self.declared.pools if pool.cloud == "aws"} | set(
-            self.options.regions
-        )
         accounts: dict[str, Lister] = {
-            f"aws {region}": partial(_list_aws, stack_tag, region) for region in sorted(regions)
+            f"aws {region}": partial(_list_aws, stack_tag, region)
+            for region in list_aws_regions(self.declared, self.options.regions)
         }
         if "gcp" in clouds:
             accounts["gcp"] = partial(_list_gcp, self.declared, self.options.environment)
