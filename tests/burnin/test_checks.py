@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from gpufleet.burnin.agent import cpu, gpu, identity, memory, network, pi, smart, storage, workers
+from gpufleet.burnin.agent import cpu, fio, gpu, identity, memory, network, pi, smart, storage, workers
 from gpufleet.burnin.agent.host import CommandOutput, HostAccess, run_command
 
 ROUTE = "Iface\tDestination\tGateway\tFlags\neth1\t00000000\t010012C6\t0003\n"
@@ -258,7 +258,7 @@ def test_nvme_drives_are_read_from_sysfs(make_host):
 
 
 def test_smart_health_is_recorded(make_host):
-    line = "smartctl -j -i -H -A /dev/nvme0n1"
+    line = "smartctl -j -i -H -A -l error /dev/nvme0n1"
     tools = {line: CommandOutput(0, '{"smart_status": {"passed": true}, "local_time": {}}', "")}
     raw = smart.run_smart_check(make_host({"/sys/block/nvme0n1/size": "1"}, tools)).raw
     assert raw["drives"] == [{"name": "nvme0n1", "code": 0, "smart_status": {"passed": True}}]
@@ -367,7 +367,10 @@ def test_stress_ng_timeout_is_30_seconds_longer_than_its_run(make_host):
     assert cpu.run_stress_ng(make_host(stress_ng_seconds=5))["reason"] == "stress-ng is not installed"
 
 
-FIO = '{"jobs": [{"error": 5, "read": {"iops": 100.5}, "write": {"iops": 50.5}}]}'
+FIO = (
+    '{"fio version": "fio-3.33", "jobs": [{"error": 5, "read": {"iops": 100.5, "total_ios": 7},'
+    ' "write": {"iops": 50.5, "total_ios": 9, "clat_ns": {"max": 8, "percentile": {"99.000000": 6}}}}]}'
+)
 
 
 def test_fio_bypasses_the_page_cache_and_removes_its_file(tmp_path):
@@ -379,19 +382,18 @@ def test_fio_bypasses_the_page_cache_and_removes_its_file(tmp_path):
         return CommandOutput(1, FIO, "e" * 400)
 
     host = HostAccess(params={"fio_seconds": 2.5}, run=run, which=lambda tool: tool)
-    result = storage.run_fio(host, str(tmp_path))
+    result = fio.run_fio(host, str(tmp_path))
     assert result == {
-        "ran": True, "code": 1, "error_code": 5, "read_iops": 100.5, "write_iops": 50.5, "error": "e" * 300,
+        "ran": True, "code": 1, "version": "fio-3.33", "error_code": 5, "read_iops": 100.5, "write_iops": 50.5,
+        "read_ios": 7, "written_ios": 9, "write_p99_ns": 6, "write_worst_ns": 8, "error": "e" * 300,
     }  # fmt: skip
     ((argv, timeout),) = calls
     assert (argv[0], timeout) == ("fio", 62.5)
     assert {
-        "--name=burn-in",
-        "--rw=randrw",
         "--direct=1",
-        "--time_based",
+        "--verify=crc32c",
+        "--verify_fatal=1",
         "--runtime=2.5",
-        "--size=64m",
         "--output-format=json",
     } < set(argv)
     assert f"--filename={tmp_path}/.gpufleet-fio-{os.getpid()}" in argv
@@ -400,12 +402,12 @@ def test_fio_bypasses_the_page_cache_and_removes_its_file(tmp_path):
 
 @pytest.mark.parametrize("text", ["", "{}", '{"jobs": []}', '{"jobs": [{"error": 0}]}', "[]"])
 def test_incomplete_fio_report_is_recorded_as_text(text):
-    assert storage.parse_fio_rates(text) == {"text": text}
+    assert fio.parse_fio_report(text) == {"text": text}
 
 
 def test_fio_runs_only_if_requested_and_installed(make_host, tmp_path):
-    assert storage.run_fio(make_host(), "x") == {"ran": False, "reason": "not requested (fio_seconds)"}
-    assert storage.run_fio(make_host(fio_seconds=1), "x") == {"ran": False, "reason": "fio is not installed"}
+    assert fio.run_fio(make_host(), "x") == {"ran": False, "reason": "not requested (fio_seconds)"}
+    assert fio.run_fio(make_host(fio_seconds=1), "x") == {"ran": False, "reason": "fio is not installed"}
     plain = storage.run_storage_check(
         make_host({"/proc/mounts": "/dev/x / ext4 ro 0 0\n"}, scratch=str(tmp_path), storage_mib=1)
     )

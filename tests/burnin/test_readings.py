@@ -32,6 +32,7 @@ def test_record_is_parsed(case):
          "not the output of get_throttled: 'VCHI initialization failed'"),
         ("pi_temperature", {"text": "x" * 99}, f"not the output of measure_temp: '{'x' * 60}'"),
         ("nvme_link", {}, "the record contains no list of drives"),
+        ("smart", {"drives": [{"smart_status": {"passed": True}}, {}]}, "a drive: no SMART status"),
         ("gpu_nvidia", {"xml": {"text": "<other/>"}}, "the output is not a report of nvidia-smi -q -x"),
         ("gpu_nvidia", {}, "the output is not a report of nvidia-smi -q -x"),
         ("gpu_xid", {"lines": "x"}, "the record contains no list of kernel log lines"),

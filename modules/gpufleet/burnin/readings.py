@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gpufleet.burnin import gpu_readings, nvidia_smi, pi, xid
+from gpufleet.burnin import drive_readings, gpu_readings, nvidia_smi, pi, xid
 from gpufleet.burnin.evidence import (
     CheckReadings,
     Raw,
@@ -14,8 +14,6 @@ from gpufleet.burnin.evidence import (
     mapping_or_empty,
     to_finite_number,
 )
-
-MEMORY_BACKED = {"tmpfs", "ramfs"}
 
 
 def extract_configuration_metrics(raw: Raw) -> CheckReadings:
@@ -65,25 +63,6 @@ def extract_memory_metrics(raw: Raw) -> CheckReadings:
     return CheckReadings(metrics, metrics.get("copy_mb_per_s"), "MB/s")
 
 
-def extract_storage_metrics(raw: Raw) -> CheckReadings:
-    """Room, mount state, and what the scratch file showed."""
-    root, scratch = mapping_or_empty(raw.get("root")), mapping_or_empty(raw.get("scratch"))
-    on_disk = str(scratch.get("type")) not in MEMORY_BACKED
-    wrote = "write_error" in raw or to_finite_number(raw.get("write_mb_per_s")) is not None
-    state = root.get("read_only")
-    metrics = drop_missing_metrics(
-        read_only=float(state) if isinstance(state, bool) else None,
-        free_share=to_finite_number(root.get("free_share")),
-        free_gib=to_finite_number(root.get("free_gib")),
-        inodes_free_share=to_finite_number(root.get("inodes_free_share")),
-        write_errors=float("write_error" in raw) if wrote else None,
-        wrong_mib=to_finite_number(raw.get("wrong_mib")),
-        # A file in memory says nothing about the disk.
-        write_mb_per_s=to_finite_number(raw.get("write_mb_per_s")) if on_disk else None,
-    )
-    return CheckReadings(metrics, metrics.get("write_mb_per_s"), "MB/s")
-
-
 def extract_network_metrics(raw: Raw) -> CheckReadings:
     """Link speed, error share, round trips, throughput."""
     link, trips, rate = (mapping_or_empty(raw.get(key)) for key in ("link", "round_trip", "throughput"))
@@ -127,44 +106,6 @@ def extract_pi_temperature_metrics(raw: Raw) -> CheckReadings:
     return CheckReadings({"celsius": celsius}, celsius, "°C")
 
 
-def extract_nvme_link_metrics(raw: Raw) -> CheckReadings:
-    """Drives against the declared number, and the slowest link."""
-    devices = raw.get("devices")
-    if not isinstance(devices, list):
-        return CheckReadings(unreadable="the record contains no list of drives")
-    speeds = [
-        pi.parse_pcie_link_gt_per_s(mapping_or_empty(device).get("current_link_speed")) for device in devices
-    ]
-    lanes = [
-        pi.parse_pcie_link_lanes(mapping_or_empty(device).get("current_link_width")) for device in devices
-    ]
-    known_speeds = [speed for speed in speeds if speed is not None]
-    known_lanes = [float(width) for width in lanes if width is not None]
-    metrics = drop_missing_metrics(
-        drives=float(len(devices)),
-        drives_missing=count_missing(to_finite_number(raw.get("expect_nvme")), float(len(devices))),
-        link_gt_per_s=min(known_speeds) if len(known_speeds) == len(devices) and devices else None,
-        link_lanes=min(known_lanes) if len(known_lanes) == len(devices) and devices else None,
-    )
-    return CheckReadings(metrics, metrics.get("link_gt_per_s"), "GT/s")
-
-
-def extract_smart_metrics(raw: Raw) -> CheckReadings:
-    """Read what the drives predict and count."""
-    drives = [mapping_or_empty(drive) for drive in list_or_empty(raw.get("drives"))]
-    verdicts = [mapping_or_empty(drive.get("smart_status")).get("passed") for drive in drives]
-    judged = [verdict for verdict in verdicts if isinstance(verdict, bool)]
-    logs = [mapping_or_empty(drive.get("nvme_smart_health_information_log")) for drive in drives]
-    errors = [value for log in logs if (value := to_finite_number(log.get("media_errors"))) is not None]
-    used = [value for log in logs if (value := to_finite_number(log.get("percentage_used"))) is not None]
-    metrics = drop_missing_metrics(
-        failing=float(judged.count(False)) if judged and len(judged) == len(drives) else None,
-        media_errors=sum(errors) if errors else None,
-        percentage_used=max(used) if used else None,
-    )
-    return CheckReadings(metrics, metrics.get("percentage_used"), "%")
-
-
 def extract_amd_gpu_metrics(raw: Raw) -> CheckReadings:
     """Count of AMD GPUs and whether a driver holds them."""
     devices = [mapping_or_empty(device) for device in list_or_empty(raw.get("devices"))]
@@ -180,12 +121,12 @@ READERS: dict[str, Callable[[Raw], CheckReadings]] = {
     "configuration": extract_configuration_metrics,
     "cpu": extract_cpu_metrics,
     "memory": extract_memory_metrics,
-    "storage": extract_storage_metrics,
+    "storage": drive_readings.extract_storage_metrics,
     "network": extract_network_metrics,
     "pi_throttled": extract_pi_throttling_metrics,
     "pi_temperature": extract_pi_temperature_metrics,
-    "nvme_link": extract_nvme_link_metrics,
-    "smart": extract_smart_metrics,
+    "nvme_link": drive_readings.extract_nvme_link_metrics,
+    "smart": drive_readings.extract_smart_metrics,
     "gpu_compute": gpu_readings.extract_gpu_compute_metrics,
     "gpu_memory": gpu_readings.extract_gpu_memory_metrics,
     "gpu_copy": gpu_readings.extract_gpu_copy_metrics,

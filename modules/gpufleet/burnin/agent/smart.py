@@ -10,12 +10,23 @@ from .host import HostAccess, RawCheckResult, build_not_run_result
 
 COMMAND_SECONDS = 20.0
 REPORT_FIELDS = (
+    "device",
     "model_name",
+    "scsi_model_name",
     "serial_number",
+    "firmware_version",
+    "smart_support",
     "smart_status",
     "nvme_smart_health_information_log",
+    "scsi_grown_defect_list",
+    "scsi_error_counter_log",
+    "scsi_percentage_used_endurance_indicator",
+    "power_on_time",
     "temperature",
 )
+# ATA attributes whose raw value is a count in every vendor's table: reallocated, reported uncorrectable, pending and
+# offline uncorrectable sectors, CRC errors of the cable. Others are kept only if smartctl calls them failed.
+ATA_COUNTERS = (5, 187, 197, 198, 199)
 
 
 def list_whole_drives(host: HostAccess) -> list[str]:
@@ -23,15 +34,46 @@ def list_whole_drives(host: HostAccess) -> list[str]:
     return [name for name in host.list_folder("/sys/block") if re.fullmatch(r"nvme\d+n\d+|sd[a-z]+", name)]
 
 
+def select_ata_attributes(report: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of the ATA attribute table that are judged; the table's vendor text is left out."""
+    table = report.get("ata_smart_attributes")
+    rows = table.get("table") if isinstance(table, dict) else None
+    return [
+        {
+            "id": row.get("id"),
+            "name": row.get("name"),
+            "when_failed": row.get("when_failed"),
+            "raw": row["raw"].get("value") if isinstance(row.get("raw"), dict) else None,
+        }
+        for row in (rows if isinstance(rows, list) else [])
+        if isinstance(row, dict) and (row.get("id") in ATA_COUNTERS or row.get("when_failed"))
+    ]
+
+
 def read_smart_health(host: HostAccess, drive_name: str) -> dict[str, Any]:
     """Return one drive's health; smartctl's exit bits are kept, its JSON says what they mean."""
-    output = host.run(["smartctl", "-j", "-i", "-H", "-A", f"/dev/{drive_name}"], COMMAND_SECONDS)
+    # -l error: the error counters of SAS drives; their kind of drive has no attributes.
+    output = host.run(
+        ["smartctl", "-j", "-i", "-H", "-A", "-l", "error", f"/dev/{drive_name}"], COMMAND_SECONDS
+    )
+    facts: dict[str, Any] = {"name": drive_name, "code": output.code}
     try:
         report = json.loads(output.out)
     except ValueError:
-        return {"name": drive_name, "code": output.code, "error": (output.err or output.out)[-200:]}
-    fields = {key: report[key] for key in REPORT_FIELDS if isinstance(report, dict) and key in report}
-    return {"name": drive_name, "code": output.code, **fields}
+        return {**facts, "error": (output.err or output.out)[-200:]}
+    if not isinstance(report, dict):
+        return {**facts, "error": output.out[-200:]}
+    facts.update({key: report[key] for key in REPORT_FIELDS if key in report})
+    attributes = select_ata_attributes(report)
+    if attributes:
+        facts["ata_attributes"] = attributes
+    head = report.get("smartctl")
+    messages = head.get("messages") if isinstance(head, dict) else None
+    if isinstance(messages, list) and messages:
+        facts["messages"] = [
+            str(message.get("string"))[:200] for message in messages[:5] if isinstance(message, dict)
+        ]
+    return facts
 
 
 def run_smart_check(host: HostAccess) -> RawCheckResult:

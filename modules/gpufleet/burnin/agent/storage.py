@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
-import json
 import mmap
 import os
 import time
 from typing import Any
 
+from .fio import run_fio
 from .host import HostAccess, RawCheckResult
 
 MIB = 1 << 20
@@ -120,44 +120,6 @@ def write_and_verify_scratch_file(folder: str, mib: int) -> dict[str, Any]:
     finally:
         os.close(descriptor)
     return facts
-
-
-def run_fio(host: HostAccess, folder: str) -> dict[str, Any]:
-    """Run fio's verified mixed load where asked for and present."""
-    seconds = host.get_parameter("fio_seconds", 0.0)
-    if not seconds:
-        return {"ran": False, "reason": "not requested (fio_seconds)"}
-    if host.which("fio") is None:
-        return {"ran": False, "reason": "fio is not installed"}
-    name = os.path.join(folder, f".gpufleet-fio-{os.getpid()}")  # noqa: PTH118 - descriptors throughout
-    job = [
-        "--name=burn-in",
-        "--rw=randrw",
-        "--bs=4k",
-        "--iodepth=16",
-        "--ioengine=libaio",
-        "--direct=1",
-        "--time_based",
-        "--thread",  # a job that is a process of its own outlives fio
-    ]
-    argv = ["fio", *job, f"--filename={name}", "--size=64m", f"--runtime={seconds:g}", "--output-format=json"]
-    output = host.run(argv, seconds + 60)
-    with contextlib.suppress(OSError):
-        os.unlink(name)  # noqa: PTH108 - descriptors throughout
-    return {"ran": True, "code": output.code, **parse_fio_rates(output.out), "error": output.err[-300:]}
-
-
-def parse_fio_rates(text: str) -> dict[str, Any]:
-    """Keep fio's rates and errors out of its long report."""
-    try:
-        job = json.loads(text)["jobs"][0]
-        return {
-            "error_code": job["error"],
-            "read_iops": job["read"]["iops"],
-            "write_iops": job["write"]["iops"],
-        }
-    except (ValueError, KeyError, IndexError, TypeError):
-        return {"text": text[-300:]}
 
 
 def run_storage_check(host: HostAccess) -> RawCheckResult:
