@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from gpufleet import burnin
-from gpufleet.burnin import readings, thresholds
+from gpufleet import burnin, catalog
+from gpufleet.boundary import CsvRow
+from gpufleet.burnin import readings, threshold_lint, thresholds
+from gpufleet.errors import InputError
 
 FLOOR = burnin.Threshold(
     applies_to="gpu_server",
-    check="hbm",
+    check="gpu_memory",
     metric="mb_per_s",
     bound="floor",
     value=1_905_000.0,
@@ -141,7 +143,7 @@ def test_bound_is_formatted_as_text(changed, text):
         ({"peak": 0.0}, "floor 50 MB/s is 0.00% of the peak: it can hardly fail a bad part"),
         ({"peak": None}, "the threshold has a measured floor but no peak of the part"),
         ({"peak": None, "applies_to": "rehearsal"}, None),
-        ({"peak": None, "basis": "documented"}, None),
+        ({"peak": None, "basis": "vendor"}, None),
         ({"peak": None, "bound": "ceiling"}, None),
         ({"value": None}, "the threshold has a bound but no value"),
         ({"bound": "unjudged"}, "the threshold has a bound but no value"),
@@ -149,6 +151,10 @@ def test_bound_is_formatted_as_text(changed, text):
         ({"source": ""}, "no source"),
         ({"unit": ""}, "no unit"),
         ({"basis": ""}, "no basis"),
+        ({"basis": "guess"}, "unknown basis 'guess'"),
+        ({"date": "2999-01-01"}, "date '2999-01-01' is not YYYY-MM-DD"),
+        ({"check": "memory "}, "no check 'memory ' is read"),
+        ({"meaning": ""}, "the threshold has no meaning: a report could not say what was missed"),
         ({"date": "2026-13-01"}, "date '2026-13-01' is not YYYY-MM-DD"),
         ({"applies_to": "toaster"}, "applies to unknown kind 'toaster'"),
         ({"applies_to": "any"}, None),
@@ -157,9 +163,10 @@ def test_bound_is_formatted_as_text(changed, text):
     ],
 )
 def test_invalid_threshold_is_reported(changed, fault):
-    mistakes = thresholds.lint_thresholds((row(**changed),))
+    mistakes = threshold_lint.lint_thresholds((row(**changed),))
     applies = changed.get("applies_to", "compute_blade")
-    assert mistakes == ([f"{applies}: memory.copy_mb_per_s: {fault}"] if fault else [])
+    name = f"{changed.get('check', 'memory')}.copy_mb_per_s"
+    assert mistakes == ([f"{applies}: {name}: {fault}"] if fault else [])
 
 
 def test_rehearsal_rows_replace_those_of_the_same_kind():
@@ -191,3 +198,67 @@ def test_gpus_of_a_cloud_machine_are_required_only_if_declared(kind):
         kind == "gpu_server"
     )
     assert plain[:5] == ("configuration", "cpu", "memory", "storage", "network")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "fault"),
+    [
+        ({}, {}, "2 rows have the bound floor with the outcome fail"),
+        ({}, {"on_miss": "warn", "value": 60.0}, None),
+        ({}, {"on_miss": "warn", "value": 50.0}, "never warns: at least 50 MB/s fails first"),
+        ({}, {"on_miss": "warn", "value": 40.0, "metric": "other"}, None),
+        (
+            {"bound": "below", "value": 85.0},
+            {"on_miss": "warn", "bound": "below", "value": 86.0},
+            "never warns: below 85 MB/s fails first",
+        ),
+        ({"bound": "below", "value": 85.0}, {"on_miss": "warn", "bound": "ceiling", "value": 80.0}, None),
+    ],
+)
+def test_rows_that_repeat_or_hide_each_other_are_reported(first, second, fault):
+    mistakes = threshold_lint.lint_thresholds((row(**first), row(**second)))
+    assert mistakes == ([f"compute_blade: memory.copy_mb_per_s: {fault}"] if fault else [])
+
+
+def test_peaks_of_parts_come_from_the_catalogue():
+    rows = {item.metric: item for item in burnin.load_thresholds() if item.peak_source}
+    assert len(rows) >= 8
+    h100 = catalog.get_accelerator("H100 SXM5 80GB")
+    assert rows["h100_sxm_read_gb_per_s"].peak == h100.bandwidth_gb_s
+    assert rows["h100_sxm_bf16_tflops"].peak == h100.bf16_tflops_dense
+    blade = next(item for item in burnin.load_thresholds() if item.peak_source.endswith("Pi 4"))
+    assert blade.peak == 500 * catalog.get_accelerator("Compute Module 4 / Pi 4").bandwidth_gb_s
+
+
+@pytest.mark.parametrize("peak", ["bandwidth_gb_s of a dream", "colour of H100 SXM5 80GB"])
+def test_peak_that_the_catalogue_does_not_have_is_refused(peak):
+    values = {name: getattr(FLOOR, name) for name in FLOOR.__dataclass_fields__ if "override" not in name}
+    cells = {name: "" if value is None else str(value) for name, value in values.items()}
+    with pytest.raises(InputError):
+        thresholds.build_threshold(CsvRow({**cells, "peak": peak}, "a test"))
+
+
+@pytest.mark.parametrize(
+    "check", sorted({item.check for item in burnin.load_thresholds()} | {*readings.READERS})
+)
+def test_every_check_is_explained(check):
+    explanation = burnin.explain_check(check)
+    assert explanation["measures"]
+    assert explanation["miss"]
+    assert all(isinstance(step, str) and step for step in explanation["next"])
+    bounds = [item for item in burnin.load_thresholds() if item.check == check]
+    text = burnin.format_explanation(explanation)
+    assert all(item.source in text and item.bound_text in text for item in bounds)
+
+
+def test_explanation_of_one_kind_has_only_its_bounds_and_profiles():
+    explanation = burnin.explain_check("memory", "compute_blade")
+    assert {bound["applies_to"] for bound in explanation["bounds"]} == {"any", "compute_blade"}
+    assert {entry.partition(" ")[0] for entry in explanation["required_for"]} == {"compute_blade"}
+    rehearsal = burnin.explain_check("memory", "rehearsal")
+    assert {bound["applies_to"] for bound in rehearsal["bounds"]} == {"rehearsal"}
+
+
+def test_unknown_check_is_not_explained():
+    with pytest.raises(InputError, match="unknown check 'x'; use one of configuration, cpu"):
+        burnin.explain_check("x")

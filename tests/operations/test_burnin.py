@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import jsonschema
@@ -145,6 +146,129 @@ def test_relaxed_thresholds_release_only_a_quarantine_of_burn_in(
     assert [hold.kind for hold in burn_in_registry.get_node("blade02").holds] == ["operator"]
 
 
+def test_history_since_a_moment_is_rejudged(burn_in_registry, stricter_thresholds):
+    operation.rejudge_results("blade02", apply_changes=True)
+    first, second = burn_in_registry.list_burn_in_results("blade02")
+    # The newest judgement of these records is the stricter one already.
+    assert operation.rejudge_results(since=datetime(2020, 1, 1, tzinfo=UTC)) == []
+    attempt = burn_in_registry.start_attempt("blade02", "burn_in", "later")
+    report = replace(
+        burnin.judge_attempt(healthy_records(), "compute_blade", "quick", node="blade02"), attempt=attempt
+    )
+    older = {**report.as_json(), "verdict": "faulty"}
+    burn_in_registry.record_burn_in_result("blade02", attempt, older, healthy_records(), reason="test")
+    changes = operation.rejudge_results(since=datetime(2020, 1, 1, tzinfo=UTC))
+    assert [(change["node"], change["attempt"], change["before"], change["after"]) for change in changes] == [
+        ("blade02", "later", "faulty", "healthy")
+    ]
+    assert operation.rejudge_results(since=datetime.now(UTC) + timedelta(days=1)) == []
+    assert first.records == second.records
+
+
+def test_history_keeps_every_raw_record_of_a_node(burn_in_registry, stricter_thresholds):
+    burn_in_registry.start_attempt("blade01", "burn_in", "second")
+    undervolted = healthy_records(pi_throttled=UNDERVOLTED)
+    report = burnin.judge_attempt(undervolted, "compute_blade", "quick", node="blade01")
+    weak = replace(report, attempt="second", verdict="degraded").as_json()
+    burn_in_registry.record_burn_in_result("blade01", "second", weak, undervolted, reason="test")
+    burn_in_registry.start_attempt("blade01", "burn_in", "third")
+    good = burnin.judge_attempt(healthy_records(), "compute_blade", "quick", node="blade01")
+    records = [*healthy_records(), {"type": "note"}]
+    burn_in_registry.record_burn_in_result(
+        "blade01", "third", replace(good, attempt="third").as_json(), records, reason="test"
+    )
+    newest = {change["attempt"] for change in operation.rejudge_results()}
+    history = {
+        change["attempt"] for change in operation.rejudge_results(since=operation.parse_since("2020-01-01"))
+    }
+    assert newest == {"attempt-blade02"}
+    assert history == {"second", "attempt-blade02"}
+    assert len(burn_in_registry.list_burn_in_results("blade01")) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2026-11-21", "2026-11-21T00:00:00+00:00"),
+        ("2026-11-21T10:00", "2026-11-21T10:00:00+00:00"),
+        ("2026-11-21T10:00:00+02:00", "2026-11-21T10:00:00+02:00"),
+        ("20261121T103839Z-a1b2c3", "2026-11-21T10:38:39+00:00"),
+        ("20261121T103839Z", "2026-11-21T10:38:39+00:00"),
+    ],
+)
+def test_since_is_a_date_a_time_or_an_attempt(text, moment):
+    assert operation.parse_since(text).isoformat() == moment
+
+
+@pytest.mark.parametrize("text", ["yesterday", "20261399T103839Z-a1b2c3", "", "2026-13-01", "\x1b[2J"])
+def test_other_texts_are_no_moment(text):
+    with pytest.raises(InputError, match=r"--since: .* is not a time; give 2026-11-21"):
+        operation.parse_since(text)
+
+
+def test_since_and_apply_cannot_be_combined(burn_in_registry):
+    result = run_command("rejudge", "--since", "2026-11-21", "--apply")
+    assert str(result.exception).startswith("--since cannot be combined with --apply")
+
+
+OVERRIDE = """overrides:
+  - {check: pi_temperature, metric: celsius, instead_of: 80, value: 10, reason: a test of overrides, by: Ada,
+     date: 2026-11-20}
+"""
+
+
+@pytest.fixture
+def override_file(tmp_path, monkeypatch):
+    """Give the override file of an otherwise empty project, which is the current folder."""
+    (tmp_path / "Pulumi.yaml").touch()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "burn-in-thresholds.yaml"
+
+
+def test_site_overrides_are_applied_when_judging_again(burn_in_registry, override_file):
+    assert operation.rejudge_results() == []
+    override_file.write_text(OVERRIDE)
+    changes = operation.rejudge_results()
+    assert {change["node"]: change["after"] for change in changes} == {
+        "blade01": "degraded",
+        "blade02": "degraded",
+    }
+    assert "site override: celsius below 10" in run_command("rejudge").stdout
+    shown = run_command("thresholds", "--explain", "pi_temperature").stdout
+    assert (
+        "site override: celsius below 10 °C instead of below 80 °C (Ada, 2026-11-20: a test of overrides)"
+        in shown
+    )
+    assert "site override: celsius below 10" in run_command("thresholds").stdout
+
+
+@pytest.mark.parametrize(
+    "arguments", [("rejudge",), ("thresholds",), ("thresholds", "--explain", "cpu"), ("run",)]
+)
+def test_wrong_override_file_stops_every_command_that_judges(burn_in_registry, override_file, arguments):
+    override_file.write_text(OVERRIDE.replace("80", "81"))
+    result = run_command(*arguments)
+    assert isinstance(result.exception, InputError)
+    assert str(result.exception).startswith(
+        "burn-in-thresholds.yaml: overrides.0: pi_temperature.celsius has no bound"
+    )
+
+
+def test_override_file_that_is_a_folder_is_refused(burn_in_registry, override_file):
+    override_file.mkdir()
+    with pytest.raises(InputError, match="Is a directory"):
+        operation.rejudge_results()
+
+
+def test_explanation_is_printed_as_text_and_json():
+    shown = json.loads(
+        run_command("thresholds", "--explain", "memory", "--kind", "compute_blade", "--json").stdout
+    )
+    assert shown["bounds"][-1]["peak_source"] == "500 x bandwidth_gb_s of Compute Module 4 / Pi 4"
+    assert "a miss means:" in run_command("thresholds", "--explain", "memory").stdout
+    assert isinstance(run_command("thresholds", "--explain", "memory", "--measure").exception, InputError)
+
+
 @pytest.mark.parametrize(
     ("arguments", "request_fields"),
     [
@@ -179,7 +303,7 @@ def test_thresholds_of_an_unknown_kind_are_refused():
 
 def test_implausible_threshold_is_reported(monkeypatch):
     bad = replace(burnin.load_thresholds()[0], source="")
-    monkeypatch.setattr("gpufleet.burnin.thresholds.load_thresholds", lambda: (bad,))
+    monkeypatch.setattr("gpufleet.burnin.threshold_lint.load_thresholds", lambda: (bad,))
     with pytest.raises(CheckFailed, match="no source"):
         operation.require_plausible_thresholds()
 

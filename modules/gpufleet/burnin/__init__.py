@@ -10,12 +10,14 @@ records under new thresholds are judged again without touching the node.
 from __future__ import annotations
 
 from gpufleet.burnin.build import build_agent_zipapp
+from gpufleet.burnin.explanation import explain_check, format_explanation
+from gpufleet.burnin.overrides import ThresholdOverride
 from gpufleet.burnin.pi import decode_throttled_flags, parse_throttled_bits
 from gpufleet.burnin.report import OUTCOMES, VERDICTS, BurninReport, CheckResult, load_burnin_report_schema
+from gpufleet.burnin.threshold_lint import lint_thresholds
 from gpufleet.burnin.thresholds import (
     KINDS,
     Threshold,
-    lint_thresholds,
     list_required_checks,
     load_thresholds,
     select_thresholds,
@@ -29,8 +31,11 @@ __all__ = [
     "BurninReport",
     "CheckResult",
     "Threshold",
+    "ThresholdOverride",
     "build_agent_zipapp",
     "decode_throttled_flags",
+    "explain_check",
+    "format_explanation",
     "judge_attempt",
     "lint_thresholds",
     "list_required_checks",

@@ -1,21 +1,20 @@
-"""Thresholds and required checks: data with source and date, and a linter for implausible ones."""
+"""Thresholds and required checks: data with source and date."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
 from dataclasses import dataclass
-from datetime import date
 from functools import cache
 from typing import Any
 
-from gpufleet.boundary import read_packaged_rows, read_packaged_yaml
+from gpufleet.boundary import CsvRow, read_packaged_rows, read_packaged_yaml
 from gpufleet.errors import InputError
 
 KINDS = ("compute_blade", "pi_gpu_bench", "gpu_server", "cloud_vm")
 REHEARSAL = "rehearsal"
 BOUNDS = ("floor", "ceiling", "below", "unjudged")
-# A floor outside this share of the part's peak is a slip: it can never fail a bad part, or never pass a good one.
-MIN_FLOOR_SHARE, MAX_FLOOR_SHARE = 0.30, 1.00
+# A peak that the catalogue knows: `bandwidth_gb_s of NVIDIA H200`, or with a factor `500 x bandwidth_gb_s of …`.
+CATALOGUE_PEAK = re.compile(r"(?:(\d+(?:\.\d+)?) x )?([a-z0-9_]+) of (.+)")
 
 
 @dataclass(frozen=True)
@@ -35,6 +34,10 @@ class Threshold:
     meaning: str
     source: str
     date: str
+    # Where the peak comes from, if the catalogue has it.
+    peak_source: str = ""
+    # The site's override, as reports show it.
+    override: str = ""
 
     def is_met_by(self, measured: float) -> bool:
         """Return whether a measured value meets the bound."""
@@ -54,12 +57,26 @@ class Threshold:
 @cache
 def load_thresholds() -> tuple[Threshold, ...]:
     """Return every threshold we judge by."""
-    return tuple(
-        Threshold(
-            **{**row, "value": row.get_optional_number("value"), "peak": row.get_optional_number("peak")}  # type: ignore[arg-type]
-        )
-        for row in read_packaged_rows("gpufleet.burnin", "data/thresholds.csv")
-    )
+    return tuple(build_threshold(row) for row in read_packaged_rows("gpufleet.burnin", "data/thresholds.csv"))
+
+
+def build_threshold(row: CsvRow) -> Threshold:
+    """Build a threshold from its row; a peak may name a part of the catalogue."""
+    match = CATALOGUE_PEAK.fullmatch(row["peak"])
+    peak = compute_catalogue_peak(match) if match else row.get_optional_number("peak")
+    values = {**row, "value": row.get_optional_number("value"), "peak": peak}
+    return Threshold(**values, peak_source=row["peak"] if match else "")  # type: ignore[arg-type]
+
+
+def compute_catalogue_peak(match: re.Match[str]) -> float:
+    """Return the figure of the catalogue that a row's peak names; InputError for an unknown part or field."""
+    from gpufleet import catalog
+
+    factor, field, part = match.groups()
+    figure = getattr(catalog.get_accelerator(part), field, None)
+    if not isinstance(figure, int | float):
+        raise InputError(f"the catalogue has no {field} of {part}", where="thresholds.csv", key="peak")
+    return float(figure) * float(factor or 1)
 
 
 def select_thresholds(node_kind: str, *, rehearsal: bool = False) -> tuple[Threshold, ...]:
@@ -90,58 +107,3 @@ def list_required_checks(node_kind: str, profile: str, *, gpus_declared: bool = 
         )
     entry = table[node_kind][profile]
     return (*entry["required"], *(entry.get("where_declared", ()) if gpus_declared else ()))
-
-
-def lint_thresholds(rows: tuple[Threshold, ...] | None = None) -> list[str]:
-    """Return what is wrong with thresholds: implausible floors, missing source, date, unit or peak."""
-    thresholds = load_thresholds() if rows is None else rows
-    return [
-        f"{row.applies_to}: {row.check}.{row.metric}: {fault}"
-        for row in thresholds
-        for fault in lint_threshold(row)
-    ]
-
-
-def lint_threshold(row: Threshold) -> Iterator[str]:
-    """Yield the mistakes of one row."""
-    for name in ("source", "unit", "basis"):
-        if not getattr(row, name):
-            yield f"no {name}"
-    if not is_iso_date(row.date):
-        yield f"date {row.date!r} is not YYYY-MM-DD"
-    if row.applies_to not in {*KINDS, "any", REHEARSAL}:
-        yield f"applies to unknown kind {row.applies_to!r}"
-    if (
-        row.bound not in BOUNDS
-        or row.on_miss not in {"fail", "warn"}
-        or row.absent not in {"not_run", "skip"}
-    ):
-        yield f"unknown value among {row.bound!r}, {row.on_miss!r}, {row.absent!r}"
-    if (row.value is None) != (row.bound == "unjudged"):
-        yield "the threshold has a bound but no value"
-    yield from lint_floor_threshold(row)
-
-
-def lint_floor_threshold(row: Threshold) -> Iterator[str]:
-    """Yield what is implausible about a floor."""
-    if row.bound != "floor" or row.value is None:
-        return
-    # A rehearsed host has no part of its own whose peak could be named.
-    if row.peak is None:
-        if row.basis == "measured" and row.applies_to != REHEARSAL:
-            yield "the threshold has a measured floor but no peak of the part"
-        return
-    share = row.value / row.peak if row.peak > 0 else 0.0
-    if share < MIN_FLOOR_SHARE:
-        yield f"floor {row.value:g} {row.unit} is {share:.2%} of the peak: it can hardly fail a bad part"
-    elif share > MAX_FLOOR_SHARE:
-        yield f"floor {row.value:g} {row.unit} is {share:.0%} of the peak: no part can reach it"
-
-
-def is_iso_date(text: str) -> bool:
-    """Return whether a text is an ISO date."""
-    try:
-        date.fromisoformat(text)
-    except ValueError:
-        return False
-    return True

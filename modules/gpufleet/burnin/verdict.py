@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpufleet.burnin.evidence import CheckReadings, list_or_empty, mapping_or_empty
+from gpufleet.burnin.overrides import ThresholdOverride, apply_overrides
 from gpufleet.burnin.readings import extract_check_metrics
 from gpufleet.burnin.report import OUTCOMES, BurninReport, CheckResult
 from gpufleet.burnin.thresholds import Threshold, list_required_checks, select_thresholds
@@ -49,6 +50,7 @@ def judge_attempt(
     *,
     is_configured: bool | None = None,
     node: str = "",
+    overrides: tuple[ThresholdOverride, ...] = (),
 ) -> BurninReport:
     """Judge an attempt of a node of a kind; invalid records never raise.
 
@@ -59,7 +61,7 @@ def judge_attempt(
     declared = has_declared_gpus(attempt.start) or has_gpus_on_bus(attempt.checks)
     required = list_required_checks(node_kind, profile, gpus_declared=declared)
     readings = [*attempt.checks, *build_configuration_if_missing(attempt, is_configured)]
-    rules = select_thresholds(node_kind, rehearsal=rehearsal)
+    rules = apply_overrides(select_thresholds(node_kind, rehearsal=rehearsal), overrides, node_kind)
     refused = find_rehearsal_mismatch(attempt, rehearsal)
     judged = [judge_check(record, rules, refused, rehearsal) for record in readings]
     checks = merge_required_checks(judged, required)
@@ -173,6 +175,7 @@ def judge_readings(
                 [
                     *(explain_missed_threshold(rule, readings) for rule in (*missed, *others)),
                     *agent_reason_as_list(agent_reason),
+                    *(rule.override for rule in thresholds if rule.override),
                 ]
             )
         ),

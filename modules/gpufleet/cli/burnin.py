@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from gpufleet.cli import output
+from gpufleet.errors import InputError
 
 
 @click.group(name="burnin")
@@ -57,12 +58,23 @@ def show_burnin_reports(node: str | None, attempt: str | None, as_json: bool) ->
 @click.option(
     "--apply", "apply_changes", is_flag=True, help="Store the new verdicts, which change the nodes' states."
 )
+@click.option(
+    "--since",
+    metavar="TIME|ATTEMPT",
+    help="Judge every result recorded since then, not only each node's newest.",
+)
 @output.json_option
-def rejudge_burnin_records(node: str | None, apply_changes: bool, as_json: bool) -> None:
+def rejudge_burnin_records(node: str | None, apply_changes: bool, since: str | None, as_json: bool) -> None:
     """Apply today's thresholds to the newest stored records; print what would change."""
     from gpufleet.operations import burnin
 
-    changes = burnin.rejudge_results(node, apply_changes=apply_changes)
+    if since and apply_changes:
+        raise InputError(
+            "--since cannot be combined with --apply",
+            remedy="only a node's newest result can change its state: leave out --since",
+        )
+    start = burnin.parse_since(since) if since else None
+    changes = burnin.rejudge_results(node, apply_changes=apply_changes, since=start)
     print_report_rows(changes, as_json, burnin.format_verdict_changes)
 
 
@@ -73,11 +85,25 @@ def rejudge_burnin_records(node: str | None, apply_changes: bool, as_json: bool)
     is_flag=True,
     help="Measure this machine with the rehearsal's parameters and print the results.",
 )
+@click.option(
+    "--explain",
+    "check",
+    metavar="CHECK",
+    help="Explain one check: its bounds and their sources, what a miss means, what to do next.",
+)
 @output.json_option
-def show_burnin_thresholds(kind: str | None, measure: bool, as_json: bool) -> None:
-    """Show all thresholds with their sources, and check that they are plausible."""
+def show_burnin_thresholds(kind: str | None, measure: bool, check: str | None, as_json: bool) -> None:
+    """Show all thresholds with their sources and the site's overrides, and check that they are plausible."""
     from gpufleet.operations import burnin
 
+    if check and measure:
+        raise InputError("--explain cannot be combined with --measure")
+    if check:
+        from gpufleet.burnin import format_explanation
+
+        explanation = burnin.explain_check(check, kind)
+        output.print_result(as_json, explanation, lambda answer: answer, format_explanation)
+        return
     if measure:
         print_report_rows(burnin.measure_rehearsal_floors(), as_json, burnin.format_rehearsal_floors)
         return

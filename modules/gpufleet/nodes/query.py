@@ -138,15 +138,17 @@ def load_node_history(connection: Connection, node_id: str) -> list[NodeHistoryE
 
 
 def load_burn_in_results(
-    connection: Connection, node_id: str | None, attempt: str | None
+    connection: Connection, node_id: str | None, attempt: str | None, since: datetime | None = None
 ) -> list[BurnInResult]:
-    """Return burn-in results, oldest first: of one node, of one attempt, or all."""
+    """Return burn-in results, oldest first: of one node, of one attempt, recorded since a moment, or all."""
     table = schema.result
     query = select(table).order_by(table.c.number)
     if node_id:
         query = query.where(table.c.node_id == node_id)
     if attempt:
         query = query.where(table.c.attempt == attempt)
+    if since:
+        query = query.where(table.c.recorded_at >= since)
     return [
         BurnInResult(row.node_id, row.attempt, row.verdict, row.report, row.records, row.recorded_at)
         for row in connection.execute(query)

@@ -188,12 +188,12 @@ class Registry:
             return query.load_node_history(connection, query.find_node_row(connection, node).id)
 
     def list_burn_in_results(
-        self, node: str | None = None, attempt: str | None = None
+        self, node: str | None = None, attempt: str | None = None, since: datetime | None = None
     ) -> Sequence[BurnInResult]:
         """Return burn-in results with their raw records, oldest first."""
         with self._reading() as connection:
             node_id = query.find_node_row(connection, node).id if node else None
-            return query.load_burn_in_results(connection, node_id, attempt)
+            return query.load_burn_in_results(connection, node_id, attempt, since)
 
     def list_source_statuses(self) -> Sequence[SourceStatus]:
         """Return when each source last answered, and what failed since."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +18,7 @@ from gpufleet import burnin, paths
 from gpufleet.boundary import decode_json_lines
 from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
 from gpufleet.nodes import BurnInResult, Node, Registry
+from gpufleet.operations.site_thresholds import judge_at_site, load_site_overrides
 from gpufleet.scratch import create_scratch_folder
 
 Json = dict[str, Any]
@@ -24,6 +29,8 @@ FLOOR_SHARE = 0.01
 MEASURE_ROUNDS = 3
 # How wide the text tables may get.
 SOURCE_WIDTH = 60
+# An attempt's id starts with its time: 20261121T103839Z-a1b2c3.
+ATTEMPT_TIME = re.compile(r"(\d{8}T\d{6}Z)(?:-[0-9a-f]+)?")
 
 
 def is_rehearsal_active() -> bool:
@@ -82,7 +89,7 @@ def rejudge_result(stored_result: StoredBurninResult) -> burnin.BurninReport:
     outcomes = {check["name"]: check["outcome"] for check in report["checks"]}
     configured = {"pass": True, "fail": False}.get(outcomes.get("configuration", ""))
     node, profile = stored_result.node, report["profile"]
-    again = burnin.judge_attempt(
+    again = judge_at_site(
         stored_result.result.records,
         node.kind,
         profile,
@@ -93,15 +100,54 @@ def rejudge_result(stored_result: StoredBurninResult) -> burnin.BurninReport:
     return replace(again, attempt=report["attempt"])
 
 
-def rejudge_results(node: str | None = None, *, apply_changes: bool = False) -> list[Json]:
-    """Judge the newest results again; return what differs, and store it where asked."""
+def rejudge_results(
+    node: str | None = None, *, apply_changes: bool = False, since: datetime | None = None
+) -> list[Json]:
+    """Judge results again, each node's newest or all since a moment; return what differs, and store it where asked."""
+    load_site_overrides()  # a wrong file is refused before anything is read
     with open_results_registry() as registry:
-        pairs = [(stored, rejudge_result(stored)) for stored in load_newest_burnin_results(registry, node)]
+        stored_results = (
+            load_burnin_results_since(registry, node, since)
+            if since
+            else load_newest_burnin_results(registry, node)
+        )
+        pairs = [(stored, rejudge_result(stored)) for stored in stored_results]
         changed = [pair for pair in pairs if pair[1].as_json() != pair[0].result.report]
         return [
             build_verdict_change(*pair) | {"applied": apply_new_verdict(registry, *pair, apply_changes)}
             for pair in changed
         ]
+
+
+def load_burnin_results_since(
+    registry: Registry, node: str | None, since: datetime
+) -> list[StoredBurninResult]:
+    """Return every measurement recorded since a moment, oldest first, each as it was judged last.
+
+    A stored new judgement repeats the records of the measurement; it counts as one.
+    """
+    nodes = {row.id: row for row in ([registry.get_node(node)] if node else registry.list_nodes())}
+    newest: dict[tuple[str, str], BurnInResult] = {}
+    for result in registry.list_burn_in_results(node, since=since):
+        digest = hashlib.sha256(json.dumps(result.records, sort_keys=True).encode()).hexdigest()
+        newest[result.node, digest] = result
+    return [
+        StoredBurninResult(nodes[result.node], result) for result in newest.values() if result.node in nodes
+    ]
+
+
+def parse_since(text: str) -> datetime:
+    """Return the moment of a date, a time, or an attempt's id; without a zone it is UTC."""
+    match = ATTEMPT_TIME.fullmatch(text)
+    try:
+        moment = datetime.strptime(match[1], "%Y%m%dT%H%M%SZ") if match else datetime.fromisoformat(text)  # noqa: DTZ007 - its zone follows
+    except ValueError:
+        raise InputError(
+            f"{text!r} is not a time",
+            key="--since",
+            remedy="give 2026-11-21, 2026-11-21T10:00, or an attempt such as 20261121T103839Z-a1b2c3",
+        ) from None
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
 
 
 def build_verdict_change(stored: StoredBurninResult, new_report: burnin.BurninReport) -> Json:
@@ -114,7 +160,9 @@ def build_verdict_change(stored: StoredBurninResult, new_report: burnin.BurninRe
         if asdict(check) != before.get(check.name)
     ]
     verdicts = {"before": stored.result.verdict, "after": new_report.verdict}
-    return {"node": stored.node.name, "attempt": new_report.attempt, **verdicts, "checks": checks}
+    recorded_at = f"{stored.result.recorded_at:%Y-%m-%dT%H:%M:%SZ}"
+    head = {"node": stored.node.name, "attempt": new_report.attempt, "recorded_at": recorded_at}
+    return {**head, **verdicts, "checks": checks}
 
 
 def apply_new_verdict(
@@ -135,17 +183,34 @@ def apply_new_verdict(
 
 def list_threshold_rows(node_kind: str | None = None) -> list[Json]:
     """Return the thresholds, each with its source and the linter's findings."""
-    kinds = (*burnin.KINDS, "rehearsal")
-    if node_kind and node_kind not in kinds:
-        raise InputError(
-            f"unknown node kind {node_kind!r}", key="--kind", remedy=f"use one of {', '.join(kinds)}"
-        )
+    require_known_kind(node_kind)
     rows = (
         burnin.select_thresholds(node_kind, rehearsal=node_kind == "rehearsal")
         if node_kind
         else burnin.load_thresholds()
     )
-    return [asdict(row) | {"lint": burnin.lint_thresholds((row,))} for row in rows]
+    overrides = load_site_overrides()
+    return [
+        asdict(row)
+        | {"lint": burnin.lint_thresholds((row,))}
+        | {"overrides": [override.site.override for override in overrides if override.shipped == row]}
+        for row in rows
+    ]
+
+
+def explain_check(check_name: str, node_kind: str | None = None) -> Json:
+    """Return what is known of a check and its bounds, with the site's overrides."""
+    require_known_kind(node_kind)
+    return burnin.explain_check(check_name, node_kind, load_site_overrides())
+
+
+def require_known_kind(node_kind: str | None) -> None:
+    """Raise InputError for a kind of node that has no thresholds."""
+    kinds = (*burnin.KINDS, "rehearsal")
+    if node_kind and node_kind not in kinds:
+        raise InputError(
+            f"unknown node kind {node_kind!r}", key="--kind", remedy=f"use one of {', '.join(kinds)}"
+        )
 
 
 def require_plausible_thresholds() -> None:
@@ -205,7 +270,8 @@ def format_verdict_changes(changes: list[Json]) -> str:
     lines = []
     for change in changes:
         lines.append(
-            f"{change['node']}  {change['before']} -> {change['after']}  applied: {change['applied']}"
+            f"{change['node']}  {change['recorded_at']}  {change['before']} -> {change['after']}"
+            f"  applied: {change['applied']}"
         )
         lines += [
             f"  {c['name']}: {c['before']} -> {c['after']}  {c['reason']}".rstrip() for c in change["checks"]
@@ -225,7 +291,11 @@ def format_threshold_lines(row: Json) -> list[str]:
     metric_name = f"{row['check']}.{row['metric']}"
     bound = f"{row['bound']:<8} {value:<18} {row['on_miss']:<5}"
     line = f"{row['applies_to']:<14} {metric_name:<46} {bound} {row['basis']:<9} {row['date']}  {source}"
-    return [line, *(f"  implausible: {fault}" for fault in row["lint"])]
+    return [
+        line,
+        *(f"  implausible: {fault}" for fault in row["lint"]),
+        *(f"  {override}" for override in row["overrides"]),
+    ]
 
 
 def format_rehearsal_floors(rows: list[Json]) -> str:

@@ -347,11 +347,11 @@ def _apply_hardware(ingest: EventIngester, node_name: str, event: TaskEvent) -> 
 
 def _apply_burn_in(ingest: EventIngester, node_name: str, event: TaskEvent) -> None:
     """Judge the agent's records and apply the verdict."""
-    from gpufleet import burnin
+    from gpufleet.operations.site_thresholds import judge_at_site
 
     registry, node = ingest.registry, ingest.registry.get_node(node_name)
     records = [dict(r) for r in event.report.get("records") or () if isinstance(r, Mapping)]
-    report = burnin.judge_attempt(
+    report = judge_at_site(
         records,
         node.kind,
         find_burnin_profile(records),

@@ -1,6 +1,6 @@
 # Copyright: gpufleet contributors
 # GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Judge a burn-in's records on the controller, for a play that must know. A thin adapter over gpufleet.burnin."""
+"""Judge a burn-in's records on the controller, for a play that must know. A thin adapter over gpufleet.operations."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ansible_collections.gpufleet.fleet.plugins.plugin_utils.adapter import Cont
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.package import defer_import_errors
 
 with defer_import_errors():
-    from gpufleet import burnin
+    from gpufleet.operations.site_thresholds import judge_at_site
 
 
 class ActionModule(ControllerAction):
     def compute_result(self, options: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        report = burnin.judge_attempt(
+        report = judge_at_site(
             options["records"], options["kind"], options["profile"], options["rehearsal"], is_configured=True
         )
         return {"verdict": report.verdict, "reasons": list(report.list_unhealthy_reasons())}

@@ -1,0 +1,115 @@
+"""Explain a check: what it measures, each bound with its source, what a miss means and what to do next."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from gpufleet.boundary import read_packaged_yaml
+from gpufleet.burnin.overrides import ThresholdOverride
+from gpufleet.burnin.thresholds import KINDS, REHEARSAL, Threshold, load_required_check_table, load_thresholds
+from gpufleet.errors import InputError
+
+
+@cache
+def load_check_texts() -> dict[str, Any]:
+    """Return what is written about each check."""
+    texts: dict[str, Any] = read_packaged_yaml("gpufleet.burnin", "data/checks.yaml")
+    return texts
+
+
+def explain_check(
+    check_name: str, node_kind: str | None = None, overrides: tuple[ThresholdOverride, ...] = ()
+) -> dict[str, Any]:
+    """Return everything that is known of a check; of one kind of node, or of all."""
+    texts = load_check_texts()
+    if check_name not in texts:
+        raise InputError(
+            f"unknown check {check_name!r}", key="--explain", remedy=f"use one of {', '.join(texts)}"
+        )
+    wanted = {node_kind} if node_kind == REHEARSAL else {node_kind, "any"} if node_kind else None
+    rows = [
+        row
+        for row in load_thresholds()
+        if row.check == check_name and (wanted is None or row.applies_to in wanted)
+    ]
+    return {
+        "check": check_name,
+        **texts[check_name],
+        "required_for": list_requiring_profiles(check_name, node_kind),
+        "bounds": [describe_bound(row, overrides, node_kind) for row in rows],
+    }
+
+
+def list_requiring_profiles(check_name: str, node_kind: str | None) -> list[str]:
+    """Return the kinds and profiles in which a node cannot be healthy without the check."""
+    lists = (("required", ""), ("where_declared", ", with GPUs"))
+    return [
+        f"{kind} ({profile}{condition})"
+        for kind, profiles in load_required_check_table().items()
+        if kind in KINDS and node_kind in {None, kind}
+        for profile, entry in profiles.items()
+        for key, condition in lists
+        if check_name in entry.get(key, ())
+    ]
+
+
+def describe_bound(
+    row: Threshold, overrides: tuple[ThresholdOverride, ...], node_kind: str | None
+) -> dict[str, Any]:
+    """Return one bound with its source, its share of the part's peak, and the site's override."""
+    touching = [
+        override
+        for override in overrides
+        if override.shipped == row and (node_kind is None or override.kind in {None, node_kind})
+    ]
+    share = row.value / row.peak if row.bound == "floor" and row.value is not None and row.peak else None
+    return {
+        "applies_to": row.applies_to,
+        "metric": row.metric,
+        "bound": row.bound_text,
+        "on_miss": row.on_miss,
+        "if_missing": "not_run" if row.absent == "not_run" else "not judged",
+        "meaning": row.meaning,
+        "peak": row.peak,
+        "peak_source": row.peak_source,
+        "share_of_peak": round(share, 3) if share is not None else None,
+        "basis": row.basis,
+        "source": row.source,
+        "date": row.date,
+        "overrides": [
+            (f"on {override.kind}: " if override.kind else "") + override.site.override
+            for override in touching
+        ],
+    }
+
+
+def format_explanation(explanation: dict[str, Any]) -> str:
+    """Return an explanation as lines for people."""
+    required = (
+        ", ".join(explanation["required_for"]) or "no profile: a fail still counts, a missing record does not"
+    )
+    lines = [
+        f"{explanation['check']}: {explanation['measures']}",
+        f"required for: {required}",
+        "",
+        *(line for bound in explanation["bounds"] for line in format_bound(bound)),
+        *([] if explanation["bounds"] else ["no threshold: recorded, not judged"]),
+        "",
+        f"a miss means: {explanation['miss']}",
+        "next:",
+        *(f"  {number}. {step}" for number, step in enumerate(explanation["next"], 1)),
+    ]
+    return "\n".join(lines)
+
+
+def format_bound(bound: dict[str, Any]) -> list[str]:
+    """Return the lines of one bound."""
+    share = f" ({bound['share_of_peak']:.0%} of peak {bound['peak']:g}" if bound["share_of_peak"] else ""
+    share += f": {bound['peak_source']})" if share and bound["peak_source"] else ")" if share else ""
+    return [
+        f"{bound['metric']} [{bound['applies_to']}]: {bound['bound']}{share}",
+        f"  miss: {bound['on_miss']}: {bound['meaning']}; missing: {bound['if_missing']}",
+        f"  {bound['basis']}, {bound['date']}: {bound['source']}",
+        *(f"  {override}" for override in bound["overrides"]),
+    ]
