@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import pulumi
 import pytest
 
 from gpufleet import catalog, fleet
@@ -152,3 +153,11 @@ def test_rack_component_has_its_cost(evaluate, repo_root):
     assert (rack["name"], rack["nodes"]) == ("blades-1", 20)
     assert rack["usd_per_hour"] > 0
     assert rack["usd_per_hour_source"]
+
+
+def test_expired_stack_warns_the_person_who_builds_it(evaluate, monkeypatch):
+    warnings = []
+    monkeypatch.setattr(pulumi.log, "warn", warnings.append)
+    evaluate({"cloud": "azure"}, expires="2020-01-31")
+    evaluate({"cloud": "azure"}, expires="2999-01-31")
+    assert [text.split(":")[0] for text in warnings] == ["the stack expired on 2020-01-31"]

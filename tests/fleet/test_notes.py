@@ -33,6 +33,14 @@ def test_azure_pool_without_a_subscription_is_noted(repo_root):
     assert note.startswith("azure.subscription is missing: `pulumi up` refuses tune unless azure-native:")
 
 
+@pytest.mark.parametrize(("today", "noted"), [(date(2026, 12, 31), False), (date(2027, 1, 1), True)])
+def test_stack_that_has_expired_is_noted_and_not_refused(repo_root, today, noted):
+    """The day itself still counts, as for a sweep. Refused, the spec could not even be destroyed in order."""
+    declared = fleet.load_fleet("poc", repo_root).model_copy(update={"expires": date(2026, 12, 31)})
+    notes = fleet.list_planning_notes(declared, today)
+    assert [note.startswith("the stack expired on 2026-12-31: a sweep") for note in notes] == [True] * noted
+
+
 def test_facts_that_nobody_states_are_noted(parse_pool, monkeypatch):
     monkeypatch.setattr(catalog, "get_machine_facts", lambda *_: None)
     note = find_note(parse_pool(), "not checked")

@@ -216,6 +216,88 @@ def test_a_single_machine_gets_the_clouds_own_error(home, open_cloud, case):
         )
 
 
+def scale_set(capacity, size="Standard_NC4as_T4_v3"):
+    return {
+        "resourceGroupName": "g",
+        "vmScaleSetName": "s",
+        "zones": ["1", "2"],
+        "sku": {"name": size, "capacity": capacity},
+        "virtualMachineProfile": {"priority": "Regular"},
+    }
+
+
+def test_a_scale_set_that_grows_in_a_stock_out_is_refused_and_stays_as_it_was(home, open_cloud):
+    azure = open_cloud("azure-native")
+    identity, state = azure.create(SCALE_SET, "s", scale_set(2))
+    fault_injection.add_cloud_fault(home, "azure", {"kind": "stock-out"})
+    with pytest.raises(CloudError, match="OverconstrainedZonalAllocationRequest: "):
+        azure.update(SCALE_SET, "s", identity, state, scale_set(3))
+    assert len(members.list_group_members("dev", home)) == 2
+    assert azure.diff(SCALE_SET, "s", identity, state, scale_set(3)).changes
+    azure.update(SCALE_SET, "s", identity, state, scale_set(1))  # fewer machines need no capacity
+    fault_injection.clear_faults(home)
+    azure.update(SCALE_SET, "s", identity, state, scale_set(3))
+    assert len(members.list_group_members("dev", home)) == 3
+
+
+def test_a_scale_set_grows_into_the_zone_that_has_capacity(home, open_cloud):
+    azure = open_cloud("azure-native")
+    fault_injection.add_cloud_fault(home, "azure", {"kind": "stock-out", "zone": "1"})
+    azure.create(SCALE_SET, "s", scale_set(3))
+    assert {member["zone"] for member in members.list_group_members("dev", home)} == {"2"}
+
+
+def test_a_new_scale_set_without_capacity_is_refused_whole(home, open_cloud):
+    azure = open_cloud("azure-native")
+    fault_injection.add_cloud_fault(home, "azure", {"kind": "stock-out"})
+    with pytest.raises(CloudError, match="OverconstrainedZonalAllocationRequest: "):
+        azure.create(SCALE_SET, "s", scale_set(3))
+    assert azure.provider.store.find_all_resources() == []
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        (
+            "aws",
+            INSTANCE,
+            {"ami": "ami-1", "instanceType": MACHINE},
+            {"instanceType": "g5.4xlarge"},
+            ("instanceState", "stopped", "running"),
+        ),
+        (
+            "gcp",
+            client.GCP_NODE,
+            client.gcp_node(machineType="g2-standard-4"),
+            {"machineType": "g2-standard-8"},
+            ("currentStatus", "TERMINATED", "RUNNING"),
+        ),
+        (
+            "azure",
+            "azure-native:compute:VirtualMachine",
+            {"resourceGroupName": "g", "vmName": "n", "hardwareProfile": {"vmSize": "Standard_NC4as_T4_v3"}},
+            {"hardwareProfile": {"vmSize": "Standard_NC8as_T4_v3"}},
+            ("provisioningState", "Succeeded", "Succeeded"),
+        ),
+    ],
+)
+def test_a_machine_is_not_resized_in_a_stock_out(home, open_cloud, case):
+    """AWS and Google have stopped it by then; the next `pulumi up` resizes and starts it."""
+    cloud, kind, inputs, change, state = case
+    provider = open_cloud("azure-native" if cloud == "azure" else cloud)
+    key, failed, resized = state
+    identity, before = provider.create(kind, "one", inputs)
+    fault_injection.add_cloud_fault(home, cloud, {"kind": "stock-out"})
+    with pytest.raises(CloudError, match=r"InsufficientInstanceCapacity|ZONE_RESOURCE_POOL|AllocationFailed"):
+        provider.update(kind, "one", identity, before, {**inputs, **change})
+    assert provider.provider.store.get_resource(kind, identity).outputs[key] == failed
+    assert provider.diff(kind, "one", identity, before, {**inputs, **change}).changes
+    provider.update(kind, "one", identity, before, {**inputs, "tags": {"a": "b"}})  # needs no capacity
+    fault_injection.clear_faults(home)
+    provider.update(kind, "one", identity, before, {**inputs, **change})
+    assert provider.provider.store.get_resource(kind, identity).outputs[key] == resized
+
+
 def test_throttling_ends_after_its_count(home, aws):
     fault_injection.add_cloud_fault(home, "aws", {"kind": "throttle", "count": 2})
     for _ in range(2):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -71,6 +72,31 @@ def test_cloud_fault_with_wrong_options_is_refused(project, monkeypatch, argumen
     result = CliRunner().invoke(rehearse_fault.fault_command, ["cloud", *arguments, "-s", "dev"])
     assert result.exit_code == 2
     assert text in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (
+            ["--cloud", "aws", "--zone", "us-east-1z"],
+            "--zone: 'us-east-1z' is not a zone of aws us-east-1; give a ",
+        ),
+        (["--cloud", "aws", "--zone", "us-west-2a"], "is not a zone of aws us-east-1"),
+        (["--cloud", "gcp", "--zone", "us-central1"], "give a zone like us-central1-a"),
+        (["--cloud", "azure", "--zone", "4"], "'4' is not a zone of azure eastus; give a zone like 1"),
+        (["--cloud", "aws", "--machine", "g5.2xlagre"], "--machine: "),
+    ],
+)
+def test_cloud_fault_that_no_pool_can_meet_is_refused(project, monkeypatch, arguments, text):
+    monkeypatch.chdir(project)
+    rehearsal = SimpleNamespace(root=project, home=project / "none")
+    monkeypatch.setattr(rehearse_fault, "_find_running_rehearsal", lambda _stack: rehearsal)
+    result = CliRunner().invoke(
+        rehearse_fault.fault_command, ["cloud", "stock-out", *arguments, "-s", "dev"], standalone_mode=False
+    )
+    assert isinstance(result.exception, InputError)
+    assert text in str(result.exception)
+    assert not rehearsal.home.exists()
 
 
 def test_cloud_fault_needs_a_running_rehearsal(gpufleet, project):

@@ -59,6 +59,7 @@ def inject_cloud_fault(
     gpufleet rehearse fault cloud preempt -s production --cloud aws --node NAME
     gpufleet rehearse fault cloud clear -s production
     """  # noqa: D301 - the escape is click's mark for lines that stay as they are
+    from gpufleet.fleet import load_fleet
     from gpufleet.rehearsal.providers import fault_injection
 
     rehearsal = _find_running_rehearsal(stack)
@@ -70,6 +71,7 @@ def inject_cloud_fault(
     elif kind == "list":
         report = fault_injection.list_faults(rehearsal.home, cloud)
     else:
+        fault_injection.check_fault_scope(load_fleet(stack, rehearsal.root), str(cloud), zone, machine)
         fields = {"kind": kind, "zone": zone, "machine": machine, "purchase": purchase or ""}
         report = fault_injection.add_cloud_fault(
             rehearsal.home, str(cloud), {**fields, "count": 1 if count is None else count}

@@ -12,7 +12,7 @@ from gpufleet import catalog
 from gpufleet.cloud.azure_subscription import check_azure_subscription
 from gpufleet.cloud.onprem import RackArgs, RackComponent, WorkstationArgs, WorkstationComponent
 from gpufleet.cloud.pool_plan import PoolPlan
-from gpufleet.fleet import Fleet
+from gpufleet.fleet import Fleet, note_expiry
 
 PoolFacts = pulumi.Output[list[dict[str, Any]]]
 
@@ -41,6 +41,8 @@ class PoolBuilder(Protocol):
 def declare_fleet(fleet: Fleet) -> None:
     """Declare every resource of the fleet and export the stack outputs ``nodes``, ``groups`` and ``fabric``."""
     check_azure_subscription(fleet, f"stacks/Pulumi.{fleet.stack}.yaml")
+    if note := note_expiry(fleet):
+        pulumi.log.warn(note)
     for rack in fleet.racks:
         RackComponent(rack.name, RackArgs.from_rack(rack))
     for station in fleet.workstations:

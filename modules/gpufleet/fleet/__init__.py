@@ -22,7 +22,7 @@ from gpufleet.fleet.host_name import (
     slugify,
 )
 from gpufleet.fleet.image import CustomImage
-from gpufleet.fleet.planning_note import list_planning_notes, pool_node_usd_per_hour
+from gpufleet.fleet.planning_note import list_planning_notes, note_expiry, pool_node_usd_per_hour
 from gpufleet.fleet.pool_facts import find_pool_fabric, find_pool_facts
 from gpufleet.fleet.pool_request import AcceleratorRequest, MonthlyBudget, NodeCount
 from gpufleet.fleet.pool_volume import PoolDisk, PoolVolumes, pool_volumes
@@ -103,6 +103,7 @@ __all__ = [
     "load_fleet",
     "load_rack",
     "load_racks",
+    "note_expiry",
     "parse_fleet",
     "pool_node_name_prefix",
     "pool_node_usd_per_hour",

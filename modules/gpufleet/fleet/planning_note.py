@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime
+
 from gpufleet import catalog
 from gpufleet.catalog import HOURS_PER_MONTH
 from gpufleet.fleet.pool_facts import find_pool_facts
@@ -25,9 +27,10 @@ def pool_node_usd_per_hour(pool: Pool) -> float | None:
     return None if card is None else price.usd_per_hour + pool.accelerators.count * card.usd_per_hour
 
 
-def list_planning_notes(fleet: Fleet) -> tuple[str, ...]:
+def list_planning_notes(fleet: Fleet, today: date | None = None) -> tuple[str, ...]:
     """Return notes that are useful before the fleet is built."""
     sentences = (
+        note_expiry(fleet, today),
         _note_reserved_cost(fleet),
         _note_affordable_hours(fleet),
         _note_spot_without_fallback(fleet),
@@ -61,6 +64,15 @@ def _note_unformatted_volumes(fleet: Fleet) -> str:
         f"template {', '.join(names)}"
         if names
         else ""
+    )
+
+
+def note_expiry(fleet: Fleet, today: date | None = None) -> str:
+    """Return a note on a day that is over, else nothing. The spec stays valid: whoever cleans up needs it."""
+    if fleet.expires is None or fleet.expires >= (today or datetime.now(UTC).date()):
+        return ""
+    return (
+        f"the stack expired on {fleet.expires}: a sweep reports it; run `pulumi destroy`, or change expires"
     )
 
 

@@ -6,6 +6,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from gpufleet import catalog
+from gpufleet.errors import InputError
+from gpufleet.fleet import Fleet
 from gpufleet.rehearsal.providers.faults import Fault, add_fault, list_active_faults
 from gpufleet.rehearsal.providers.groups import AWS_GROUP, GCP_REGION_GROUP, SCALE_SET
 from gpufleet.rehearsal.providers.preemption import preempt_machine
@@ -23,6 +26,24 @@ def add_cloud_fault(home: Path, cloud: str, fields: dict[str, Any]) -> list[dict
     add_fault(store, Fault(**fields))
     store.close()
     return list_faults(home, cloud)
+
+
+def check_fault_scope(declared: Fleet, cloud: str, zone: str, machine: str) -> None:
+    """Raise InputError for a zone or machine that no pool of the stack can meet: such a fault would do nothing."""
+    descriptor = catalog.get_cloud(cloud)
+    pools = [pool for pool in declared.pools if pool.cloud == cloud]
+    regions = sorted({pool.region for pool in pools})
+    if zone and not any(descriptor.is_zone_name(zone, region) for region in regions):
+        zones = sorted({name for pool in pools for name in pool.zones})
+        zones = zones or [descriptor.example_zone_name(region) for region in regions]
+        remedy = f"give a zone like {' or '.join(zones)}" if zones else f"the stack has no pool on {cloud}"
+        problem = f"{zone!r} is not a zone of {cloud} {' or '.join(regions)}".rstrip()
+        raise InputError(problem, where="--zone", remedy=remedy)
+    if machine:
+        try:
+            catalog.get_machine(machine, cloud)
+        except InputError as error:
+            raise InputError(error.problem, where="--machine", remedy=error.remedy) from error
 
 
 def list_faults(home: Path, cloud: str | None = None) -> list[dict[str, Any]]:

@@ -97,6 +97,15 @@ def _find_capacity(
     return None
 
 
+def find_missing_capacity(schema: CloudSchema, store: ResourceStore, group: ResourceRow) -> str | None:
+    """Return why a group has fewer machines than it wants, in the words of its cloud; None if it has them all."""
+    plan = _PLANNERS[group.type](store, group)
+    if len(store.find_members(group.id)) >= plan.size:
+        return None
+    request = MachineRequest(plan.machines[0], plan.zones[0][0], plan.purchase)
+    return find_capacity_error(store, schema.cloud, request, partial(count_machines, store, request))
+
+
 def count_machines(store: ResourceStore, request: MachineRequest) -> int:
     """Return how many machines of this type and purchase exist already: what a quota counts."""
     members = [

@@ -9,7 +9,12 @@ from typing import NoReturn
 from pulumi.provider.experimental import provider as api
 
 from gpufleet.rehearsal.providers.diff import PropertyChange, diff_resource_inputs, keep_reported_properties
-from gpufleet.rehearsal.providers.faults import build_lost_answer_error, check_request, loses_answer
+from gpufleet.rehearsal.providers.faults import (
+    CloudError,
+    build_lost_answer_error,
+    check_request,
+    loses_answer,
+)
 from gpufleet.rehearsal.providers.lookups import LOOKUPS, CloudLookup
 from gpufleet.rehearsal.providers.outputs import (
     ResourceContext,
@@ -30,9 +35,12 @@ from gpufleet.rehearsal.providers.references import (
 from gpufleet.rehearsal.providers.schema import CloudSchema, SimulatedResourceType
 from gpufleet.rehearsal.providers.side_effects import (
     check_capacity,
+    check_scale_set_capacity,
     delete_in_cloud,
+    find_resize_problem,
     finish_creation,
     finish_update,
+    stop_unresized_machine,
 )
 from gpufleet.rehearsal.providers.store import ResourceRow, ResourceStore
 from gpufleet.rehearsal.providers.validation import find_input_problems
@@ -133,6 +141,7 @@ class SimulatedProvider(api.Provider):
                 check_capacity(self.schema, self.store, row)
             self.store.put_resource(row)
             finish_creation(self.schema, self.store, row)
+            check_scale_set_capacity(self.schema, self.store, row)
         if loses_answer(self.store):
             raise build_lost_answer_error(self.schema.cloud)
         return api.CreateResponse(context.id, to_property_values(created))
@@ -164,8 +173,15 @@ class SimulatedProvider(api.Provider):
             row = ResourceRow(context.id, context.kind.token, request.urn, context.inputs, updated, True)
             check_immutable_properties(context.kind, before, row)
             check_references(self.schema, self.store, row)
-            self.store.put_resource(row)
-            finish_update(self.schema, self.store, before, row)
+            problem = find_resize_problem(self.schema, self.store, before, row)
+            if problem:
+                stop_unresized_machine(self.schema, self.store, before)
+            else:
+                self.store.put_resource(row)
+                finish_update(self.schema, self.store, before, row)
+                check_scale_set_capacity(self.schema, self.store, row)
+        if problem:
+            raise CloudError(problem)
         return api.UpdateResponse(to_property_values(updated))
 
     async def delete(self, request: api.DeleteRequest) -> None:

@@ -19,6 +19,7 @@ from gpufleet.rehearsal.providers.groups import (
     count_machines,
     describe_single_machine,
     find_aws_template,
+    find_missing_capacity,
     reconcile_groups,
 )
 from gpufleet.rehearsal.providers.property_values import PlainValues, unwrap_secrets
@@ -65,6 +66,49 @@ def check_capacity(schema: CloudSchema, store: ResourceStore, row: ResourceRow) 
     problem = find_capacity_error(store, schema.cloud, request, lambda: count_machines(store, request))
     if problem:
         raise CloudError(problem)
+
+
+def find_resize_problem(
+    schema: CloudSchema, store: ResourceStore, before: ResourceRow, after: ResourceRow
+) -> str | None:
+    """Return why a single machine cannot become another one: it needs new capacity, as a new machine does.
+
+    Google, "Troubleshoot resource availability errors": to create, restart or update; Microsoft, allocation-failure.md:
+    to create, start or resize; AWS, "Troubleshoot Amazon EC2 instance launch issues": when an instance starts again.
+    """
+    requests = [
+        describe_single_machine(
+            row.type,
+            resolve_launch_inputs(store, row.type, row.inputs),
+            str(row.outputs.get("availabilityZone") or ""),
+        )
+        for row in (before, after)
+    ]
+    request = requests[1]
+    if request is None or requests[0] == request:
+        return None
+    return find_capacity_error(store, schema.cloud, request, lambda: count_machines(store, request))
+
+
+def stop_unresized_machine(schema: CloudSchema, store: ResourceStore, row: ResourceRow) -> None:
+    """Leave a machine as a failed resize does: AWS and Google stopped it first, Azure did not touch it."""
+    state = {"aws": {"instanceState": "stopped"}, "gcp": {"currentStatus": "TERMINATED"}}.get(
+        schema.cloud, {}
+    )
+    store.put_resource(replace(row, outputs={**row.outputs, **state}))
+
+
+def check_scale_set_capacity(schema: CloudSchema, store: ResourceStore, row: ResourceRow) -> None:
+    """Raise CloudError for a scale set that did not get its machines.
+
+    Groups of AWS and Google accept their size and keep trying. Azure fails the request itself (Microsoft,
+    SupportArticles-docs, allocation-failure.md: adding to a scale set is a VM's allocation). Here, nothing of it stays.
+    """
+    if row.type != SCALE_SET:
+        return
+    missing = find_missing_capacity(schema, store, row)
+    if missing:
+        raise CloudError(missing)
 
 
 def finish_creation(schema: CloudSchema, store: ResourceStore, row: ResourceRow) -> None:
