@@ -32,11 +32,11 @@ def healthy_records(**texts):
     return case_records
 
 
-def register_blade(registry, name, slot, agent_records):
+def register_blade(registry, name, slot, agent_records, rack="blades-1"):
     """Register a blade and store what its burn-in found, as a playbook run does."""
-    place = NodeIdentity(rack="blades-1", slot=str(slot))
+    place = NodeIdentity(rack=rack, slot=str(slot))
     registry.apply_observation(
-        NodeObservation("rack:blades-1", name, place, declared={"kind": "compute_blade", "machine": "cm4"})
+        NodeObservation(f"rack:{rack}", name, place, declared={"kind": "compute_blade", "machine": "cm4"})
     )
     attempt = registry.start_attempt(name, "burn_in", f"attempt-{name}")
     report = replace(
@@ -313,3 +313,53 @@ def test_local_run_measures_this_machine():
     assert {row["metric"] for row in rows} == {"copy_mb_per_s", "write_mb_per_s"}
     assert all(0 < row["floor"] < row["slowest"] <= row["fastest"] for row in rows)
     assert "rehearsal floor" in operation.format_rehearsal_floors(rows)
+
+
+def register_rack(registry, copies, rack="blades-1"):
+    """Register a rack of blades with these memory copy rates, from its lowest slot up."""
+    for slot, rate in enumerate(copies, 1):
+        case_records = healthy_records()
+        memory = next(record for record in case_records if record.get("name") == "memory")
+        memory["raw"]["copy_mb_per_s"] = rate
+        register_blade(registry, f"{rack}-{slot:02}", slot, case_records, rack)
+
+
+@pytest.fixture
+def rack_registry(tmp_path, monkeypatch):
+    """Give a registry with a rack of 20 blades, of which slot 7 copies slowly but over the floor."""
+    url = f"sqlite:///{tmp_path}/registry.db"
+    monkeypatch.setenv("GPUFLEET_DATABASE_URL", url)
+    monkeypatch.delenv("GPUFLEET_REHEARSAL", raising=False)
+    with Registry(url) as opened:
+        register_rack(opened, [2100.0 if slot == 7 else 2700.0 + slot for slot in range(1, 21)])
+        yield opened
+
+
+def test_straggler_is_named_with_evidence_and_keeps_its_verdict(rack_registry):
+    text = run_command("compare").stdout
+    assert text.startswith(
+        "20 nodes compared; groups of at least 5\nwarn  blades-1-07  memory copy (memory): 2100 MB/s"
+    )
+    assert "of 20 nodes of the same machine type (cm4, quick)" in text
+    assert (
+        "of 6 nodes in the same thermal zone (cm4, quick, blades-1, lower third)" in text
+        or "of 7 nodes" in text
+    )
+    rows = json.loads(run_command("compare", "--json").stdout)["stragglers"]
+    assert {(row["node"], row["check"]) for row in rows} == {("blades-1-07", "memory")}
+    assert {row["group_kind"] for row in rows} == {"machine", "zone"}
+    assert rows[0]["deviation_percent"] == pytest.approx(-22.5, abs=0.5)
+    assert rack_registry.get_node("blades-1-07").verdict == "healthy"
+
+
+def test_same_slot_of_other_racks_is_compared(rack_registry):
+    for number in range(2, 8):
+        register_rack(rack_registry, [2700.0 + number] * 8, f"blades-{number}")
+    rows = json.loads(run_command("compare", "--json").stdout)["stragglers"]
+    (row,) = (row for row in rows if row["group_kind"] == "slot")
+    assert (row["node"], row["group"], row["group_size"]) == ("blades-1-07", "cm4, quick, slot 7", 7)
+
+
+def test_fleet_without_stragglers_or_with_few_nodes(burn_in_registry):
+    assert run_command("compare").stdout == "2 nodes compared; groups of at least 5: no node stands out\n"
+    assert run_command("compare", "--min-group", "2").exit_code == 2

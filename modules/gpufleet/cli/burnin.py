@@ -53,6 +53,26 @@ def show_burnin_reports(node: str | None, attempt: str | None, as_json: bool) ->
     burnin.require_healthy_reports(reports)
 
 
+@burnin_command.command("compare")
+@click.option(
+    "--min-group",
+    type=click.IntRange(3, 1000),
+    default=5,
+    show_default=True,
+    help="Compare only within groups of at least this many nodes.",
+)
+@output.json_option
+def compare_burnin_nodes(min_group: int, as_json: bool) -> None:
+    """Name nodes that are slower or hotter than their equals, with evidence.
+
+    Equals have the same machine type, the same slot, or the same third of a rack. No verdict changes.
+    """
+    from gpufleet.operations import fleet_comparison
+
+    comparison = fleet_comparison.compare_fleet(min_group)
+    output.print_result(as_json, comparison, lambda answer: answer, fleet_comparison.format_comparison)
+
+
 @burnin_command.command("rejudge")
 @click.argument("node", required=False)
 @click.option(
