@@ -108,7 +108,7 @@ def test_only_identity_base_and_grouping_plays_run_on_all_hosts(clean_env):
         r"play #\d+ \((.+?)\): (.+?)\tTAGS.*?\n    pattern: .*\n    hosts \((\d+)\)", result.stdout
     )
     everywhere = [name for _, name, hosts in plays if hosts != "0"]
-    assert everywhere == ["Commission", "Select further steps for each host", "Configure"]
+    assert everywhere == ["Power on", "Commission", "Select further steps for each host", "Configure"]
     later = {name for pattern, _, _ in plays for name in re.split(r"[:!]+", pattern)}
     assert later >= PLAYED
 
