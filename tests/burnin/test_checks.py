@@ -10,7 +10,19 @@ import time
 
 import pytest
 
-from gpufleet.burnin.agent import cpu, fio, gpu, identity, memory, network, pi, smart, storage, workers
+from gpufleet.burnin.agent import (
+    cpu,
+    fio,
+    gpu,
+    identity,
+    memory,
+    network,
+    pi,
+    smart,
+    storage,
+    stress_ng,
+    workers,
+)
 from gpufleet.burnin.agent.host import CommandOutput, HostAccess, run_command
 
 ROUTE = "Iface\tDestination\tGateway\tFlags\neth1\t00000000\t010012C6\t0003\n"
@@ -347,8 +359,8 @@ def test_hanging_program_is_stopped_after_its_timeout():
 def test_stress_ng_verifies_results_on_every_core(make_host, arguments, seconds):
     line = f"stress-ng --cpu 0 --verify --metrics-brief --timeout {seconds}"
     host = make_host(tools={line: CommandOutput(2, "x" * 3000, "cpu: 1 of 3 verifications failed")})
-    result = cpu.run_stress_ng(
-        HostAccess(params={"stress_ng_seconds": arguments}, run=host.run, which=host.which)
+    result = stress_ng.run_stress_ng(
+        HostAccess(params={"stress_ng_seconds": arguments}, run=host.run, which=host.which), "--cpu", "0"
     )
     assert (result["ran"], result["code"], len(result["text"])) == (True, 2, 2000)
     assert result["text"].endswith("cpu: 1 of 3 verifications failed")
@@ -361,10 +373,10 @@ def test_stress_ng_timeout_is_30_seconds_longer_than_its_run(make_host):
         limits.append(timeout)
         return CommandOutput(0, "", "")
 
-    cpu.run_stress_ng(HostAccess(params={"stress_ng_seconds": 60}, run=run, which=lambda tool: tool))
+    stress_ng.run_stress_ng(HostAccess(params={"stress_ng_seconds": 60}, run=run, which=lambda tool: tool))
     assert limits == [90]
-    assert cpu.run_stress_ng(make_host())["reason"] == "not requested (stress_ng_seconds)"
-    assert cpu.run_stress_ng(make_host(stress_ng_seconds=5))["reason"] == "stress-ng is not installed"
+    assert stress_ng.run_stress_ng(make_host())["reason"] == "not requested (stress_ng_seconds)"
+    assert stress_ng.run_stress_ng(make_host(stress_ng_seconds=5))["reason"] == "stress-ng is not installed"
 
 
 FIO = (

@@ -17,6 +17,7 @@ from gpufleet.burnin.evidence import (
     build_check_readings,
     count_missing,
     drop_missing_metrics,
+    explain_if_empty,
     list_or_empty,
     mapping_or_empty,
     to_finite_number,
@@ -113,10 +114,7 @@ def extract_smart_metrics(raw: Raw) -> CheckReadings:
             reading for drive in drives for reading in list_sas_errors(drive)
         ),
     }
-    status = readings["failing"]
-    if isinstance(status, str) and not any(isinstance(value, float) for value in readings.values()):
-        return CheckReadings(unreadable=status)
-    return build_check_readings(readings, max(known_used) if known_used else None, "%")
+    return explain_if_empty(build_check_readings(readings, max(known_used) if known_used else None, "%"))
 
 
 def read_smart_status(drive: Raw) -> Reading:

@@ -98,3 +98,9 @@ def build_check_readings(
         ),
         missing_reasons={name: value for name, value in readings.items() if isinstance(value, str)},
     )
+
+
+def explain_if_empty(readings: CheckReadings) -> CheckReadings:
+    """Return readings without any metric as unreadable, with the first reason why one is missing."""
+    reason = next(iter(readings.missing_reasons.values()), "")
+    return CheckReadings(unreadable=reason) if reason and not readings.metrics else readings

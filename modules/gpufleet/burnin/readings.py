@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gpufleet.burnin import drive_readings, gpu_readings, nvidia_smi, pi, xid
+from gpufleet.burnin import drive_readings, gpu_readings, nvidia_smi, pi, system_readings, xid
 from gpufleet.burnin.evidence import (
     CheckReadings,
     Raw,
@@ -40,27 +40,6 @@ def extract_cpu_metrics(raw: Raw) -> CheckReadings:
         cores_missing=count_missing(to_finite_number(raw.get("expect_cores")), online),
     )
     return CheckReadings(metrics, to_finite_number(raw.get("hash_mb_per_s")), "MB/s")
-
-
-def extract_memory_metrics(raw: Raw) -> CheckReadings:
-    """Size, patterns, error counters and copy rate."""
-    total, expected = to_finite_number(raw.get("total_gib")), to_finite_number(raw.get("expect_memory_gib"))
-    wrong_mib = [to_finite_number(value) for value in mapping_or_empty(raw.get("wrong_mib")).values()]
-    counts = [
-        to_finite_number(mapping_or_empty(counter).get("ue"))
-        for counter in mapping_or_empty(raw.get("edac")).values()
-    ]
-    known = [count for count in counts if count is not None]
-    metrics = drop_missing_metrics(
-        total_gib=total,
-        total_share=total / expected if total is not None and expected else None,
-        wrong_mib=sum(value for value in wrong_mib if value is not None)
-        if wrong_mib and None not in wrong_mib
-        else None,
-        uncorrected_errors=sum(known) if known else None,
-        copy_mb_per_s=to_finite_number(raw.get("copy_mb_per_s")),
-    )
-    return CheckReadings(metrics, metrics.get("copy_mb_per_s"), "MB/s")
 
 
 def extract_network_metrics(raw: Raw) -> CheckReadings:
@@ -119,8 +98,9 @@ def extract_amd_gpu_metrics(raw: Raw) -> CheckReadings:
 
 READERS: dict[str, Callable[[Raw], CheckReadings]] = {
     "configuration": extract_configuration_metrics,
+    "clock": system_readings.extract_clock_metrics,
     "cpu": extract_cpu_metrics,
-    "memory": extract_memory_metrics,
+    "memory": system_readings.extract_memory_metrics,
     "storage": drive_readings.extract_storage_metrics,
     "network": extract_network_metrics,
     "pi_throttled": extract_pi_throttling_metrics,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import time
 from typing import Any
 
 from .host import HostAccess, RawCheckResult, build_error_result
+from .stress_ng import run_stress_ng
 from .workers import run_jobs_in_parallel
 
 BLOCK = bytes(range(256)) * 4096
@@ -62,18 +62,6 @@ def solve_known_problems(seconds: float) -> dict[str, Any]:
     }
 
 
-def run_stress_ng(host: HostAccess) -> dict[str, Any]:
-    """Run stress-ng's own verified CPU methods where asked for and present."""
-    seconds = math.ceil(host.get_parameter("stress_ng_seconds", 0.0))
-    if not seconds:
-        return {"ran": False, "reason": "not requested (stress_ng_seconds)"}
-    if host.which("stress-ng") is None:
-        return {"ran": False, "reason": "stress-ng is not installed"}
-    argv = ["stress-ng", "--cpu", "0", "--verify", "--metrics-brief", "--timeout", f"{seconds}s"]
-    process = host.run(argv, seconds + 30)
-    return {"ran": True, "code": process.code, "text": (process.out + process.err)[-2000:]}
-
-
 def run_cpu_check(host: HostAccess) -> RawCheckResult:
     """Work on every core this process may use."""
     seconds = host.get_parameter("cpu_seconds", 20.0)
@@ -89,7 +77,7 @@ def run_cpu_check(host: HostAccess) -> RawCheckResult:
         "rounds": sum(worker["rounds"] for worker in workers),
         "wrong": sum(worker["wrong"] for worker in workers),
         "workers_lost": errors,
-        "stress_ng": run_stress_ng(host),
+        "stress_ng": run_stress_ng(host, "--cpu", "0"),
     }
     if not workers:
         return build_error_result(f"no worker finished: {errors[0]}", **raw)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from . import cpu, gpu, gpu_compute, gpu_copy, gpu_memory, memory, network, pi, smart, storage
+from . import clock, cpu, gpu, gpu_compute, gpu_copy, gpu_memory, memory, network, pi, smart, storage
 from .host import HostAccess, RawCheckResult
 
 
@@ -18,6 +18,7 @@ class CheckSpec(NamedTuple):
 
 # Firmware flags and temperatures are read after the load that would raise them.
 CHECKS: dict[str, CheckSpec] = {
+    "clock": CheckSpec(clock.run_clock_check, 15.0),
     "cpu": CheckSpec(cpu.run_cpu_check, 120.0),
     "memory": CheckSpec(memory.run_memory_check, 180.0),
     "storage": CheckSpec(storage.run_storage_check, 300.0),

@@ -1,0 +1,121 @@
+"""Metrics of memory, stress-ng and the clock."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+
+from gpufleet.burnin.evidence import (
+    NOT_APPLICABLE,
+    CheckReadings,
+    Raw,
+    Reading,
+    build_check_readings,
+    drop_missing_metrics,
+    explain_if_empty,
+    mapping_or_empty,
+    to_finite_number,
+)
+
+# stress-ng(1), EXIT STATUS: 2 is a stressor that failed; the others are about options, resources and the run itself.
+STRESS_NG_FAILED = 2
+# A row of --metrics-brief: stressor, operations, three times, two rates. Older versions log it as info.
+STRESS_NG_ROW = re.compile(r"(?:metrc|info): +\[\d+\] ([a-z][\w-]*) +(\d+)(?: +\d+\.\d+){5}")
+# adjtimex(2): the clock is not synchronised; offsets are in nanoseconds; the state that says the same.
+STA_UNSYNC, STA_NANO, TIME_ERROR = 0x0040, 0x2000, 5
+# chronyc(1): fields of `chronyc -c tracking`, the offset of the system time and the leap status.
+CHRONY_FIELDS, CHRONY_OFFSET, CHRONY_LEAP = 14, 4, 13
+
+
+def extract_memory_metrics(raw: Raw) -> CheckReadings:
+    """Size, patterns, error counters and copy rate."""
+    total, expected = to_finite_number(raw.get("total_gib")), to_finite_number(raw.get("expect_memory_gib"))
+    wrong_mib = [to_finite_number(value) for value in mapping_or_empty(raw.get("wrong_mib")).values()]
+    counts = [
+        to_finite_number(mapping_or_empty(counter).get("ue"))
+        for counter in mapping_or_empty(raw.get("edac")).values()
+    ]
+    known = [count for count in counts if count is not None]
+    metrics = drop_missing_metrics(
+        total_gib=total,
+        total_share=total / expected if total is not None and expected else None,
+        wrong_mib=sum(value for value in wrong_mib if value is not None)
+        if wrong_mib and None not in wrong_mib
+        else None,
+        uncorrected_errors=sum(known) if known else None,
+        copy_mb_per_s=to_finite_number(raw.get("copy_mb_per_s")),
+        cache_multiple=compute_cache_multiple(raw),
+    )
+    stress = build_check_readings(read_stress_ng(mapping_or_empty(raw.get("stress_ng"))), None, "")
+    return replace(
+        stress, metrics={**metrics, **stress.metrics}, display_value=metrics.get("copy_mb_per_s"), unit="MB/s"
+    )
+
+
+def compute_cache_multiple(raw: Raw) -> float | None:
+    """Return how many times the largest cache fits into the smaller one of the areas tested and copied."""
+    cache, tested, copied = (
+        to_finite_number(raw.get(name)) for name in ("largest_cache_mib", "tested_mib", "copy_mib")
+    )
+    return min(tested, copied) / cache if cache and tested is not None and copied is not None else None
+
+
+def read_stress_ng(stress: Raw) -> dict[str, Reading]:
+    """Return the stressors that failed their own verification; nothing applies where none was requested."""
+    if stress.get("ran") is not True:
+        return {"stress_ng_failures": NOT_APPLICABLE}
+    code, text = to_finite_number(stress.get("code")), str(stress.get("text"))
+    if code == STRESS_NG_FAILED:
+        return {"stress_ng_failures": 1.0}
+    operations = [float(count) for _, count in STRESS_NG_ROW.findall(text)]
+    if code != 0:
+        return {
+            "stress_ng_failures": f"stress-ng exited with code {stress.get('code')}: {text.strip()[-120:]}"
+        }
+    if not operations or min(operations) == 0:
+        return {"stress_ng_failures": "stress-ng reported no verified operation"}
+    return {"stress_ng_failures": 0.0, "stress_ng_operations": min(operations)}
+
+
+def extract_clock_metrics(raw: Raw) -> CheckReadings:
+    """Whether the clock is synchronised, its offset, and its distance to the controller's."""
+    kernel, chrony = mapping_or_empty(raw.get("kernel")), mapping_or_empty(raw.get("chrony"))
+    status, state = to_finite_number(kernel.get("status")), to_finite_number(kernel.get("state"))
+    unsynchronised: Reading = str(kernel.get("error") or "the record has no state of the kernel's clock")
+    if status is not None and state is not None:
+        unsynchronised = float(state == TIME_ERROR or bool(int(status) & STA_UNSYNC))
+    skew = to_finite_number(raw.get("skew_s"))
+    offset = read_chrony_offset_ms(str(chrony.get("text", "")), chrony.get("code"))
+    readings: dict[str, Reading] = {
+        "unsynchronised": unsynchronised,
+        "offset_ms": offset if isinstance(offset, float) else read_kernel_offset_ms(kernel),
+        "skew_s": NOT_APPLICABLE if skew is None else skew,
+    }
+    known = build_check_readings(readings, skew, "s")
+    # The offset alone says nothing: it is 0 as well where nothing disciplines the clock.
+    return (
+        known
+        if isinstance(unsynchronised, float) or skew is not None
+        else explain_if_empty(replace(known, metrics={}))
+    )
+
+
+def read_kernel_offset_ms(kernel: Raw) -> Reading:
+    """Return the offset that the kernel still corrects, in milliseconds."""
+    offset, status = to_finite_number(kernel.get("offset")), to_finite_number(kernel.get("status"))
+    if offset is None or status is None:
+        return NOT_APPLICABLE
+    return abs(offset) / (1e6 if int(status) & STA_NANO else 1e3)
+
+
+def read_chrony_offset_ms(text: str, code: object) -> float | None:
+    """Return how far chronyd takes the clock to be off, in milliseconds; None where it is not synchronised itself."""
+    fields = text.strip().split(",")
+    if code != 0 or len(fields) != CHRONY_FIELDS or fields[CHRONY_LEAP] == "Not synchronised":
+        return None
+    try:
+        offset_s = float(fields[CHRONY_OFFSET])
+    except ValueError:
+        return None
+    return abs(offset_s) * 1e3 if math.isfinite(offset_s) else None
