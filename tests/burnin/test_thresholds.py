@@ -260,5 +260,5 @@ def test_explanation_of_one_kind_has_only_its_bounds_and_profiles():
 
 
 def test_unknown_check_is_not_explained():
-    with pytest.raises(InputError, match="unknown check 'x'; use one of configuration, cpu"):
+    with pytest.raises(InputError, match="unknown check 'x'; use one of configuration, clock, cpu"):
         burnin.explain_check("x")
