@@ -16,7 +16,7 @@ from gpufleet import boundary, cli
 from gpufleet.cli import output
 from gpufleet.console.report import FleetReportData, render_report_page
 from gpufleet.errors import EnvironmentFault, InputError
-from gpufleet.nodes import NodeIdentity, NodeObservation, Registry
+from gpufleet.nodes import NodeIdentity, NodeObservation, ObservedFault, PartObservation, Registry
 from gpufleet.operations import configure, playbook_run
 from gpufleet.remote import display
 from gpufleet.remote.progress import HostProgress, ProgressUpdate, RunProgress
@@ -129,6 +129,11 @@ def hostile_registry(tmp_path_factory):
         registry.set_node_hold("blade01", "operator", HOSTILE)
         registry.move_node("blade01", "discovered", HOSTILE)
         registry.add_history_entry_once(registry.get_node("blade01").id, "wiped", HOSTILE)
+        report = {"node": "blade01", "verdict": "faulty", "profile": "quick", "attempt": "a1", "checks": []}
+        fault = ObservedFault("xid_79", "gpu_xid", HOSTILE)
+        registry.record_burn_in_result(
+            "blade01", "a1", report, [], reason=HOSTILE, seen=PartObservation(faults=(fault,))
+        )
     return folder
 
 
@@ -163,6 +168,11 @@ def hostile(hostile_registry, shared_project, monkeypatch):
         ["burnin", "report", HOSTILE],
         ["burnin", "rejudge"],
         ["burnin", "thresholds", "--kind", HOSTILE],
+        ["repairs", "list"],
+        ["repairs", "show", "blade01"],
+        ["repairs", "show", "blade01", "--json"],
+        ["repairs", "show", HOSTILE],
+        ["repairs", "record", "blade01", "reboot", "--reason", HOSTILE, "--by", HOSTILE],
         ["configure", "--play", HOSTILE],
         ["configure", "-e", HOSTILE],
         ["cost", "estimate", "-s", HOSTILE],

@@ -53,6 +53,7 @@ class NvidiaGpuReport:
     link_width: float | None
     link_width_max: float | None
     readings: dict[str, Reading]
+    serial: str = ""
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,7 @@ def parse_gpu_element(gpu: Element) -> NvidiaGpuReport:
         link_width=read_number(gpu, f"{link}/current_link_width"),
         link_width_max=read_number(gpu, f"{link}/max_link_width"),
         readings={name: read(gpu) for name, read in READERS.items()},
+        serial=read_text(gpu, "serial"),
     )
 
 

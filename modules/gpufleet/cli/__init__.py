@@ -30,11 +30,12 @@ VERBS = {
     "nodes": "Manage the registry of nodes: sync, state, holds, history",
     "configure": "Run the playbooks on the fleet",
     "burnin": "Run burn-in, show results and thresholds, judge again",
+    "repairs": "Show faulty parts, record repairs, pack a bundle for the vendor",
     "console": "Write a report page: fleet, cost, burn-in",
 }
 
 
-USES_STATE = ("nodes", "configure", "burnin", "console")
+USES_STATE = ("nodes", "configure", "burnin", "repairs", "console")
 
 
 class LazyGroup(click.Group):

@@ -28,6 +28,15 @@ from gpufleet.nodes.model import (
     SourceStatus,
     latest_values_by_key,
 )
+from gpufleet.nodes.part import (
+    REPAIR_ACTIONS,
+    ObservedFault,
+    ObservedPart,
+    Part,
+    PartObservation,
+    Placement,
+    RepairEntry,
+)
 from gpufleet.nodes.pulumi_state import build_pulumi_state_report, list_elastic_groups
 from gpufleet.nodes.registry import Registry
 from gpufleet.nodes.source_report import ReportOutcome, SourceReport
@@ -48,6 +57,7 @@ __all__ = [
     "HOLDS",
     "NEW_STATES",
     "RACK_KINDS",
+    "REPAIR_ACTIONS",
     "STATES",
     "USABLE_STATES",
     "VERDICT_MOVES",
@@ -61,7 +71,13 @@ __all__ = [
     "NodeIdentity",
     "NodeObservation",
     "NodeState",
+    "ObservedFault",
+    "ObservedPart",
+    "Part",
+    "PartObservation",
+    "Placement",
     "Registry",
+    "RepairEntry",
     "ReportOutcome",
     "SourceConflict",
     "SourcePresence",

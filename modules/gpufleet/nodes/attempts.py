@@ -10,7 +10,8 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, select, update
 
-from gpufleet.nodes import journal, revision, schema
+from gpufleet.nodes import journal, part_ledger, revision, schema
+from gpufleet.nodes.part import PartObservation
 from gpufleet.nodes.states import NEW_STATES, STATES, VERDICT_MOVES
 
 _OWN_HOLD = "burn-in: "
@@ -75,8 +76,9 @@ def record_burn_in_result(
     started_at: datetime,
     at: datetime,
     start_revision: int | None = None,
+    seen: PartObservation | None = None,
 ) -> str:
-    """Record a result and let its verdict act; return ``applied``, ``repeated`` or ``ignored``."""
+    """Record a result, let it act on node and parts; return ``applied``, ``repeated``, ``ignored``."""
     digest = hashlib.sha256(json.dumps(records, sort_keys=True).encode()).hexdigest()
     if _is_recorded(connection, node.id, attempt, digest):
         return "repeated"
@@ -91,6 +93,10 @@ def record_burn_in_result(
             connection, node.id, at, f"attempt {attempt} ran before the node became {node.state}", attempt
         )
     _store_result(connection, node.id, attempt, report=report, records=records, digest=digest, at=at)
+    if seen is not None:
+        part_ledger.record_part_observation(
+            connection, node, seen, attempt=attempt, digest=digest, verdict=report["verdict"], at=at
+        )
     return _apply_verdict(
         connection, read_node_row(connection, node.id), attempt, report["verdict"], reason=reason, at=at
     )

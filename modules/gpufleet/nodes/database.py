@@ -23,7 +23,7 @@ from gpufleet.boundary import shorten_repr
 from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.nodes.database_error import URL_REMEDY, convert_database_errors, damaged_registry_error
 
-VERSIONS = ("0001", "0002")
+VERSIONS = ("0001", "0002", "0003")
 HEAD = VERSIONS[-1]
 """The migrations in ``migrations/versions``, and the newest; a test compares them."""
 

@@ -15,6 +15,12 @@ from gpufleet.nodes.bulk_write import upsert
 from gpufleet.nodes.states import check_hold_kind, check_state_change
 
 LONGEST_REASON = 2000  # characters
+_ACTOR = "gpufleet_actor"
+
+
+def set_current_actor(connection: Connection, actor: str | None) -> None:
+    """Set who makes the changes of the connection's writing transaction; None for a program's own."""
+    connection.info[_ACTOR] = actor
 
 
 def trim_reason(reason: str) -> str:
@@ -35,8 +41,9 @@ def add_history_entry(
 ) -> None:
     """Add one line to a node's history; the reason is trimmed to ``LONGEST_REASON``."""
     old, new = old_and_new_state or (None, None)
-    row = {"node_id": node_id, "at": at, "event": event, "reason": trim_reason(reason)}
-    connection.execute(insert(schema.history), row | {"old_state": old, "new_state": new, "attempt": attempt})
+    row = {"node_id": node_id, "at": at, "event": event, "reason": trim_reason(reason), "attempt": attempt}
+    moved = {"old_state": old, "new_state": new, "actor": connection.info.get(_ACTOR)}
+    connection.execute(insert(schema.history), row | moved)
 
 
 def move_node(

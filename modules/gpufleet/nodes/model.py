@@ -164,6 +164,7 @@ class NodeHistoryEntry:
     reason: str
     attempt: str | None
     number: int
+    actor: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +177,8 @@ class BurnInResult:
     report: dict[str, Any]
     records: list[dict[str, Any]]
     recorded_at: datetime
+    number: int = 0
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,7 +131,15 @@ def load_node_history(connection: Connection, node_id: str) -> list[NodeHistoryE
     query = select(table).where(table.c.node_id == node_id).order_by(table.c.number)
     return [
         NodeHistoryEntry(
-            row.node_id, row.at, row.event, row.old_state, row.new_state, row.reason, row.attempt, row.number
+            row.node_id,
+            row.at,
+            row.event,
+            row.old_state,
+            row.new_state,
+            row.reason,
+            row.attempt,
+            row.number,
+            row.actor,
         )
         for row in connection.execute(query)
     ]
@@ -150,7 +158,16 @@ def load_burn_in_results(
     if since:
         query = query.where(table.c.recorded_at >= since)
     return [
-        BurnInResult(row.node_id, row.attempt, row.verdict, row.report, row.records, row.recorded_at)
+        BurnInResult(
+            row.node_id,
+            row.attempt,
+            row.verdict,
+            row.report,
+            row.records,
+            row.recorded_at,
+            row.number,
+            row.digest,
+        )
         for row in connection.execute(query)
     ]
 

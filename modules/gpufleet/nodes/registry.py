@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from sqlalchemy import Connection, select, update
 
-from gpufleet.nodes import attempts, conflicts, database, journal, query, revision, schema
+from gpufleet.nodes import attempts, conflicts, database, journal, part_ledger, query, revision, schema
 from gpufleet.nodes.bulk_write import upsert
 from gpufleet.nodes.model import (
     BurnInResult,
@@ -28,6 +28,7 @@ from gpufleet.nodes.model import (
     SourceStatus,
     utc_now,
 )
+from gpufleet.nodes.part import Part, PartObservation
 from gpufleet.nodes.reconcile import apply_source_reports
 from gpufleet.nodes.source_report import ReportOutcome, SourceReport
 
@@ -92,6 +93,15 @@ class Registry:
             yield drawn
 
     @contextmanager
+    def acting_as(self, actor: str | None) -> Iterator[None]:
+        """Record ``actor`` as who made the changes inside, in this thread."""
+        self._thread.actor = actor
+        try:
+            yield
+        finally:
+            self._thread.actor = None
+
+    @contextmanager
     def transaction_of_past_event(
         self, run_id: str, at: datetime, previous_revision: int | None
     ) -> Iterator[int]:
@@ -119,6 +129,7 @@ class Registry:
         with self._database.write_transaction() as connection:
             chosen = choose(connection)
             revision.set_current_revision(connection, chosen)
+            journal.set_current_actor(connection, getattr(self._thread, "actor", None))
             self._thread.connection = connection
             try:
                 yield chosen
@@ -319,9 +330,11 @@ class Registry:
         started_at: datetime | None = None,
         when: datetime | None = None,
         start_revision: int | None = None,
+        seen: PartObservation | None = None,
     ) -> str:
         """Keep a judged result with its raw records and let its verdict move the node.
 
+        ``seen`` is what the records say about parts; it enters their ledger if the result counts.
         ``start_revision`` is the revision at which an attempt began that the registry may not know yet.
         Returns ``applied``, ``repeated`` (known already) or ``ignored`` (an old attempt's, or the node is
         not burn-in's to move); what is ignored leaves a line of history and changes nothing else.
@@ -332,5 +345,20 @@ class Registry:
             start = started_at or moment
             return attempts.record_burn_in_result(
                 connection, row, attempt, report, records,
-                reason=reason, started_at=start, at=moment, start_revision=start_revision,
+                reason=reason, started_at=start, at=moment, start_revision=start_revision, seen=seen,
             )  # fmt: skip
+
+    # Parts
+
+    def list_parts(self) -> Sequence[Part]:
+        """Return every part that a counted burn-in saw, with its places and its repair ledger."""
+        with self._reading() as connection:
+            return part_ledger.load_parts(connection)
+
+    def record_repair_action(self, part_id: str, action: str, reason: str, actor: str) -> Part:
+        """Add what somebody did to a part to its ledger; return the part after it."""
+        moment = utc_now()
+        with self._writing(moment) as connection:
+            (part,) = part_ledger.load_parts(connection, [part_id])
+            part_ledger.record_repair_action(connection, part, action, reason, actor=actor, at=moment)
+            return part_ledger.load_parts(connection, [part_id])[0]

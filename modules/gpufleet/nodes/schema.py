@@ -167,7 +167,58 @@ history = Table(
     Column("new_state", String(16)),
     Column("reason", Text, nullable=False),
     Column("attempt", String(64)),
+    Column("actor", String(255)),
     Index("history_of_node", "node_id", "number"),
+)
+
+part = Table(
+    "part",
+    metadata,
+    Column("id", String(16), primary_key=True),
+    Column("kind", String(16), nullable=False),
+    Column("serial", String(255)),
+    Column("uuid", String(255)),
+    Column("model", String(255)),
+    Column("first_seen_at", UtcTime, nullable=False),
+    Index("one_part_per_uuid", "kind", "uuid", unique=True),
+    Index("part_by_serial", "kind", "serial"),
+)
+
+placement = Table(
+    "placement",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("part_id", String(16), ForeignKey("part.id"), nullable=False),
+    Column("node_id", String(16), ForeignKey("node.id")),
+    Column("rack", String(255)),
+    Column("slot", String(32)),
+    Column("position", String(64), nullable=False),
+    Column("at", UtcTime, nullable=False),
+    Column("attempt", String(64)),
+    _revision(),
+    Index("placement_of_part", "part_id", "number"),
+    Index("placement_of_node", "node_id"),
+)
+
+repair = Table(
+    "repair",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("part_id", String(16), ForeignKey("part.id"), nullable=False),
+    Column("node_id", String(16), ForeignKey("node.id")),
+    Column("at", UtcTime, nullable=False),
+    Column("event", String(16), nullable=False),
+    Column("name", String(64), nullable=False),
+    Column("check_name", String(64)),
+    Column("measured", Float),
+    Column("threshold", Float),
+    Column("unit", String(32), nullable=False, server_default=""),
+    Column("detail", Text, nullable=False),
+    Column("attempt", String(64)),
+    Column("digest", String(64)),
+    Column("actor", String(255)),
+    _revision(),
+    Index("repair_of_part", "part_id", "number"),
 )
 
 conflict = Table(
@@ -199,5 +250,5 @@ event = Table(
     Index("ix_event_run", "run", "revision"),
 )
 
-APPEND_ONLY = ("history", "result")
+APPEND_ONLY = ("history", "result", "placement", "repair")
 """Tables whose rows the database itself refuses to change or delete."""

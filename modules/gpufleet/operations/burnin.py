@@ -18,7 +18,7 @@ from gpufleet import burnin, paths
 from gpufleet.boundary import decode_json_lines
 from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
 from gpufleet.nodes import BurnInResult, Node, Registry
-from gpufleet.operations.site_thresholds import judge_at_site, load_site_overrides
+from gpufleet.operations.site_thresholds import judge_at_site, load_site_overrides, observe_parts_at_site
 from gpufleet.scratch import create_scratch_folder
 
 Json = dict[str, Any]
@@ -178,7 +178,9 @@ def apply_new_verdict(
     attempt = registry.start_attempt(node.id, "rejudge")
     report = replace(new_report, attempt=attempt).as_json()
     reason = "; ".join(new_report.list_unhealthy_reasons()[:3]) or "every required check passed"
-    return registry.record_burn_in_result(node.id, attempt, report, stored.result.records, reason=reason)
+    records = stored.result.records
+    seen = observe_parts_at_site(records, node.kind, new_report, rehearsal=is_rehearsal_active())
+    return registry.record_burn_in_result(node.id, attempt, report, records, reason=reason, seen=seen)
 
 
 def list_threshold_rows(node_kind: str | None = None) -> list[Json]:

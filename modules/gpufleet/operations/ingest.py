@@ -347,7 +347,7 @@ def _apply_hardware(ingest: EventIngester, node_name: str, event: TaskEvent) -> 
 
 def _apply_burn_in(ingest: EventIngester, node_name: str, event: TaskEvent) -> None:
     """Judge the agent's records and apply the verdict."""
-    from gpufleet.operations.site_thresholds import judge_at_site
+    from gpufleet.operations.site_thresholds import judge_at_site, observe_parts_at_site
 
     registry, node = ingest.registry, ingest.registry.get_node(node_name)
     records = [dict(r) for r in event.report.get("records") or () if isinstance(r, Mapping)]
@@ -378,6 +378,7 @@ def _apply_burn_in(ingest: EventIngester, node_name: str, event: TaskEvent) -> N
         started_at=event.started_at,
         when=event.at,
         start_revision=ingest.find_run_start_revision(event),
+        seen=observe_parts_at_site(records, node.kind, report, rehearsal=ingest.rehearsal),
     )
     if outcome == "ignored":
         ingest.summary.ignored.append(f"{node.name}: attempt {attempt}: {report.verdict}")

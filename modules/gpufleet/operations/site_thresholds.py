@@ -8,8 +8,9 @@ from typing import Any
 
 from gpufleet import paths
 from gpufleet.boundary import read_text
-from gpufleet.burnin import BurninReport, ThresholdOverride, judge_attempt
+from gpufleet.burnin import BurninReport, ThresholdOverride, judge_attempt, observe_parts
 from gpufleet.errors import InputError
+from gpufleet.nodes import PartObservation
 
 OVERRIDE_FILE = "burn-in-thresholds.yaml"
 
@@ -47,3 +48,10 @@ def judge_at_site(
     return judge_attempt(
         records, node_kind, profile, rehearsal, is_configured=is_configured, node=node, overrides=overrides
     )
+
+
+def observe_parts_at_site(
+    records: Iterable[Any], node_kind: str, report: BurninReport, *, rehearsal: bool
+) -> PartObservation:
+    """Return the parts and their faults in an attempt's records, by the rules that judged its report."""
+    return observe_parts(records, node_kind, report, rehearsal=rehearsal, overrides=load_site_overrides())

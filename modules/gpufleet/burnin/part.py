@@ -1,0 +1,162 @@
+"""Which parts a node's records show, and which part each fault belongs to. Pure, and never trusting the records."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from gpufleet.burnin.evidence import CheckReadings, Raw, build_check_readings, list_or_empty, mapping_or_empty
+from gpufleet.burnin.nvidia_smi import NvidiaSmiReport, decompress_text, parse_nvidia_smi_report
+from gpufleet.burnin.overrides import ThresholdOverride, apply_overrides
+from gpufleet.burnin.readings import extract_check_metrics
+from gpufleet.burnin.report import BurninReport, CheckResult
+from gpufleet.burnin.thresholds import Threshold, select_thresholds
+from gpufleet.burnin.verdict import Record, judge_metric, select_last_attempt
+from gpufleet.burnin.xid import RECOVERY_ACTION, XID, classify_line, drop_outdated_recovery_actions
+from gpufleet.nodes.identity import normalize_serial
+from gpufleet.nodes.part import ObservedFault, ObservedPart, PartObservation
+
+GPU_WORK = ("gpu_compute", "gpu_memory", "gpu_copy")
+PCI_ADDRESS = re.compile(r"\b([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.([0-7]))?\b")
+NVME = re.compile(r"\b(nvme\d+)(?:n\d+)?\b")
+
+
+def observe_parts(
+    records: Iterable[Any],
+    node_kind: str,
+    report: BurninReport,
+    *,
+    rehearsal: bool = False,
+    overrides: tuple[ThresholdOverride, ...] = (),
+) -> PartObservation:
+    """Return the parts in an attempt's records and the faults of its failed checks, each with the part that has it."""
+    checks = select_last_attempt(records).checks
+    shipped = select_thresholds(node_kind, rehearsal=rehearsal)
+    rules = [rule for rule in apply_overrides(shipped, overrides, node_kind) if rule.bound != "unjudged"]
+    raws = {str(check.get("name")): mapping_or_empty(check.get("raw")) for check in checks}
+    failed = {check.name: check for check in report.checks if check.outcome == "fail"}
+    faults = [
+        fault
+        for name, result in failed.items()
+        for fault in _find_faults(result, raws.get(name, {}), [rule for rule in rules if rule.check == name])
+    ]
+    return PartObservation(tuple(_list_parts(checks)), tuple(dict.fromkeys(faults)))
+
+
+def _list_parts(checks: Iterable[Record]) -> Iterator[ObservedPart]:
+    for check in checks:
+        raw = mapping_or_empty(check.get("raw"))
+        if check.get("name") == "gpu_nvidia" and (report := _read_smi(raw)) is not None:
+            for gpu in report.gpus:
+                serial, uuid = normalize_serial(gpu.serial), _normalize_uuid(gpu.uuid)
+                yield ObservedPart("gpu", serial, uuid, gpu.model or None, normalize_pci(gpu.bus_id))
+        if check.get("name") == "smart":
+            for drive in map(mapping_or_empty, list_or_empty(raw.get("drives"))):
+                serial = normalize_serial(_text(drive.get("serial_number")))
+                if serial:
+                    yield ObservedPart(
+                        "drive",
+                        serial,
+                        None,
+                        _text(drive.get("model_name")) or None,
+                        _text(drive.get("name")),
+                    )
+
+
+def _read_smi(raw: Raw) -> NvidiaSmiReport | None:
+    xml = decompress_text(raw.get("xml"))
+    return parse_nvidia_smi_report(xml) if xml is not None else None
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _normalize_uuid(uuid: str) -> str | None:
+    return uuid if normalize_serial(uuid.removeprefix("GPU-")) else None
+
+
+def normalize_pci(address: str) -> str:
+    """Return a PCI address as sysfs writes it, ``0000:18:00.0``; empty for anything else."""
+    match = PCI_ADDRESS.search(address)
+    return f"{match[1][-10:].lower()}.{match[2] or 0}" if match else ""
+
+
+def _find_faults(result: CheckResult, raw: Raw, rules: list[Threshold]) -> Iterator[ObservedFault]:
+    """Yield the faults of one failed check: of each part where the record tells them apart, else of the node."""
+    if result.name == "gpu_xid":
+        yield from _find_kernel_faults(raw)
+        return
+    found: set[str] = set()
+    for kind, position, readings in _split_by_part(result.name, raw):
+        for rule in _missed(rules, readings):
+            found.add(rule.metric)
+            yield _fault(rule, readings, kind, position)
+    whole = extract_check_metrics(result.name, raw)
+    rest = [rule for rule in _missed(rules, whole) if rule.metric not in found]
+    yield from (_fault(rule, whole, "board", "") for rule in rest)
+    if not found and not rest:
+        yield ObservedFault(result.name, result.name, result.reason or "the check failed")
+
+
+def _missed(rules: Iterable[Threshold], readings: CheckReadings) -> list[Threshold]:
+    return [
+        rule for rule in rules if judge_metric(rule, readings) == "fail" and rule.metric in readings.metrics
+    ]
+
+
+def _fault(rule: Threshold, readings: CheckReadings, kind: str, position: str) -> ObservedFault:
+    measured = readings.metrics[rule.metric]
+    return ObservedFault(
+        f"{rule.check}.{rule.metric}",
+        rule.check,
+        rule.meaning,
+        kind,
+        position,
+        measured,
+        rule.value,
+        rule.unit,
+    )
+
+
+def _split_by_part(check_name: str, raw: Raw) -> Iterator[tuple[str, str, CheckReadings]]:
+    """Yield (kind of part, position, readings) for each part that a record describes by itself."""
+    if check_name == "gpu_nvidia" and (report := _read_smi(raw)) is not None:
+        for gpu in report.gpus:
+            yield "gpu", normalize_pci(gpu.bus_id), build_check_readings(gpu.readings, None, "")
+    elif check_name in GPU_WORK:
+        for device in map(mapping_or_empty, list_or_empty(raw.get("devices"))):
+            alone = {**raw, "devices": [device], "on_bus": [], "expect_gpus": 0}
+            position = normalize_pci(_text(device.get("bus_id")))
+            yield "gpu", position, extract_check_metrics(check_name, alone)
+    elif check_name == "smart":
+        for drive in map(mapping_or_empty, list_or_empty(raw.get("drives"))):
+            readings = extract_check_metrics(check_name, {**raw, "drives": [drive]})
+            yield "drive", _text(drive.get("name")), readings
+
+
+def _find_kernel_faults(raw: Raw) -> Iterator[ObservedFault]:
+    """Yield a fault for each fatal kind of line, with the part whose address it names."""
+    groups = [mapping_or_empty(group) for group in list_or_empty(raw.get("groups"))]
+    lines = [_text(line) for line in list_or_empty(raw.get("lines"))] or [
+        _text(g.get("line")) for g in groups
+    ]
+    for line, _ in drop_outdated_recovery_actions((line, 1.0) for line in lines):
+        if classify_line(line) != "fatal":
+            continue
+        xid, position = XID.search(line), normalize_pci(line)
+        if xid:
+            action = RECOVERY_ACTION.search(xid[3])
+            code = f"xid_{int(xid[2])}" + (f".{int(action[1], 16)}" if action else "")
+            yield ObservedFault(code, "gpu_xid", line, "gpu", normalize_pci(xid[1]))
+        elif nvme := NVME.search(line):
+            yield ObservedFault("kernel.nvme", "gpu_xid", line, "drive", f"{nvme[1]}n1")
+        elif "RmInitAdapter" in line or "fallen off the bus" in line:
+            yield ObservedFault("kernel.gpu_lost", "gpu_xid", line, "gpu", position)
+        elif "SXid" in line:
+            yield ObservedFault("kernel.sxid", "gpu_xid", line)
+        elif "AER" in line or "PCIe Bus Error" in line:
+            yield ObservedFault("kernel.pcie", "gpu_xid", line, "gpu", position)
+        else:
+            yield ObservedFault("kernel.memory", "gpu_xid", line)

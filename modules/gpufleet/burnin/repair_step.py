@@ -1,0 +1,113 @@
+"""The next step for a faulty part: one visible table of steps, and a part's ledger."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+
+from gpufleet.boundary import read_packaged_rows
+from gpufleet.nodes.part import REPAIR_ACTIONS, RepairEntry
+
+MEASURE, AWAIT, REPLACE_NODE = "burn_in", "await", "replace_node"
+STEP_MEANINGS = {
+    **REPAIR_ACTIONS,
+    MEASURE: "measure the node again: gpufleet burnin run NODE",
+    AWAIT: "wait for the vendor; record `replace` when another part is in its place",
+    REPLACE_NODE: "release the rented node and let another take its place: gpufleet nodes replace NODE",
+}
+PHYSICAL = frozenset({"rma", "reseat", "inspect", "replace"})
+"""Steps that need hands on the hardware: nobody does them to a rented node."""
+
+
+@dataclass(frozen=True)
+class RepairLadder:
+    """The steps for a class of faults, mildest first: each is tried after the one before did not last."""
+
+    fault: str
+    vendor_action: str
+    steps: tuple[str, ...]
+    meaning: str
+    source: str
+    date: str
+
+
+@dataclass(frozen=True)
+class OpenFault:
+    """A fault of a part that no later measurement cleared, with the step that follows."""
+
+    fault: str
+    first: RepairEntry
+    last: RepairEntry
+    count: int
+    step: str
+    ladder: RepairLadder
+
+
+@cache
+def load_repair_ladders() -> tuple[RepairLadder, ...]:
+    """Return the table; the first row that fits a fault counts."""
+    return tuple(
+        RepairLadder(**{**row, "steps": tuple(row["steps"].split(";"))})  # type: ignore[arg-type]
+        for row in read_packaged_rows("gpufleet.burnin", "data/repair_steps.csv")
+    )
+
+
+@cache
+def load_xid_actions() -> dict[int, str]:
+    """Return NVIDIA's immediate action for each XID."""
+    rows = read_packaged_rows("gpufleet.burnin", "data/xid.csv")
+    return {row.get_integer("code"): row["immediate"] for row in rows}
+
+
+def choose_ladder(fault: str) -> RepairLadder:
+    """Return the steps for a fault: those of NVIDIA's action for an XID, else of the first pattern that fits."""
+    ladders = load_repair_ladders()
+    exact = next((ladder for ladder in ladders if ladder.fault == fault), None)
+    if exact is not None:
+        return exact
+    if match := re.fullmatch(r"xid_(\d{1,6})(?:\.\d+)?", fault):
+        by_action = {ladder.vendor_action: ladder for ladder in ladders if ladder.fault == "xid"}
+        return by_action.get(load_xid_actions().get(int(match[1]), ""), by_action[""])
+    return next(ladder for ladder in ladders if fnmatchcase(fault, ladder.fault))
+
+
+def find_open_faults(entries: Sequence[RepairEntry], *, is_rented: bool = False) -> list[OpenFault]:
+    """Return a part's faults that are not cleared, oldest first, each with its next step."""
+    names = dict.fromkeys(entry.name for entry in entries if entry.event == "fault")
+    found = (_follow_fault(name, entries, is_rented=is_rented) for name in names)
+    return [fault for fault in found if fault is not None]
+
+
+def _follow_fault(name: str, entries: Iterable[RepairEntry], *, is_rented: bool) -> OpenFault | None:
+    """Follow one fault through a ledger.
+
+    Until an action is recorded the same fault is one occurrence, however often it is measured. The step after a
+    recurrence is the one behind the strongest step that was done.
+    """
+    ladder = choose_ladder(name)
+    seen: list[RepairEntry] = []
+    strongest, is_open, last_action = -1, False, ""
+    for entry in entries:
+        if entry.event == "fault" and entry.name == name:
+            seen.append(entry)
+            is_open, last_action = True, ""
+        elif entry.event == "passed" and entry.name == name:
+            is_open = False
+        elif entry.event == "action" and seen:
+            last_action = entry.name
+            if entry.name == "replace":
+                is_open, strongest = False, -1
+            elif entry.name in ladder.steps:
+                strongest = max(strongest, ladder.steps.index(entry.name))
+    if not is_open:
+        return None
+    if last_action:
+        step = AWAIT if last_action == "rma" else MEASURE
+    else:
+        step = ladder.steps[min(strongest + 1, len(ladder.steps) - 1)]
+    if is_rented and step in (*PHYSICAL, AWAIT):
+        step = REPLACE_NODE
+    return OpenFault(name, seen[0], seen[-1], len(seen), step, ladder)

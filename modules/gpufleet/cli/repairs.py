@@ -1,0 +1,72 @@
+"""``gpufleet repairs``: faulty parts, what was done about them, and the step that follows."""
+
+from __future__ import annotations
+
+import click
+
+from gpufleet.cli import output
+
+part_argument = click.argument("part", metavar="SERIAL|UUID|NODE")
+
+
+@click.group()
+def repairs_command() -> None:
+    """Show faulty parts with the next step, record what was done, pack a bundle for the vendor."""
+
+
+@repairs_command.command("list")
+@click.option("--all", "show_all", is_flag=True, help="Also parts without an open fault.")
+@output.json_option
+def list_repairs(show_all: bool, as_json: bool) -> None:
+    """List parts with an open fault, where they are, and the next step."""
+    from gpufleet.operations import node_view, repair
+
+    with node_view.open_existing_registry() as registry:
+        statuses = [status for status in repair.list_part_statuses(registry) if show_all or status.faults]
+    if as_json:
+        output.print_json([status.as_json() for status in statuses])
+    else:
+        output.print_lines(*repair.format_part_statuses(statuses))
+
+
+@repairs_command.command("show")
+@part_argument
+@output.json_option
+def show_repair(part: str, as_json: bool) -> None:
+    """Show a part's faults, actions and places over time, across nodes."""
+    from gpufleet.operations import node_view, repair
+
+    with node_view.open_existing_registry() as registry:
+        details = [
+            repair.build_part_details(registry, status)
+            for status in repair.find_part_statuses(registry, part)
+        ]
+    if as_json:
+        output.print_json(details)
+        return
+    for each in details:
+        output.print_lines(*repair.format_part_details(each))
+    if not details:
+        output.print_lines(f"{part} has no part with an open fault", err=True)
+
+
+@repairs_command.command("record")
+@part_argument
+@click.argument("action", metavar="reset|reboot|reseat|inspect|rma|replace")
+@click.option("--reason", required=True, help="What was done and why, for the ledger.")
+@click.option("--by", "actor", help="Who did it. Default: your login.")
+def record_repair(part: str, action: str, reason: str, actor: str | None) -> None:
+    """Record what was done to a part, or to every faulty part of a node."""
+    from gpufleet.operations import node_view, repair
+
+    with node_view.open_existing_registry() as registry:
+        lines = repair.record_action(registry, part, action, reason, actor)
+    output.print_lines(*lines, err=True)
+
+
+@repairs_command.command("steps")
+def show_repair_steps() -> None:
+    """Show the table of steps for each class of faults, with its sources."""
+    from gpufleet.operations import repair
+
+    output.print_lines(*repair.format_ladders())

@@ -1,0 +1,230 @@
+"""Repairs: which parts are faulty, what was done, and the step that follows. Reads and writes the ledger of parts."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpufleet import burnin
+from gpufleet.errors import InputError
+from gpufleet.nodes import REPAIR_ACTIONS, Node, Part, Placement, Registry, RepairEntry
+from gpufleet.nodes.model import format_utc_time
+
+Json = dict[str, Any]
+LONGEST_ACTOR = 255
+
+
+@dataclass(frozen=True)
+class PartStatus:
+    """A part, the node that it is in, and its open faults with their next steps."""
+
+    part: Part
+    node: Node | None
+    faults: tuple[burnin.OpenFault, ...]
+
+    def as_json(self) -> Json:
+        """Return the shape that ``gpufleet repairs list --json`` prints."""
+        return {
+            **part_as_json(self.part),
+            "node": self.node.name if self.node else None,
+            "node_state": self.node.state if self.node else None,
+            "faults": [fault_as_json(fault) for fault in self.faults],
+        }
+
+
+def find_actor(actor: str | None = None) -> str:
+    """Return who makes a change: ``actor`` (--by) if given, else the login of the environment."""
+    if actor is None:
+        try:
+            actor = getpass.getuser()
+        except (KeyError, OSError):
+            raise InputError("your login is unknown", where="--by", remedy="give --by NAME") from None
+    if not actor.strip() or len(actor) > LONGEST_ACTOR:
+        raise InputError("is empty or too long", where="--by", remedy="give a name")
+    return actor.strip()
+
+
+def require_reason(reason: str) -> str:
+    """Return a reason; InputError for one that says nothing."""
+    if not reason.strip():
+        raise InputError("is empty", where="--reason", remedy="give a reason; it is stored in the history")
+    return reason.strip()
+
+
+def list_part_statuses(registry: Registry) -> list[PartStatus]:
+    """Return every part of the ledger with its node and its open faults."""
+    nodes = {node.id: node for node in registry.list_nodes()}
+    statuses = []
+    for part in registry.list_parts():
+        node = nodes.get(part.place.node) if part.place and part.place.node else None
+        is_rented = part.kind == "instance" or bool(node and node.cloud)
+        faults = burnin.find_open_faults(part.entries, is_rented=is_rented)
+        statuses.append(PartStatus(part, node, tuple(faults)))
+    return statuses
+
+
+def find_part_statuses(registry: Registry, reference: str) -> list[PartStatus]:
+    """Return the parts meant: one by id, serial or UUID; by a node's name the node's parts with open faults."""
+    statuses = list_part_statuses(registry)
+    named = [
+        status for status in statuses if reference in (status.part.id, status.part.serial, status.part.uuid)
+    ]
+    if len(named) > 1:
+        ids = ", ".join(f"{status.part.uuid or status.part.kind} ({status.part.id})" for status in named)
+        raise InputError(f"{len(named)} parts have the serial {reference!r}", remedy=f"name one: {ids}")
+    if named:
+        return named
+    try:
+        node = registry.get_node(reference)
+    except InputError:
+        raise InputError(
+            f"no part or node {reference!r}", remedy="see: gpufleet repairs list --all, gpufleet nodes list"
+        ) from None
+    return [status for status in statuses if status.node and status.node.id == node.id and status.faults]
+
+
+def record_action(
+    registry: Registry, reference: str, action: str, reason: str, actor: str | None = None
+) -> list[str]:
+    """Record what somebody did to a part, or to every faulty part of a node; return a line for each."""
+    if action not in REPAIR_ACTIONS:
+        raise InputError(f"unknown action {action!r}", remedy=f"actions: {', '.join(REPAIR_ACTIONS)}")
+    reason, who = require_reason(reason), find_actor(actor)
+    with registry.acting_as(who), registry.transaction():
+        statuses = find_part_statuses(registry, reference)
+        if not statuses:
+            raise InputError(
+                f"{reference} has no part with an open fault", remedy="name the part: its serial, UUID or id"
+            )
+        for status in statuses:
+            registry.record_repair_action(status.part.id, action, reason, who)
+        after = {status.part.id: status for status in list_part_statuses(registry)}
+    return [_describe_after(after[status.part.id], action) for status in statuses]
+
+
+def _describe_after(status: PartStatus, action: str) -> str:
+    step = ", ".join(dict.fromkeys(fault.step for fault in status.faults)) or "none"
+    return f"{status.part.kind} {status.part.label}: {action} recorded; next step: {step}"
+
+
+def part_as_json(part: Part) -> Json:
+    """Return a part's identity and place."""
+    place = part.place
+    return {
+        "id": part.id,
+        "kind": part.kind,
+        "serial": part.serial,
+        "uuid": part.uuid,
+        "model": part.model,
+        "position": place.position if place else None,
+    }
+
+
+def fault_as_json(fault: burnin.OpenFault) -> Json:
+    """Return an open fault with its evidence and the step that follows."""
+    return {
+        "fault": fault.fault,
+        "meaning": fault.ladder.meaning,
+        "count": fault.count,
+        "first_at": format_utc_time(fault.first.at),
+        "last": entry_as_json(fault.last),
+        "next_step": fault.step,
+        "next_step_meaning": burnin.STEP_MEANINGS[fault.step],
+        "steps": list(fault.ladder.steps),
+        "source": fault.ladder.source,
+    }
+
+
+def entry_as_json(entry: RepairEntry) -> Json:
+    """Return one line of the ledger. ``record`` is the SHA-256 of the raw records that show it."""
+    return {
+        "number": entry.number,
+        "at": format_utc_time(entry.at),
+        "event": entry.event,
+        "name": entry.name,
+        "node": entry.node,
+        "check": entry.check,
+        "measured": entry.measured,
+        "threshold": entry.threshold,
+        "unit": entry.unit,
+        "detail": entry.detail,
+        "attempt": entry.attempt,
+        "record": entry.digest,
+        "by": entry.actor,
+    }
+
+
+def build_timeline(part: Part, node_names: dict[str, str]) -> list[Json]:
+    """Return a part's places and ledger as one list, by time."""
+    places = [_placement_as_json(place) for place in part.placements]
+    entries = [entry_as_json(entry) for entry in part.entries]
+    rows = [{**row, "node": node_names.get(row["node"] or "", row["node"])} for row in (*places, *entries)]
+    return sorted(rows, key=lambda row: row["at"])
+
+
+def _placement_as_json(place: Placement) -> Json:
+    return {
+        "at": format_utc_time(place.at),
+        "event": "placed" if place.node else "removed",
+        "name": place.position,
+        "node": place.node,
+        "rack": place.rack,
+        "slot": place.slot,
+        "attempt": place.attempt,
+    }
+
+
+def build_part_details(registry: Registry, status: PartStatus) -> Json:
+    """Return everything known of a part."""
+    names = {node.id: node.name for node in registry.list_nodes()}
+    return status.as_json() | {"timeline": build_timeline(status.part, names)}
+
+
+def format_part_statuses(statuses: Sequence[PartStatus]) -> list[str]:
+    """Return a line for each open fault, and one for a part without."""
+    lines = []
+    for status in statuses:
+        where = status.node.name if status.node else "in no node"
+        place = " ".join(filter(None, (where, status.part.place.position if status.part.place else "")))
+        head = f"{status.part.kind:<9}{status.part.label:<42}{place:<34}"
+        lines += [
+            f"{head}{fault.fault:<28}{fault.count:>3}x  next: {fault.step}" for fault in status.faults
+        ] or [head.rstrip()]
+    return lines or ["no part has an open fault"]
+
+
+def format_part_details(details: Json) -> list[str]:
+    """Return a part's identity, open faults and timeline as lines."""
+    head = ("id", "kind", "model", "serial", "uuid", "node", "node_state", "position")
+    lines = [f"{key:<12}{details[key]}" for key in head if details[key]]
+    for fault in details["faults"]:
+        lines.append(f"open        {fault['fault']} ({fault['count']}x): {fault['meaning']}")
+        lines.append(f"next step   {fault['next_step']}: {fault['next_step_meaning']}")
+        lines.append(f"source      {fault['source']}")
+    return [*lines, "", *map(format_timeline_row, details["timeline"])]
+
+
+def format_timeline_row(row: Json) -> str:
+    """Return one row of a timeline as text."""
+    if row["event"] in ("placed", "removed"):
+        slot = f" ({row['rack']}/{row['slot']})" if row.get("rack") else ""
+        return f"{row['at']}  {row['event']:<8}{row['node'] or ''}{slot} {row['name']}".rstrip()
+    value = _format_reading(row)
+    origin = f"  [{row['attempt']}]" if row["attempt"] else f"  by {row['by']}" if row["by"] else ""
+    return f"{row['at']}  {row['event']:<8}{row['name']}  {row['detail']}{value}{origin}"
+
+
+def _format_reading(row: Json) -> str:
+    if row["measured"] is None:
+        return ""
+    bound = "" if row["threshold"] is None else f", threshold {row['threshold']:g}"
+    return f" ({row['measured']:g} {row['unit']}{bound})"
+
+
+def format_ladders() -> Iterable[str]:
+    """Return the table of steps as lines."""
+    for ladder in burnin.load_repair_ladders():
+        name = f"{ladder.fault} {ladder.vendor_action}".strip()
+        yield f"{name:<36}{' -> '.join(ladder.steps):<36}{ladder.meaning}  [{ladder.source}, {ladder.date}]"

@@ -1,0 +1,119 @@
+"""Test which parts records show, and which part a fault is attributed to."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+
+from gpufleet import burnin
+from gpufleet.burnin.part import normalize_pci
+
+CASES = Path(__file__).resolve().parents[1] / "cases/burnin"
+
+
+@pytest.fixture(scope="module")
+def healthy():
+    records = json.loads((CASES / "bases/gpu_server.json").read_text())["records"]
+    for record in records:
+        if record.get("name") == "gpu_nvidia":
+            text = (CASES / "outputs/nvidia-smi-h100-healthy.xml").read_text()
+            uuid = "GPU-00000000-0000-0000-0000-00000000000"
+            text = text.replace(f"{uuid}0", f"{uuid}2").replace("0000000000000<", "1650321001234<", 1)
+            record["raw"]["xml"] = {"text": text}
+    return records
+
+
+def observe(records, change=None):
+    records = copy.deepcopy(records)
+    raws = {record.get("name"): record.get("raw") for record in records}
+    if change:
+        change(raws)
+    report = burnin.judge_attempt(records, "gpu_server", "quick", node="n")
+    return burnin.observe_parts(records, "gpu_server", report)
+
+
+def faults(observation):
+    return [(fault.fault, fault.part_kind, fault.position) for fault in observation.faults]
+
+
+def test_gpus_are_known_by_serial_uuid_and_place(healthy):
+    seen = observe(healthy)
+    assert [(part.serial, part.uuid[-1], part.position) for part in seen.parts] == [
+        ("1650321001234", "2", "0000:18:00.0"),
+        (None, "1", "0000:2a:00.0"),
+    ]
+    assert seen.faults == ()
+
+
+def test_wrong_memory_belongs_to_the_gpu_that_had_it(healthy):
+    def change(raws):
+        raws["gpu_memory"]["devices"][1]["patterns"] = {"wrong": 3}
+        raws["gpu_memory"]["devices"][1]["failed"] = "uncorrectable ECC"
+        raws["gpu_memory"]["devices"][1]["code"] = 214
+
+    found = faults(observe(healthy, change))
+    assert ("gpu_memory.hardware_errors", "gpu", "0000:2a:00.0") in found
+    assert all(position == "0000:2a:00.0" for _, _, position in found)
+
+
+def test_smi_fault_belongs_to_the_gpu_that_reports_it(healthy):
+    def change(raws):
+        xml = raws["gpu_nvidia"]["xml"]["text"]
+        head, tail = xml.rsplit("<remapped_row_failure>No", 1)
+        raws["gpu_nvidia"]["xml"]["text"] = f"{head}<remapped_row_failure>Yes{tail}"
+
+    assert faults(observe(healthy, change)) == [("gpu_nvidia.remap_failed", "gpu", "0000:2a:00.0")]
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        (
+            "NVRM: Xid (PCI:0000:2a:00): 79, pid=1, GPU has fallen off the bus.",
+            ("xid_79", "gpu", "0000:2a:00.0"),
+        ),
+        (
+            "NVRM: Xid (PCI:0000:18:00): 154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot)",
+            ("xid_154.2", "gpu", "0000:18:00.0"),
+        ),
+        (
+            "NVRM: GPU 0000:18:00.0: RmInitAdapter failed! (0x22:0x56:802)",
+            ("kernel.gpu_lost", "gpu", "0000:18:00.0"),
+        ),
+        ("nvme nvme0: Device not ready; aborting reset, CSTS=0x1", ("kernel.nvme", "drive", "nvme0n1")),
+        (
+            "EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#0_Chan#0_DIMM#0",
+            ("kernel.memory", "board", ""),
+        ),
+    ],
+)
+def test_kernel_error_belongs_to_the_part_that_it_names(healthy, line, fault):
+    def change(raws):
+        raws["gpu_xid"] |= {"groups": [{"line": line, "count": 7}], "lines": None}
+
+    assert faults(observe(healthy, change)) == [fault]
+
+
+def test_failed_check_without_parts_is_the_nodes(healthy):
+    assert faults(observe(healthy, lambda raws: raws["memory"]["wrong_mib"].update({"ff": 2}))) == [
+        ("memory.wrong_mib", "board", "")
+    ]
+
+
+@pytest.mark.parametrize("garbage", [None, 7, "x", [], [None], {"a": [1]}])
+def test_records_of_any_shape_are_read(healthy, garbage):
+    def change(raws):
+        for raw in raws.values():
+            if isinstance(raw, dict):
+                raw.update(dict.fromkeys(list(raw), garbage))
+
+    observe(healthy, change)
+
+
+def test_pci_addresses_have_one_form():
+    assert {normalize_pci(text) for text in ("00000000:2A:00.0", "PCI:0000:2a:00", "0000:2a:00.0")} == {
+        "0000:2a:00.0"
+    }

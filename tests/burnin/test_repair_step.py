@@ -1,0 +1,82 @@
+"""Test the table of repair steps: the golden first step of every XID, and how a part's ledger moves along the steps."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from gpufleet.burnin import repair_step
+from gpufleet.nodes.part import REPAIR_ACTIONS, RepairEntry
+
+START = datetime(2026, 11, 21, tzinfo=UTC)
+GOLDEN = Path(__file__).resolve().parents[1] / "cases/burnin/repair-steps.txt"
+
+
+def ledger(*events):
+    """Return entries from words such as ``fault:xid_79`` and ``action:reset``."""
+    return [
+        RepairEntry(number, "p-1", "n-1", START + timedelta(hours=number), *word.split(":"), "why")
+        for number, word in enumerate(events)
+    ]
+
+
+def next_step(*events, rented=False):
+    return [fault.step for fault in repair_step.find_open_faults(ledger(*events), is_rented=rented)]
+
+
+def test_first_step_of_every_xid_matches_the_golden_file(golden):
+    codes = sorted(repair_step.load_xid_actions().items())
+    lines = [
+        f"{code:>4} {action or '-':<24}{' -> '.join(repair_step.choose_ladder(f'xid_{code}').steps)}"
+        for code, action in codes
+    ]
+    golden(GOLDEN, "\n".join(lines) + "\n")
+
+
+def test_every_step_is_an_action_with_a_source():
+    for ladder in repair_step.load_repair_ladders():
+        assert set(ladder.steps) <= set(REPAIR_ACTIONS), ladder
+        assert ladder.source
+        assert ladder.date
+        assert ladder.meaning
+
+
+RESET, REBOOT, RMA = "action:reset", "action:reboot", "action:rma"
+FAULT = "fault:xid_95"  # RESET_GPU
+
+
+@pytest.mark.parametrize(
+    ("events", "step"),
+    [
+        ((FAULT,), ["reset"]),
+        ((FAULT, FAULT), ["reset"]),
+        ((FAULT, RESET), ["burn_in"]),
+        ((FAULT, RESET, "passed:xid_95"), []),
+        ((FAULT, RESET, FAULT), ["reboot"]),
+        ((FAULT, RESET, "passed:xid_95", FAULT), ["reboot"]),
+        ((FAULT, REBOOT, FAULT), ["rma"]),
+        ((FAULT, RESET, FAULT, REBOOT, FAULT), ["rma"]),
+        ((FAULT, RMA), ["await"]),
+        ((FAULT, RMA, "action:replace"), []),
+        ((FAULT, RMA, FAULT), ["rma"]),
+        ((FAULT, "action:inspect", FAULT), ["reset"]),
+        ((RESET, FAULT), ["reset"]),
+        (("fault:xid_79",), ["reboot"]),
+        (("fault:xid_142",), ["rma"]),
+        (("fault:xid_154.2",), ["reboot"]),
+        (("fault:xid_9999",), ["rma"]),
+        (("fault:gpu_nvidia.remap_failed",), ["rma"]),
+        (("fault:gpu_compute.wrong_results",), ["reset"]),
+        (("fault:smart.failing",), ["rma"]),
+        (("fault:xid_95", "fault:smart.failing"), ["reset", "rma"]),
+    ],
+)
+def test_ledger_moves_along_the_steps(events, step):
+    assert next_step(*events) == step
+
+
+def test_rented_hardware_is_replaced_instead_of_repaired():
+    assert next_step("fault:smart.failing", rented=True) == ["replace_node"]
+    assert next_step(FAULT, rented=True) == ["reset"]
