@@ -37,6 +37,7 @@ OUTPUTS = {
     "gcp:compute/resourcePolicy:ResourcePolicy": {"selfLink": "projects/one/regions/r/resourcePolicies/p"},
     "aws:ec2/launchTemplate:LaunchTemplate": {"latestVersion": 1},
     "aws:autoscaling/group:Group": {"arn": "arn:of-the-group"},
+    "aws:ec2/capacityBlockReservation:CapacityBlockReservation": {"endDate": "2099-12-31T11:30:00Z"},
     "aws:ec2/placementGroup:PlacementGroup": {"arn": "arn:of-the-placement-group"},
 }
 

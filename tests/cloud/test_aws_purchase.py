@@ -55,6 +55,48 @@ def test_bought_capacity_block_is_pinned_and_protected(evaluate):
         assert target == {"capacityReservationId": "train-id"}
 
 
+IMAGE = {"aws:ec2/getAmi:getAmi": {"id": "ami-1", "rootDeviceName": "/dev/sda1"}}
+BLOCK_LOOKUP = "aws:ec2/getCapacityBlockReservation:getCapacityBlockReservation"
+
+
+@pytest.mark.parametrize(
+    ("end", "start"),
+    [("2099-12-31T11:30:00Z", "2099-12-31T10:50:00Z"), ("2099-12-31T00:10:00+00:00", "2099-12-30T23:30:00Z")],
+)
+def test_group_is_empty_before_its_capacity_block_ends(evaluate, end, start):
+    """AWS terminates what runs 30 minutes before the end, and the group would try to replace it."""
+    pool = {"cloud": "aws", "count": 4, "group": True, "purchase": BLOCK}
+    evaluated = evaluate(pool, replies={**IMAGE, BLOCK_LOOKUP: {"endDate": end}})
+    assert evaluated.find_resource("Schedule") == {
+        "autoscalingGroupName": "test-train",
+        "scheduledActionName": "test-train-block-end",
+        "minSize": 0,
+        "desiredCapacity": 0,
+        "maxSize": -1,
+        "startTime": start,
+        "region": "us-east-1",
+    }
+
+
+def test_bought_capacity_block_gives_its_own_end(evaluate):
+    evaluated = evaluate({"cloud": "aws", "count": 2, "group": True, "purchase": OFFERING})
+    assert evaluated.find_resource("Schedule")["startTime"] == "2099-12-31T10:50:00Z"
+    assert not [call for call in evaluated.recorder.calls if call.token == BLOCK_LOOKUP]
+
+
+@pytest.mark.parametrize("reply", [{}, {"endDate": "2020-01-02T11:30:00Z"}], ids=["no engine", "over"])
+def test_no_action_in_the_past_or_at_an_unknown_time(evaluate, reply):
+    pool = {"cloud": "aws", "count": 4, "group": True, "purchase": BLOCK}
+    assert "Schedule" not in evaluate(pool, replies={**IMAGE, BLOCK_LOOKUP: reply}).kinds
+
+
+def test_single_nodes_of_a_capacity_block_need_no_scale_in(evaluate):
+    """Nothing replaces them when AWS terminates them."""
+    evaluated = evaluate({"cloud": "aws", "count": 2, "purchase": BLOCK})
+    assert "Schedule" not in evaluated.kinds
+    assert not [call for call in evaluated.recorder.calls if call.token == BLOCK_LOOKUP]
+
+
 @pytest.mark.parametrize("count", [1, 4, {"min": 0, "max": 4}])
 def test_finding_5_spot_is_always_a_group(evaluate, count):
     """A persistent request of a single instance outlives destroy; a group leaves nothing behind."""

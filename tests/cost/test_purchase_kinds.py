@@ -66,6 +66,44 @@ def test_block_without_a_price_is_reported_and_has_no_upper_bound(make_resource)
     assert [reason for reason in reasons if "p4d" in reason] == []
 
 
+BLOCK_ID = "cr-0123456789abcdef0"
+IN_BLOCK = {
+    "instanceType": "p4d.24xlarge",
+    "region": "us-east-1",
+    "instanceMarketOptions": {"marketType": "capacity-block"},
+    "capacityReservationSpecification": {"capacityReservationTarget": {"capacityReservationId": BLOCK_ID}},
+}
+
+
+def list_reasons(*resources):
+    bill = cost.estimate(list(resources), book=fake_book(PRICES)).bill
+    return [gap.reason for gap in bill.unpriced_resources if "capacity block" in gap.reason]
+
+
+def test_bought_capacity_block_and_its_machines_are_one_gap(make_resource):
+    """The block is the purchase: its instances and groups bill nothing beside it."""
+    kind = "aws:ec2/capacityBlockReservation:CapacityBlockReservation"
+    block = make_resource("block", kind, {"region": "us-east-1"}, id=BLOCK_ID)
+    node = make_resource("node", inputs=IN_BLOCK)
+    template = make_resource(
+        "template", "aws:ec2/launchTemplate:LaunchTemplate", IN_BLOCK, id="lt-0123456789abcdef0"
+    )
+    group = make_resource(
+        "group",
+        "aws:autoscaling/group:Group",
+        {
+            "minSize": 2,
+            "maxSize": 2,
+            "region": "us-east-1",
+            "launchTemplate": {"id": template.id, "version": "1"},
+        },
+    )
+    (reason,) = list_reasons(block, node, template, group)
+    assert reason.startswith("a capacity block is prepaid at its offering's price")
+    assert list_reasons(node) == list_reasons(template, group)  # a block from elsewhere
+    assert list_reasons(node)[0].startswith("runs in a capacity block")
+
+
 def test_a_group_without_a_size_is_priced_by_its_resize_requests(book):
     preview = json.loads((CASES / "gcp-resize-request.json").read_text(), parse_float=str)["preview"]
     for step in preview["steps"]:

@@ -8,6 +8,7 @@ from gpufleet.rehearsal.providers.constraints import CHECKS, SOURCES
 
 INSTANCE, TEMPLATE = "aws:ec2/instance:Instance", "aws:ec2/launchTemplate:LaunchTemplate"
 GROUP, POLICY = "aws:autoscaling/group:Group", "aws:autoscaling/policy:Policy"
+SCHEDULE = "aws:autoscaling/schedule:Schedule"
 FLEET, HELD = "aws:ec2/fleet:Fleet", "aws:ec2/capacityReservation:CapacityReservation"
 INGRESS = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
 NODE, MANAGER = (
@@ -126,6 +127,8 @@ ILLEGAL = [
         {"availabilityZone": "us-east-1a", "type": "gp2", "size": 10, "throughput": 500},
         "none may be set",
     ),
+    (SCHEDULE, {"minSize": 0, "startTime": "2099-12-31 10:50"}, "is not a time like"),
+    (SCHEDULE, {"startTime": "2099-12-31T10:50:00Z"}, "MinSize, MaxSize and DesiredCapacity must be set"),
     (GROUP, {"minSize": 1, "maxSize": 2}, "must be set"),
     (GROUP, {"minSize": 3, "maxSize": 2, "launchTemplate": {}}, "out of order"),
     (
@@ -282,6 +285,7 @@ LEGAL = [
             "networkInterfaces": [EFA, {**EFA, "networkCardIndex": 3, "deviceIndex": 1}],
         },
     ),
+    (SCHEDULE, {"desiredCapacity": 0, "startTime": "2099-12-31T10:50:00Z"}),
     (NODE, gcp("a3-highgpu-8g", FLEX, reservationAffinity=NO_RESERVATION)),
     (NODE, gcp("n1-standard-8", guestAccelerators=[{"type": "nvidia-tesla-t4", "count": 2}])),
     (MACHINE, azure("Standard_NC24ads_A100_v4", zones=["1"], **IN_GROUP, **LINUX)),

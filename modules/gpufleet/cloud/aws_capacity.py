@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pulumi_aws as aws
@@ -24,13 +25,22 @@ def describe_capacity(rung: Rung, *place: str) -> str:
     return " ".join(filter(None, (kind, rung.offering or rung.reservation, *place)))
 
 
-def get_or_declare_reservation(parts: AwsPoolParts, rung: Rung) -> Any:
-    """Return the id of the reservation that a rung's nodes run in; None if it has none."""
+@dataclass(frozen=True)
+class AwsCapacity:
+    """The reservation that a rung's nodes run in, by its id. ``end`` is that of a block which this stack buys."""
+
+    reservation: Any
+    end: Any = None
+
+
+def get_or_declare_capacity(parts: AwsPoolParts, rung: Rung) -> AwsCapacity:
+    """Return the capacity that a rung's nodes run in; without a reservation, its id is None."""
     if rung.offering is not None:
-        return _declare_capacity_block(parts, rung.offering).id
+        block = _declare_capacity_block(parts, rung.offering)
+        return AwsCapacity(block.id, block.end_date)
     if rung.reservation == "create":
-        return _declare_reservation(parts).id if parts.plan.pool.count.max else None
-    return rung.reservation
+        return AwsCapacity(_declare_reservation(parts).id if parts.plan.pool.count.max else None)
+    return AwsCapacity(rung.reservation)
 
 
 def _declare_reservation(parts: AwsPoolParts) -> Any:

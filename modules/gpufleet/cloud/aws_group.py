@@ -14,7 +14,13 @@ from typing import Any
 
 import pulumi_aws as aws
 
-from gpufleet.cloud.aws_capacity import CAPACITY_BLOCK, describe_capacity, get_or_declare_reservation
+from gpufleet.cloud.aws_block_end import declare_scale_in, find_block_end
+from gpufleet.cloud.aws_capacity import (
+    CAPACITY_BLOCK,
+    AwsCapacity,
+    describe_capacity,
+    get_or_declare_capacity,
+)
 from gpufleet.cloud.aws_fabric import build_template_interfaces
 from gpufleet.cloud.aws_ladder import declare_standby_alarm
 from gpufleet.cloud.aws_parts import METADATA_OPTIONS, AwsPoolParts
@@ -59,7 +65,10 @@ class AwsAutoScalingGroups:
         for number, stage in enumerate(build_stages(parts.plan.rungs)):
             bounds = (0, 0, count.max) if number else (count.min, count.desired, count.max)
             suffix = f"-{STANDBY}{number if number > 1 else ''}" if number else ""
-            group = self._declare_group(stage, suffix, bounds)
+            capacity = get_or_declare_capacity(parts, stage.rung)
+            group = self._declare_group(stage, suffix, bounds, capacity.reservation)
+            if stage.rung.kind == "capacity_block":
+                self._declare_block_end(stage.rung, suffix, group, capacity)
             if number and count.desired:  # of no nodes none can be missing
                 declare_standby_alarm(parts, suffix, earlier=groups, standby=group)
             groups.append(group)
@@ -69,14 +78,20 @@ class AwsAutoScalingGroups:
                 )
             )
 
-    def _declare_group(self, stage: GroupStage, suffix: str, bounds: tuple[int, int, int]) -> Any:
+    def _declare_block_end(self, rung: Rung, suffix: str, group: Any, capacity: AwsCapacity) -> None:
+        end = find_block_end(self.parts, rung.reservation) if rung.reservation else capacity.end
+        if end is not None:
+            declare_scale_in(self.parts, suffix, group, end)
+
+    def _declare_group(
+        self, stage: GroupStage, suffix: str, bounds: tuple[int, int, int], reservation: Any
+    ) -> Any:
         minimum, desired, maximum = bounds
         plan, parts = self.plan, self.parts
         name = f"{plan.pool.name}{suffix}"
         is_in_one_zone = plan.fabric is not None or stage.rung.kind in ("reserved", "capacity_block")
         zones = parts.zones[:1] if is_in_one_zone else parts.zones
         subnets = [parts.get_subnet(zone) for zone in zones]
-        reservation = get_or_declare_reservation(parts, stage.rung)
         template = self._declare_template(stage, suffix, reservation)
         return aws.autoscaling.Group(
             name,

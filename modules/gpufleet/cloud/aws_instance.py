@@ -6,7 +6,7 @@ from typing import Any
 
 import pulumi_aws as aws
 
-from gpufleet.cloud.aws_capacity import CAPACITY_BLOCK, describe_capacity, get_or_declare_reservation
+from gpufleet.cloud.aws_capacity import CAPACITY_BLOCK, describe_capacity, get_or_declare_capacity
 from gpufleet.cloud.aws_fabric import build_template_interfaces
 from gpufleet.cloud.aws_parts import METADATA_OPTIONS, AwsPoolParts
 from gpufleet.cloud.user_data import build_cloud_init_with_keys
@@ -22,7 +22,7 @@ class AwsInstances:
         self.parts, self.plan = parts, parts.plan
         self.purchase = parts.plan.pool.purchase
         names = parts.plan.node_names
-        self.reservation = get_or_declare_reservation(parts, self.purchase.rungs[0])
+        self.reservation = get_or_declare_capacity(parts, self.purchase.rungs[0]).reservation
         self.template: Any = self._declare_template() if names else None
         self.nodes = [self._declare_node(index, name) for index, name in enumerate(names)]
 

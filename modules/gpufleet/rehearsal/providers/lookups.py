@@ -99,6 +99,19 @@ def _get_instances(lookup: CloudLookup) -> PlainValues:
     }
 
 
+def _get_capacity_block(lookup: CloudLookup) -> PlainValues:
+    """Return a Capacity Block by its id. Blocks end at 11:30 UTC (EC2, "How Capacity Blocks work")."""
+    identity = str(lookup.args.get("id") or "")
+    if not re.fullmatch(r"cr-[0-9a-f]{8,17}", identity):
+        raise LookupError("the simulated aws finds a Capacity Block by its id, cr-…")
+    return {
+        **lookup.args,
+        "reservationType": "capacity-block",
+        "endDate": "2099-12-31T11:30:00Z",  # a rerun ends in the same state
+        "region": lookup.region,
+    }
+
+
 def _get_zones(lookup: CloudLookup) -> PlainValues:
     """Return all zones of the region."""
     names = [f"{lookup.region}{letter}" for letter in (*_ZONE_LETTERS, "c")]
@@ -153,6 +166,7 @@ def _get_image(lookup: CloudLookup) -> PlainValues:
 
 LOOKUPS: dict[str, Callable[[CloudLookup], PlainValues]] = {
     "aws:ec2/getAmi:getAmi": _get_ami,
+    "aws:ec2/getCapacityBlockReservation:getCapacityBlockReservation": _get_capacity_block,
     "aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings": _get_offerings,
     "aws:ec2/getInstances:getInstances": _get_instances,
     "aws:ec2/getSubnets:getSubnets": _get_subnets,

@@ -24,6 +24,7 @@ from gpufleet.rehearsal.providers.constraints.registry import (
 )
 
 GROUP = "aws:autoscaling/group:Group"
+SCHEDULE = "aws:autoscaling/schedule:Schedule"
 FLEET = "aws:ec2/fleet:Fleet"
 _ASG = "https://docs.aws.amazon.com/autoscaling/ec2/userguide"
 _EC2 = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide"
@@ -47,6 +48,18 @@ def _group_has_a_template(inputs: Inputs) -> Iterator[Problem]:
     present = [key for key in sources if key in inputs]
     if len(present) != 1:
         yield "", f"ValidationError: one of {', '.join(sources)} must be set, got {present}"
+
+
+@constrains(
+    SCHEDULE, source="PutScheduledUpdateGroupAction: YYYY-MM-DDThh:mm:ssZ in UTC; one of the three sizes"
+)
+def _scheduled_action_is_complete(inputs: Inputs) -> Iterator[Problem]:
+    for key in ("startTime", "endTime"):
+        value = inputs.get(key)
+        if is_known(value) and not re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", str(value)):
+            yield key, f"ValidationError: {value!r} is not a time like 2021-06-01T00:00:00Z"
+    if not {"minSize", "maxSize", "desiredCapacity"} & inputs.keys():
+        yield "", "ValidationError: at least one of MinSize, MaxSize and DesiredCapacity must be set"
 
 
 @constrains(GROUP, source="CreateAutoScalingGroup: MinSize, DesiredCapacity, MaxSize")

@@ -30,7 +30,7 @@ from gpufleet.cost.pricing.pricers.aws.launch import (
     resolve_machine_types,
     with_max_spot_price,
 )
-from gpufleet.cost.pricing.pricers.aws.launch_inputs import unbilled_machine_component
+from gpufleet.cost.pricing.pricers.aws.launch_inputs import unbilled_machine_components
 from gpufleet.cost.pricing.pricers.aws.location import PlacementInputs, find_region, parse_placement_inputs
 from gpufleet.cost.pricing.pricers.aws.volume import (
     AttachedVolumes,
@@ -230,8 +230,9 @@ def _machine_components(
 ) -> Components:
     if isinstance(types, UnpricedComponent):
         return [types]
-    if source and (unbilled := unbilled_machine_component(source.inputs)):
-        return [unbilled]
+    unbilled = unbilled_machine_components(source.inputs, graph, source.resource) if source else None
+    if unbilled is not None:
+        return unbilled
     on_demand_terms = graph.purchase_terms_of(resource, source.resource if source else None, spot=False)
     spot_terms = replace(with_max_spot_price(on_demand_terms, *fleet.max_prices), purchase="spot")
     claim = None

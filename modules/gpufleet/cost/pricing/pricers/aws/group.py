@@ -27,7 +27,7 @@ from gpufleet.cost.pricing.pricers.aws.launch import (
     resolve_machine_types,
     with_max_spot_price,
 )
-from gpufleet.cost.pricing.pricers.aws.launch_inputs import unbilled_machine_component
+from gpufleet.cost.pricing.pricers.aws.launch_inputs import unbilled_machine_components
 from gpufleet.cost.pricing.pricers.aws.location import (
     PlacementInputs,
     find_possible_zones,
@@ -138,8 +138,9 @@ def price_auto_scaling_group(resource: StateResource, graph: ResourceGraph) -> C
     machines = convert_capacity_units_to_machines(
         split_machine_by_purchase(machine, group.purchase_mix), types
     )
-    if launch and (unbilled := unbilled_machine_component(launch)):
-        machines = [unbilled]
+    if launch and source:
+        unbilled = unbilled_machine_components(launch, graph, source.resource)
+        machines = machines if unbilled is None else unbilled
     parts = launched_part_components(source, context, resource, group.placement, graph)
     return [*machines, *parts, *_warm_pool_components(group)]
 

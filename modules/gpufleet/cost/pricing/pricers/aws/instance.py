@@ -20,7 +20,7 @@ from gpufleet.cost.pricing.pricers.aws.launch_inputs import (
     LaunchInputs,
     parse_launch_inputs,
     surcharge_components,
-    unbilled_machine_component,
+    unbilled_machine_components,
 )
 from gpufleet.cost.pricing.pricers.aws.location import (
     find_possible_zones,
@@ -62,8 +62,8 @@ def price_ec2_instance(resource: StateResource, graph: ResourceGraph) -> Compone
         ),
         *surcharge_components(launch),
     ]
-    if (unbilled := unbilled_machine_component(launch)) is not None:
-        return [unbilled, *parts]
+    if (unbilled := unbilled_machine_components(launch, graph, resource, template)) is not None:
+        return [*unbilled, *parts]
     machine = CostComponent(
         "machine",
         (instance_type,),

@@ -33,7 +33,7 @@ from gpufleet.cost.pricing.pricers.aws.launch_inputs import (
     IN_CAPACITY_BLOCK,
     WINDOWS,
     parse_operating_system_platform,
-    unbilled_machine_component,
+    unbilled_machine_components,
 )
 from gpufleet.cost.pricing.pricers.aws.location import (
     PlacementInputs,
@@ -147,13 +147,12 @@ def price_eks_node_group(resource: StateResource, graph: ResourceGraph) -> Compo
         group_zones = find_possible_zones(resource, group.placement, graph)
         claim = make_reservation_claim(source.resource, launch, graph, group_zones)
         machine = replace(machine, claim=claim)
-    unbilled = (
-        UnpricedComponent(IN_CAPACITY_BLOCK, "machine") if group.capacity_type == "CAPACITY_BLOCK" else None
-    )
-    unbilled = unbilled or (unbilled_machine_component(source.inputs) if source else None)
+    unbilled = unbilled_machine_components(source.inputs, graph, source.resource) if source else None
+    if unbilled is None and group.capacity_type == "CAPACITY_BLOCK":
+        unbilled = [UnpricedComponent(IN_CAPACITY_BLOCK, "machine")]
     context = MachinePartContext("aws", region, terms.pool, count, terms.billed_hours_per_month)
     return [
-        unbilled or machine,
+        *([machine] if unbilled is None else unbilled),
         *_part_components(resource, group, source, context, graph),
         *system_licence_components(group.platform),
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.inputs.values import (
     Number,
     Text,
@@ -23,13 +24,14 @@ from gpufleet.cost.pricing.pricers.aws.volume import (
     parse_block_device_mappings,
 )
 from gpufleet.cost.pricing.pricers.licence import system_licence_components
-from gpufleet.engine import UnreadableValue
+from gpufleet.engine import StateResource, UnreadableValue
 
 TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
 CONFIGURATION = "aws:ec2/launchConfiguration:LaunchConfiguration"
 SPOT_REQUEST = ":SpotInstanceRequest"
 LINUX, WINDOWS = "Linux/UNIX", "Windows"  # EC2's names of platforms; Linux is the default
 SHARED_TENANCY = "default"
+CAPACITY_BLOCK = "aws:ec2/capacityBlockReservation:CapacityBlockReservation"
 IN_CAPACITY_BLOCK = "runs in a capacity block, which is prepaid: its price is not in the price list"
 ON_DEDICATED_HOST = "runs on a dedicated host, which bills instead: hosts are not in the price list"
 DEDICATED_TENANCY = "dedicated tenancy costs more than this price, which is for shared hardware"
@@ -100,11 +102,22 @@ def parse_operating_system_platform(inputs: Any) -> str:
     return WINDOWS if is_windows or is_input_true(inputs, "getPasswordData") else LINUX
 
 
-def unbilled_machine_component(launch: LaunchInputs) -> UnpricedComponent | None:
-    """Return why such a machine bills nothing itself, None if it does."""
+def unbilled_machine_components(
+    launch: LaunchInputs, graph: ResourceGraph, *sources: StateResource | None
+) -> Components | None:
+    """Return what stands for a machine that bills nothing itself, None if it bills.
+
+    ``sources`` are the resources that may name its capacity block. A block that the same stack buys is a resource
+    with a line of its own, so the machine adds none.
+    """
     if launch.is_in_capacity_block:
-        return UnpricedComponent(IN_CAPACITY_BLOCK, "machine")
-    return UnpricedComponent(ON_DEDICATED_HOST, "machine") if launch.is_on_dedicated_host else None
+        blocks = (
+            graph.find_referenced_resource(source, RESERVATION_ID_PATH, CAPACITY_BLOCK)
+            for source in sources
+            if source
+        )
+        return [] if any(blocks) else [UnpricedComponent(IN_CAPACITY_BLOCK, "machine")]
+    return [UnpricedComponent(ON_DEDICATED_HOST, "machine")] if launch.is_on_dedicated_host else None
 
 
 def surcharge_components(launch: LaunchInputs) -> Components:
