@@ -3,12 +3,11 @@
 import ctypes
 import importlib.util
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from c_values import compute_c_values
 from gpufleet.burnin.agent import clibrary, cuda_driver, nvml
 
 
@@ -69,24 +68,9 @@ def test_every_prototype_equals_the_header(module, fixture, request):
 
 @pytest.mark.parametrize(("module", "fixture"), [(cuda_driver, "cuda_header"), (nvml, "nvml_header")])
 def test_every_constant_equals_the_header(module, fixture, request, tmp_path):
-    assert compile_and_run(request.getfixturevalue(fixture), module.CONSTANTS, tmp_path) == list(
+    assert compute_c_values(request.getfixturevalue(fixture), module.CONSTANTS, tmp_path) == list(
         module.CONSTANTS.values()
     )
-
-
-def compile_and_run(header, expressions, folder):
-    """Return integer expressions' values by the system's C compiler."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler")
-    lines = "\n".join(f'printf("%lld\\n", (long long)({text}));' for text in expressions)
-    source = folder / "values.c"
-    source.write_text(
-        f"#include <stddef.h>\n#include <stdio.h>\n#include <{header.name}>\nint main(void) {{ {lines} return 0; }}\n"
-    )
-    subprocess.run([compiler, "-I", header.parent, source, "-o", folder / "values"], check=True)
-    done = subprocess.run([folder / "values"], capture_output=True, text=True, check=True)
-    return [int(line) for line in done.stdout.split()]
 
 
 def test_structures_have_nvmls_layout(nvml_header, tmp_path):
@@ -100,7 +84,7 @@ def test_structures_have_nvmls_layout(nvml_header, tmp_path):
     ours = [getattr(nvml.FieldValue, name).offset for name, *_ in nvml.FieldValue._fields_]
     size = ctypes.sizeof(nvml.MarginTemperature)
     expected = [ctypes.sizeof(nvml.FieldValue), *ours, size, size | 1 << 24]
-    assert compile_and_run(nvml_header, expressions, tmp_path) == expected
+    assert compute_c_values(nvml_header, expressions, tmp_path) == expected
 
 
 def test_a_pointer_is_an_address_and_void_is_nothing():

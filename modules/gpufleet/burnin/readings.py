@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gpufleet.burnin import drive_readings, gpu_readings, nvidia_smi, pi, system_readings, xid
+from gpufleet.burnin import drive_readings, gpu_readings, nvidia_smi, pi, system_readings, vulkan_readings, xid
 from gpufleet.burnin.evidence import (
     CheckReadings,
     Raw,
@@ -113,6 +113,7 @@ READERS: dict[str, Callable[[Raw], CheckReadings]] = {
     "gpu_nvidia": nvidia_smi.extract_nvidia_gpu_metrics,
     "gpu_xid": xid.extract_xid_metrics,
     "gpu_amd": extract_amd_gpu_metrics,
+    "gpu_vulkan": vulkan_readings.extract_gpu_vulkan_metrics,
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from . import clock, cpu, gpu, gpu_compute, gpu_copy, gpu_memory, memory, network, pi, smart, storage
+from . import clock, cpu, gpu, gpu_compute, gpu_copy, gpu_memory, gpu_vulkan, memory, network, pi, smart, storage
 from .host import HostAccess, RawCheckResult
 
 
@@ -34,6 +34,7 @@ CHECKS: dict[str, CheckSpec] = {
     "gpu_nvidia": CheckSpec(gpu.run_nvidia_gpu_check, 70.0),
     "gpu_xid": CheckSpec(gpu.run_xid_check, 70.0),
     "gpu_amd": CheckSpec(gpu.run_amd_gpu_check, 30.0),
+    "gpu_vulkan": CheckSpec(gpu_vulkan.run_gpu_vulkan_check, 400.0),
 }
 
 # Every number is a parameter: `-p cpu_seconds=60`.
@@ -47,6 +48,7 @@ PROFILES: dict[str, dict[str, Any]] = {
         "gpu_seconds": 10.0,
         "gpu_memory_seconds": 5.0,
         "gpu_copy_seconds": 1.0,
+        "vulkan_seconds": 10.0,
     },
 }
 
@@ -61,6 +63,7 @@ REHEARSAL_PARAMETERS: dict[str, Any] = {
     "gpu_seconds": 0.5,
     "gpu_memory_seconds": 0.2,
     "gpu_copy_seconds": 0.1,
+    "vulkan_seconds": 0.5,
 }
 
 # How long each check asks to work, by parameter; its limit is that, tripled, plus the seconds above.
@@ -73,6 +76,7 @@ WORK_PARAMETERS = (
     "gpu_seconds",
     "gpu_memory_seconds",
     "gpu_copy_seconds",
+    "vulkan_seconds",
 )
 
 

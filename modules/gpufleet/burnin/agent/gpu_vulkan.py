@@ -1,0 +1,150 @@
+"""GPU work through Vulkan: AMD, Intel and other cards with any driver; NVIDIA's cards are tested through CUDA.
+
+A device that computes on the CPU (llvmpipe) is tested only on request, and its record is marked.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from .clibrary import LibraryError
+from .gpu import AMD, list_gpu_pci_addresses
+from .host import HostAccess, RawCheckResult, build_error_result, build_not_run_result
+from .memory import MAX_MEMORY_SHARE, parse_meminfo
+from .vulkan_api import CONSTANTS, NAMES, RESULTS
+from .vulkan_bench import VulkanBench, work_on_products
+from .vulkan_device import PhysicalDevice, VulkanDevice, list_physical_devices, open_instance
+from .vulkan_kernels import GROUP_BYTES
+from .vulkan_memory import choose_chunk_bytes, work_on_copies, work_on_memory
+from .workers import run_job_with_deadline
+
+LIST_SECONDS = 60.0
+NVIDIA_VENDOR = 0x10DE
+TYPE_NAMES = {
+    CONSTANTS["VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU"]: "integrated",
+    CONSTANTS["VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU"]: "discrete",
+    CONSTANTS["VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU"]: "virtual",
+    CONSTANTS["VK_PHYSICAL_DEVICE_TYPE_CPU"]: "cpu",
+}
+# These share the host's memory: no more of it is taken than the memory check takes.
+SHARED_MEMORY = {"integrated", "cpu"}
+
+
+def list_vulkan_libraries(host: HostAccess) -> tuple[str, ...]:
+    """Return the loader's names, or the file that the parameter ``vulkan_library`` names."""
+    path: str = host.get_parameter("vulkan_library", "")
+    return (path,) if path else NAMES
+
+
+def explain_skip(device: PhysicalDevice, requested: set[str], earlier: list[str]) -> str:
+    """Return why a device is not tested, or nothing; ``earlier`` are the addresses of devices that are."""
+    kind = TYPE_NAMES.get(device.kind, "other")
+    if kind == "cpu" and "cpu" not in requested:
+        return "it computes on the CPU"
+    if kind == "other":
+        return "its driver does not say that it is a GPU"
+    if device.vendor == NVIDIA_VENDOR and "nvidia" not in requested:
+        return "NVIDIA cards are tested through CUDA"
+    if device.bus_id and device.bus_id in earlier:
+        return "another driver shows the same card"
+    return ""
+
+
+def list_devices(host: HostAccess) -> dict[str, Any]:
+    """Return the places of the devices to test in Vulkan's list, and the others with the reason."""
+    try:
+        vulkan, instance = open_instance(list_vulkan_libraries(host))
+    except LibraryError as error:
+        if error.code in (None, RESULTS["VK_ERROR_INCOMPATIBLE_DRIVER"]):
+            return {"missing": f"Vulkan: {error}"}
+        raise
+    requested = set(host.get_parameter("vulkan_devices", "").split(","))
+    chosen: list[int] = []
+    skipped, addresses = list[dict[str, str]](), list[str]()
+    for place, device in enumerate(list_physical_devices(vulkan, instance)):
+        reason = explain_skip(device, requested, addresses)
+        if reason:
+            skipped.append({"name": device.name, "reason": reason})
+        else:
+            chosen.append(place)
+            addresses.append(device.bus_id)
+    return {"chosen": chosen, "skipped": skipped}
+
+
+def describe(device: VulkanDevice) -> dict[str, Any]:
+    """Return what a device is."""
+    physical = device.physical
+    return {
+        "name": physical.name,
+        "bus_id": physical.bus_id,
+        "vendor": f"{physical.vendor:04x}",
+        "device": f"{physical.device:04x}",
+        "type": TYPE_NAMES.get(physical.kind, "other"),
+        "api": "{}.{}".format(*physical.api),
+        "driver": physical.driver,
+        "limits": physical.limits,
+        "max_allocation": physical.max_allocation,
+        "clock": "device" if device.timestamp_bits else "host",
+    }
+
+
+def bound_tested_bytes(host: HostAccess, kind: str, free: int) -> int:
+    """Return how much memory may be tested."""
+    share = host.get_parameter("vulkan_memory_share", 0.9)
+    if kind not in SHARED_MEMORY:
+        return int(free * share)
+    available = parse_meminfo(host.read_text_file("/proc/meminfo") or "").get("MemAvailable", 0)
+    return int(min(free * share, available * MAX_MEMORY_SHARE))
+
+
+def work_on_device(host: HostAccess, place: int) -> dict[str, Any]:
+    """Do all of the check on one device."""
+    vulkan, instance = open_instance(list_vulkan_libraries(host))
+    device = VulkanDevice(vulkan, list_physical_devices(vulkan, instance)[place])
+    bench, record = VulkanBench(device), describe(device)
+    seconds, flips_bit = host.get_parameter("vulkan_seconds", 10.0), host.get_parameter("gpu_flip_bit", False)
+    size = host.get_parameter("vulkan_size", 4096)
+    record["matmul"] = work_on_products(bench, size, seconds, flips_bit=flips_bit)
+    free = device.free_bytes()
+    chunk_bytes = choose_chunk_bytes(bench, host.get_parameter("vulkan_chunk_mib", 256) << 20)
+    tested = bound_tested_bytes(host, record["type"], free)
+    record["memory"] = {
+        "free_bytes": free,
+        "allowed_bytes": tested,
+        **work_on_memory(bench, tested, min(chunk_bytes, tested // 2 // GROUP_BYTES * GROUP_BYTES or GROUP_BYTES),
+                         seconds / 2, flips_bit=flips_bit),
+    }  # fmt: skip
+    copy_bytes = min(chunk_bytes, host.get_parameter("vulkan_copy_mib", 64) << 20)
+    record["copy"] = work_on_copies(bench, copy_bytes, seconds / 10, flips_bit=flips_bit)
+    return {**record, "compile_s": round(bench.compile_s, 3)}
+
+
+def run_one(host: HostAccess, place: int) -> dict[str, Any]:
+    """Do the work, or return what Vulkan failed with."""
+    try:
+        return work_on_device(host, place)
+    except LibraryError as error:
+        return {"failed": str(error), "code": error.code}
+
+
+def run_gpu_vulkan_check(host: HostAccess) -> RawCheckResult:
+    """Test one device after the other, so that each has the host's memory to itself."""
+    raw: dict[str, Any] = {"on_bus": list_gpu_pci_addresses(host, AMD)}
+    # The loader and every driver run in children: a crash of theirs costs one answer.
+    listed = run_job_with_deadline(lambda: list_devices(host), LIST_SECONDS)
+    if "error" in listed:
+        return build_error_result(listed["error"], **raw)
+    found = listed["value"]
+    if "missing" in found:
+        return build_not_run_result(found["missing"], **raw)
+    raw["skipped"] = found["skipped"]
+    if not found["chosen"]:
+        reason = f"{len(raw['on_bus'])} AMD GPU on the PCI bus, but no driver shows it to Vulkan"
+        return build_not_run_result(reason if raw["on_bus"] else "no GPU for Vulkan", **raw)
+    limit = 3 * host.get_parameter("vulkan_seconds", 10.0) + 120
+    answers = [run_job_with_deadline(partial(run_one, host, place), limit) for place in found["chosen"]]
+    raw["devices"] = [answer.get("value", answer) for answer in answers]
+    if any(device.get("type") == "cpu" for device in raw["devices"]):
+        raw["fake"] = True
+    return RawCheckResult("ran", measured=len(answers), unit="GPUs", raw=raw)

@@ -1,0 +1,180 @@
+"""Memory of one device of Vulkan: patterns read back and compared, and rates; copies to the host and back."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from typing import Any
+
+from .clibrary import LibraryError
+from .gpu_memory import MAX_FAULTS, PATTERNS, SEED_FACTOR
+from .vulkan_api import RESULTS
+from .vulkan_bench import VulkanBench
+from .vulkan_device import MAX_DISPATCHES, Buffer
+from .vulkan_kernels import GROUP_BYTES
+from .vulkan_recording import Recording
+
+OUT_OF_MEMORY = {RESULTS["VK_ERROR_OUT_OF_DEVICE_MEMORY"], RESULTS["VK_ERROR_OUT_OF_HOST_MEMORY"]}
+ADDRESS = PATTERNS["address"]
+# Copies of one recording.
+QUEUED = 8
+
+
+def choose_chunk_bytes(bench: VulkanBench, requested: int) -> int:
+    """Return a chunk's size within the device's limits, a whole number of workgroups."""
+    physical = bench.device.physical
+    largest = min(
+        requested, physical.limits["maxStorageBufferRange"], physical.max_allocation,
+        physical.limits["maxComputeWorkGroupCount"] * GROUP_BYTES,
+    )  # fmt: skip
+    return int(largest // GROUP_BYTES * GROUP_BYTES)
+
+
+def allocate_chunks(bench: VulkanBench, size: int, chunk_bytes: int) -> list[Buffer]:
+    """Take memory in chunks, up to a size or until there is no more."""
+    most = min(MAX_DISPATCHES // 2, bench.device.physical.limits["maxMemoryAllocationCount"] // 2)
+    chunks: list[Buffer] = []
+    for _ in range(min(size // chunk_bytes, most)):
+        try:
+            chunks.append(bench.device.create_buffer(chunk_bytes))
+        except LibraryError as error:
+            if error.code not in OUT_OF_MEMORY:
+                raise
+            break
+    return chunks
+
+
+class MemoryTest:
+    """Chunks of device memory, what was wrong in them, and the rates in GB/s."""
+
+    def __init__(self, bench: VulkanBench, chunks: list[Buffer]) -> None:
+        self.bench, self.chunks = bench, chunks
+        self.groups = chunks[0].size // GROUP_BYTES
+        self.wrong: dict[str, int] = {}
+        self.faults: list[dict[str, Any]] = []
+        self.rates: dict[str, list[float]] = {"write": [], "read": [], "copy": []}
+
+    def note_rate(self, name: str, chunk_count: int, seconds: float) -> None:
+        """Keep a rate."""
+        self.rates[name].append(round(chunk_count * self.chunks[0].size / max(seconds, 1e-9) / 1e9, 1))
+
+    def fill(self, bits: tuple[int, int]) -> None:
+        """Write a pattern to every chunk; a chunk's seed is its number."""
+        kernel = self.bench.kernel("fill_pattern")
+        with Recording(self.bench.device) as recording:
+            for number, chunk in enumerate(self.chunks):
+                recording.dispatch(kernel, self.groups, [chunk], number * SEED_FACTOR, *bits)
+        self.note_rate("write", len(self.chunks), recording.seconds)
+
+    def count_wrong(
+        self, numbers: list[int], bits: tuple[int, int], seeds: list[int]
+    ) -> tuple[int, int, int]:
+        """Read chunks and compare them with the pattern of their seeds."""
+        kernel = self.bench.kernel("verify_pattern")
+        self.bench.clear_counts()
+        with Recording(self.bench.device) as recording:
+            for number in numbers:
+                buffers = [self.chunks[number], self.bench.counts]
+                recording.dispatch(kernel, self.groups, buffers, seeds[number] * SEED_FACTOR, *bits)
+        self.seconds = recording.seconds
+        return self.bench.read_counts()
+
+    def verify(self, name: str, bits: tuple[int, int], seeds: list[int]) -> None:
+        """Verify all chunks; where something is wrong, read each again to see where it is and whether it stays."""
+        numbers = list(range(len(self.chunks)))
+        count = self.count_wrong(numbers, bits, seeds)[0]
+        self.note_rate("read", len(numbers), self.seconds)
+        self.wrong[name] = self.wrong.get(name, 0) + count
+        if not count:
+            return
+        found = len(self.faults)
+        for number in numbers:
+            again, first, wrong_bits = self.count_wrong([number], bits, seeds)
+            if again and len(self.faults) < MAX_FAULTS:
+                fault = {"pattern": name, "chunk": number, "vectors": again, "first_vector": first}
+                self.faults.append({**fault, "bits": f"{wrong_bits:08x}"})
+        if found == len(self.faults) < MAX_FAULTS:
+            self.faults.append({"pattern": name, "vanished": True})
+
+    def copy_and_verify(self) -> None:
+        """Copy the first half of the chunks over the second; the copies must have the originals' pattern."""
+        half = len(self.chunks) // 2
+        if not half:
+            return
+        self.fill(ADDRESS)
+        kernel = self.bench.kernel("copy_vectors")
+        with Recording(self.bench.device) as recording:
+            for source, target in zip(self.chunks[:half], self.chunks[half:]):  # noqa: B905 - Python 3.9
+                recording.dispatch(kernel, self.groups, [source, target])
+        self.note_rate("copy", 2 * half, recording.seconds)  # a copy reads and writes each byte
+        rest = list(range(2 * half, len(self.chunks)))
+        self.verify("copy", ADDRESS, [*range(half), *range(half), *rest])
+
+
+def work_on_memory(
+    bench: VulkanBench, size: int, chunk_bytes: int, seconds: float, *, flips_bit: bool
+) -> dict[str, Any]:
+    """Test so many bytes of the device's memory for a time, but at least once."""
+    chunks = allocate_chunks(bench, size, chunk_bytes)
+    if not chunks:
+        return {"tested_bytes": 0, "wrong_vectors": {}}
+    test, passes = MemoryTest(bench, chunks), 0
+    deadline = time.monotonic() + seconds
+    while not passes or time.monotonic() < deadline:
+        for name, bits in PATTERNS.items():
+            test.fill(bits)
+            if flips_bit and not passes and name == "55":
+                bench.flip_bit(chunks[-1], chunk_bytes // 2)
+            test.verify(name, bits, list(range(len(chunks))))
+        test.copy_and_verify()
+        passes += 1
+    bench.device.free(*chunks)
+    rates = {
+        f"{name}_gb_per_s": sorted(values)[len(values) // 2] for name, values in test.rates.items() if values
+    }
+    return {
+        "tested_bytes": len(chunks) * chunk_bytes,
+        "chunk_bytes": chunk_bytes,
+        "passes": passes,
+        "wrong_vectors": test.wrong,
+        "faults": test.faults,
+        **rates,
+    }
+
+
+def time_copies(bench: VulkanBench, source: Buffer, target: Buffer, seconds: float) -> float:
+    """Repeat a copy for a time; return GB/s."""
+    rates: list[float] = []
+    deadline = time.monotonic() + seconds
+    while len(rates) < 2 or time.monotonic() < deadline:  # noqa: PLR2004 - the first one warms up
+        with Recording(bench.device) as recording:
+            for _ in range(QUEUED):
+                recording.copy(source, target, source.size)
+        rates.append(QUEUED * source.size / max(recording.seconds, 1e-9) / 1e9)
+    return round(sorted(rates[1:])[len(rates[1:]) // 2], 2)
+
+
+def work_on_copies(bench: VulkanBench, size: int, seconds: float, *, flips_bit: bool) -> dict[str, Any]:
+    """Copy a pattern to the host and back to another place, then measure each direction."""
+    device = bench.device
+    source, target, host = (
+        device.create_buffer(size),
+        device.create_buffer(size),
+        device.create_buffer(size, "host"),
+    )
+    groups, bits = size // GROUP_BYTES, PATTERNS["address"]
+    with Recording(device) as recording:
+        recording.dispatch(bench.kernel("fill_pattern"), groups, [source], 1, *bits)
+        recording.fill(target, 0)
+        recording.copy(source, host, size)
+    if flips_bit:
+        ctypes.c_ubyte.from_address(host.address + size // 2).value ^= 1
+    bench.clear_counts()
+    with Recording(device) as recording:
+        recording.copy(host, target, size)
+        recording.dispatch(bench.kernel("verify_pattern"), groups, [target, bench.counts], 1, *bits)
+    record: dict[str, Any] = {"bytes": size, "wrong_vectors": bench.read_counts()[0]}
+    record["to_device_gb_per_s"] = time_copies(bench, host, target, seconds)
+    record["to_host_gb_per_s"] = time_copies(bench, source, host, seconds)
+    device.free(source, target, host)
+    return record

@@ -1,0 +1,117 @@
+"""Metrics of GPU work through Vulkan: wrong results are faults; rates are recorded and have no thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gpufleet.burnin.evidence import (
+    CheckReadings,
+    Raw,
+    Reading,
+    add_up_counts,
+    build_check_readings,
+    count_missing_gpus,
+    find_lowest,
+    list_or_empty,
+    mapping_or_empty,
+    to_finite_number,
+)
+from gpufleet.burnin.gpu_readings import (
+    count_differing_checksums,
+    count_wrong_memory,
+    explain_untested,
+    list_devices,
+    sum_fields,
+)
+
+# VkResult of vulkan_core.h: the driver lost the device, or it did not finish within the agent's time limit.
+LOST_CODES = frozenset({-4, 2})
+KINDS = ("u32", "f32")
+# What is known exactly of each product, and what every repetition must repeat.
+EXACT_COUNTS = ("wrong_rows", "fractions", "wrong_samples")
+RATES = {
+    "read_gb_per_s": ("memory", "read_gb_per_s"),
+    "write_gb_per_s": ("memory", "write_gb_per_s"),
+    "copy_gb_per_s": ("memory", "copy_gb_per_s"),
+    "to_device_gb_per_s": ("copy", "to_device_gb_per_s"),
+    "to_host_gb_per_s": ("copy", "to_host_gb_per_s"),
+}
+
+
+def extract_gpu_vulkan_metrics(raw: Raw) -> CheckReadings:
+    """Wrong results, lost devices, missing cards, and the lowest rate of all devices."""
+    if not isinstance(raw.get("devices"), list):
+        return CheckReadings(unreadable="the record contains no list of GPUs")
+    devices = list_devices(raw)
+    counts: dict[str, Callable[[Raw], Reading]] = {
+        "wrong_results": count_wrong_products,
+        "wrong_vectors": lambda device: count_wrong_memory(select_memory(device)),
+        "wrong_copies": count_wrong_copies,
+    }
+    readings: dict[str, Reading] = {
+        name: add_up_counts(explain_untested(device) or read(device) for device in devices)
+        for name, read in counts.items()
+    }
+    readings["devices_lost"] = add_up_counts(count_lost(device) for device in devices)
+    readings["checksums_differ"] = count_differing_checksums(devices)
+    readings["gpus_missing"] = count_missing_gpus(raw, len(devices))
+    for kind in KINDS:
+        rates = [explain_untested(device) or read_product_rate(device, kind) for device in devices]
+        readings[f"{kind}_gops"] = find_lowest(rates)
+    for name, path in RATES.items():
+        readings[name] = find_lowest(
+            explain_untested(device) or read_rate(device, path) for device in devices
+        )
+    shown = readings["f32_gops"]
+    return build_check_readings(readings, shown if isinstance(shown, float) else None, "GFLOP/s")
+
+
+def list_products(device: Raw) -> dict[str, Raw]:
+    """Return a device's products by kind."""
+    products = [mapping_or_empty(product) for product in list_or_empty(device.get("matmul"))]
+    return {str(product.get("kind")): product for product in products}
+
+
+def count_wrong_products(device: Raw) -> Reading:
+    """Return wrong rows, elements and vectors; without both products, or without a repetition, it is unknown."""
+    products = list_products(device)
+    fields: list[tuple[str, Any]] = []
+    for kind in KINDS:
+        product = products.get(kind, {})
+        exact = mapping_or_empty(product.get("exact"))
+        fields += [(f"{kind} {name}", exact.get(name)) for name in EXACT_COUNTS]
+        fields.append((f"{kind} wrong_vectors", product.get("wrong_vectors")))
+        if not to_finite_number(product.get("runs")):
+            fields.append((f"{kind} runs", None))
+    return sum_fields(fields)
+
+
+def select_memory(device: Raw) -> Mapping[str, Any]:
+    """Return the record of memory; what may be tested counts as free, for a GPU may share the host's memory."""
+    memory = mapping_or_empty(device.get("memory"))
+    return {**memory, "free_bytes": memory.get("allowed_bytes")}
+
+
+def count_wrong_copies(device: Raw) -> Reading:
+    """Return wrong vectors of the copy to the host and back."""
+    return sum_fields([("copies", mapping_or_empty(device.get("copy")).get("wrong_vectors"))])
+
+
+def count_lost(device: Raw) -> Reading:
+    """Return 1 where the driver lost the device or it hung; our kernels take less than a second each."""
+    if "failed" in device:
+        return 1.0 if device.get("code") in LOST_CODES else explain_untested(device)
+    return explain_untested(device) or 0.0
+
+
+def read_product_rate(device: Raw, kind: str) -> Reading:
+    """Return the rate of one kind of product."""
+    rate = to_finite_number(list_products(device).get(kind, {}).get("gops"))
+    return f"no {kind} product was measured" if rate is None else rate
+
+
+def read_rate(device: Raw, path: tuple[str, str]) -> Reading:
+    """Return one rate of a part of the record."""
+    rate = to_finite_number(mapping_or_empty(device.get(path[0])).get(path[1]))
+    return f"{path[1]} is missing" if rate is None else rate
