@@ -23,19 +23,13 @@ SETTINGS = "khronos_validation.report_flags = error,warn,perf,info\nkhronos_vali
 
 
 @pytest.fixture(scope="module")
-def measure(agent, tmp_path_factory):
+def measure(agent):
     """Give the function that runs the check and returns its record."""
-    lock = tmp_path_factory.mktemp("lock") / "lock"
 
     def run(env=(), **params):
         argv = [sys.executable, str(agent), "run", "--attempt", "a", "--only", "gpu_vulkan"]
         for name, value in {**SMALL, **params}.items():
             argv += ["-p", f"{name}={value}"]
-        if (
-            "--lock"
-            in subprocess.run([*argv[:3], "--help"], capture_output=True, text=True, check=False).stdout
-        ):
-            argv += ["--lock", str(lock)]
         environment = build_environment(**dict(env))
         done = subprocess.run(argv, capture_output=True, text=True, env=environment, timeout=120, check=False)
         assert done.returncode == 0, done.stderr

@@ -44,6 +44,8 @@ TEST_PROGRAMS = {
     "rpmbuild": "rpm",
     "shellcheck": "shellcheck",
     "ssh-audit": "ssh-audit",
+    # Runs the agent's Vulkan kernels on the processor: a driver, its validator and the headers.
+    "spirv-val": "spirv-tools mesa-vulkan-drivers libvulkan-dev vulkan-validationlayers",
     "stress-ng": "stress-ng",
 }
 POSTGRES_FOLDERS = "/usr/lib/postgresql"
