@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gpufleet.burnin import drive_readings, gpu_readings, nvidia_smi, pi, system_readings, vulkan_readings, xid
+from gpufleet.burnin import (
+    drive_readings,
+    gpu_readings,
+    nvidia_smi,
+    pi,
+    system_readings,
+    vulkan_readings,
+    xid,
+)
 from gpufleet.burnin.evidence import (
     CheckReadings,
     Raw,

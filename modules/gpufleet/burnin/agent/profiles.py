@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from . import clock, cpu, gpu, gpu_compute, gpu_copy, gpu_memory, gpu_vulkan, memory, network, pi, smart, storage
+from . import (
+    clock,
+    cpu,
+    gpu,
+    gpu_compute,
+    gpu_copy,
+    gpu_memory,
+    gpu_vulkan,
+    memory,
+    network,
+    pi,
+    smart,
+    storage,
+)
 from .host import HostAccess, RawCheckResult
 
 
