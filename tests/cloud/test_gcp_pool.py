@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import ipaddress
+import json
 from pathlib import Path
 
 import pytest
 
-from gpufleet.cloud import PoolPlan
+from gpufleet.cloud import PoolPlan, gcp_ops_agent
 from gpufleet.cloud.gcp_address import fabric_cidr
 from gpufleet.cloud.gcp_network import region_number, subnet_cidr
 from gpufleet.errors import InputError
@@ -48,6 +49,43 @@ def test_autoscaler_has_no_cpu_signal_and_removes_no_node(elastic):
     assert policy["mode"] == "ONLY_SCALE_OUT"
     assert "cpuUtilization" not in policy
     assert [metric["name"] for metric in policy["metrics"]] == ["agent.googleapis.com/gpu/utilization"]
+
+
+ACCOUNT = {"project": "my-project", "service_account": "gpu-nodes@my-project.iam.gserviceaccount.com"}
+
+
+def read_first_boot(evaluated):
+    text = evaluated.find_resource("RegionInstanceTemplate")["metadata"].get("user-data", "\n{}")
+    return json.loads(text.partition("\n")[2])
+
+
+def test_nodes_of_an_elastic_pool_install_the_agent_whose_metric_scales_it(evaluate):
+    settings = read_first_boot(evaluate({**L4, "count": ELASTIC}, gcp=ACCOUNT))
+    shell, enable = settings["runcmd"]
+    assert shell[:2] == ["sh", "-c"]
+    assert "add-google-cloud-ops-agent-repo.sh" in shell[2]
+    assert shell[2].endswith("--also-install")
+    assert enable == ["systemctl", "enable", "--now", "gpufleet-ops-agent.path"]
+    units = {file["path"].rpartition("/")[2]: file["content"] for file in settings["write_files"]}
+    assert set(units) == {"gpufleet-ops-agent.path", "gpufleet-ops-agent.service"}
+
+
+def test_agent_is_restarted_when_the_driver_is_loaded():
+    """It looks for NVIDIA's library once, when it starts; the driver comes later."""
+    assert "PathExists=/dev/nvidiactl" in gcp_ops_agent.PATH_UNIT
+    assert "restart google-cloud-ops-agent.service" in gcp_ops_agent.SERVICE_UNIT
+    assert "RemainAfterExit=yes" in gcp_ops_agent.SERVICE_UNIT
+
+
+@pytest.mark.parametrize(
+    ("pool", "account"),
+    [
+        ({**L4, "count": ELASTIC}, {"project": "my-project"}),  # it may write no metric
+        ({**L4, "count": 2, "group": True}, ACCOUNT),  # nothing reads one
+    ],
+)
+def test_other_pools_install_no_agent(evaluate, pool, account):
+    assert read_first_boot(evaluate(pool, gcp=account)) == {}
 
 
 def test_autoscaler_target_counts_the_gpus_of_a_node(evaluate):
@@ -121,7 +159,7 @@ def test_machine_without_persistent_disks_boots_from_hyperdisk(evaluate):
 
 def test_node_has_no_identity_unless_the_spec_names_one(evaluate):
     assert "serviceAccount" not in evaluate(L4).find_resource("Instance")
-    account = "gpu-nodes@my-project.iam.gserviceaccount.com"
+    account = "gpu-gpu-nodes@my-project.iam.gserviceaccount.com"
     pool = evaluate(L4, gcp={"project": "my-project", "service_account": account})
     assert pool.find_resource("Instance")["serviceAccount"]["email"] == account
 

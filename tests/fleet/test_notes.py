@@ -33,6 +33,19 @@ def test_azure_pool_without_a_subscription_is_noted(repo_root):
     assert note.startswith("azure.subscription is missing: `pulumi up` refuses tune unless azure-native:")
 
 
+@pytest.mark.parametrize("account", [None, "gpu-nodes@my-project.iam.gserviceaccount.com"])
+def test_elastic_google_pool_without_an_identity_is_noted(repo_root, account):
+    declared = fleet.load_fleet("dev", repo_root)
+    (serve,) = [pool for pool in declared.pools if pool.cloud == "gcp"]
+    elastic = serve.model_copy(update={"count": serve.count.model_validate({"min": 1, "max": 3})})
+    gcp = declared.model_validate(
+        {**declared.model_dump(), "gcp": {"project": "my-project", "service_account": account}}
+    ).gcp
+    changed = declared.model_copy(update={"pools": (elastic,), "gcp": gcp})
+    notes = [note for note in fleet.list_planning_notes(changed) if note.startswith("nothing scales serve")]
+    assert len(notes) == (account is None)
+
+
 @pytest.mark.parametrize(("today", "noted"), [(date(2026, 12, 31), False), (date(2027, 1, 1), True)])
 def test_stack_that_has_expired_is_noted_and_not_refused(repo_root, today, noted):
     """The day itself still counts, as for a sweep. Refused, the spec could not even be destroyed in order."""

@@ -9,6 +9,7 @@ import pulumi
 
 from gpufleet.cloud.gcp_fabric import build_fabric_interfaces
 from gpufleet.cloud.gcp_network import GcpNetwork
+from gpufleet.cloud.gcp_ops_agent import build_ops_agent_settings
 from gpufleet.cloud.pool_plan import SSH_USER, PoolPlan
 from gpufleet.cloud.user_data import build_cloud_init_without_keys
 
@@ -150,7 +151,7 @@ def build_instance_metadata(plan: PoolPlan) -> dict[str, str]:
     """Return the metadata that lets the spec's keys in, and only those."""
     keys = "\n".join(f"{SSH_USER}:{key}" for key in plan.fleet.ssh.authorized_keys)
     entries = {"ssh-keys": keys, "block-project-ssh-keys": "true", "enable-oslogin": "false"}
-    user_data = build_cloud_init_without_keys(plan.fleet, plan.pool)
+    user_data = build_cloud_init_without_keys(plan.fleet, plan.pool, build_ops_agent_settings(plan))
     return entries if user_data is None else {**entries, "user-data": user_data}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from gpufleet.fleet import Fleet, Pool
@@ -28,7 +29,9 @@ def build_package_settings(fleet: Fleet, pool: Pool) -> dict[str, Any]:
     return {"package_update": True, "packages": ["python3", *ENGINE_PACKAGES[plan.container_engine], *tools]}
 
 
-def build_cloud_init_without_keys(fleet: Fleet, pool: Pool) -> str | None:
+def build_cloud_init_without_keys(
+    fleet: Fleet, pool: Pool, more: Mapping[str, Any] | None = None
+) -> str | None:
     """Return cloud-init data for clouds that set up the keys themselves; None if there is nothing to do."""
-    packages = build_package_settings(fleet, pool)
-    return "#cloud-config\n" + json.dumps(packages) + "\n" if packages else None
+    settings = build_package_settings(fleet, pool) | dict(more or {})
+    return "#cloud-config\n" + json.dumps(settings) + "\n" if settings else None

@@ -35,6 +35,7 @@ def list_planning_notes(fleet: Fleet, today: date | None = None) -> tuple[str, .
         _note_affordable_hours(fleet),
         _note_spot_without_fallback(fleet),
         _note_unnamed_subscription(fleet),
+        _note_autoscaler_without_signal(fleet),
         _note_unknown_facts(fleet),
         _note_retirements(fleet),
         _note_unformatted_volumes(fleet),
@@ -84,6 +85,17 @@ def _note_unnamed_subscription(fleet: Fleet) -> str:
     return (
         f"azure.subscription is missing: `pulumi up` refuses {', '.join(names)} unless azure-native:subscriptionId "
         "or ARM_SUBSCRIPTION_ID names one"
+    )
+
+
+def _note_autoscaler_without_signal(fleet: Fleet) -> str:
+    """Return a note on elastic pools of Google whose nodes may not report the load that would scale them."""
+    names = [pool.name for pool in fleet.pools if pool.cloud == "gcp" and pool.count.is_elastic]
+    if not names or (fleet.gcp is not None and fleet.gcp.service_account):
+        return ""
+    return (
+        f"nothing scales {', '.join(names)} within its bounds: its nodes report their GPU load only with a "
+        "gcp.service_account"
     )
 
 

@@ -162,8 +162,9 @@ def check_flex_start_count_fixed(pool: Pool) -> Iterator[SpecProblem]:
 @POOL_RULES.register_rule(
     "ladder-kinds",
     reason="a cloud must have means to go from one rung to the next",
-    source="AWS: Auto Scaling groups with alarms; Google: reservationAffinity ANY_RESERVATION, nothing for spot; "
-    "MicrosoftDocs/azure-compute-docs capacity-reservation-overallocate.md, spot-priority-mix.md: a fixed split",
+    source="AWS: Auto Scaling groups with alarms; Google: reservationAffinity ANY_RESERVATION, for spot a fixed share "
+    "in v1beta (InstanceFlexibilityPolicy.ProvisioningModelMix); MicrosoftDocs/azure-compute-docs "
+    "capacity-reservation-overallocate.md, spot-priority-mix.md: a fixed split",
 )
 def check_ladder_kinds(pool: Pool) -> Iterator[SpecProblem]:
     kinds = LADDER_KINDS.get(pool.cloud)
