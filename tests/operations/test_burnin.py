@@ -363,3 +363,13 @@ def test_same_slot_of_other_racks_is_compared(rack_registry):
 def test_fleet_without_stragglers_or_with_few_nodes(burn_in_registry):
     assert run_command("compare").stdout == "2 nodes compared; groups of at least 5: no node stands out\n"
     assert run_command("compare", "--min-group", "2").exit_code == 2
+
+
+def test_report_is_written_as_junit_and_as_pages(burn_in_registry, tmp_path):
+    result = run_command("report", "--junit", str(tmp_path / "r.xml"), "--html", str(tmp_path))
+    assert isinstance(result.exception, CheckFailed)  # blade02 is degraded
+    assert (tmp_path / "r.xml").read_text().count("<testsuite ") == 2
+    names = {path.name for path in tmp_path.glob("*.html")}
+    assert names == {"rack-blades-1.html", "node-blade01.html", "node-blade02.html"}
+    assert isinstance(run_command("report", "--junit", str(tmp_path / "none/r.xml")).exception, InputError)
+    assert isinstance(run_command("report", "--html", str(tmp_path / "none")).exception, InputError)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -39,12 +40,33 @@ def run_burnin(nodes: tuple[str, ...], as_json: bool) -> None:
 @burnin_command.command("report")
 @click.argument("node", required=False)
 @click.option("--attempt", help="Only this attempt; by default each node's newest.")
+@click.option(
+    "--junit", "junit_file", type=click.Path(path_type=Path), help="Also write the reports as JUnit XML here."
+)
+@click.option(
+    "--html",
+    "html_folder",
+    type=click.Path(path_type=Path),
+    help="Also write a page for each node and each rack into this folder.",
+)
 @output.json_option
-def show_burnin_reports(node: str | None, attempt: str | None, as_json: bool) -> None:
+def show_burnin_reports(
+    node: str | None, attempt: str | None, junit_file: Path | None, html_folder: Path | None, as_json: bool
+) -> None:
     """Show each node's newest burn-in report, or one node's, or one attempt's."""
     from gpufleet.operations import burnin
 
     reports = burnin.load_newest_reports(node, attempt)
+    if junit_file:
+        from gpufleet.boundary import write_text
+        from gpufleet.burnin.junit import render_junit_xml
+
+        write_text(junit_file, render_junit_xml(reports))
+    if html_folder:
+        from gpufleet.console import burnin_pages
+
+        pages = burnin_pages.write_burnin_pages(html_folder, node)
+        output.print_lines(f"{len(pages)} pages written to {html_folder}", err=True)
     # One node asked for: one document, as its schema describes it.
     if node and as_json:
         output.print_json(reports[0])
