@@ -235,13 +235,18 @@ def truncated_record(tmp_path):
     return path
 
 
+def is_attempt(name):
+    """Return a condition on the records of an attempt."""
+    return lambda records: records[0].get("attempt") == name
+
+
 def test_kill_while_an_attempt_is_resumed_loses_no_record(truncated_record, monkeypatch):
     def die(_journal):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(journal.AttemptJournal, "_sync", die)
     with pytest.raises(KeyboardInterrupt):
-        journal.AttemptJournal(sys.stdout, str(truncated_record)).resume_attempt("a1")
+        journal.AttemptJournal(sys.stdout, str(truncated_record)).resume_attempt(is_attempt("a1"))
     assert [record["type"] for record in journal.parse_journal_records(truncated_record.read_text())] == [
         "start",
         "check",
@@ -253,12 +258,16 @@ def test_undecodable_bytes_invalidate_only_their_line(truncated_record):
         truncated_record.read_bytes() + b"\xff\xfe\n" + b'{"type": "check", "name": "memory"}\n'
     )
     open_journal = journal.AttemptJournal(sys.stdout, str(truncated_record))
-    assert [record.get("name") for record in open_journal.resume_attempt("a1")] == [None, "cpu", "memory"]
+    assert [record.get("name") for record in open_journal.resume_attempt(is_attempt("a1"))] == [
+        None,
+        "cpu",
+        "memory",
+    ]
     open_journal.close_file()
 
 
 def test_new_attempt_starts_with_an_empty_record(truncated_record):
     open_journal = journal.AttemptJournal(sys.stdout, str(truncated_record))
-    assert open_journal.resume_attempt("a2") == []
+    assert open_journal.resume_attempt(is_attempt("a2")) == []
     open_journal.close_file()
     assert truncated_record.read_text() == ""

@@ -23,7 +23,8 @@ from gpufleet.burnin.agent import (
     stress_ng,
     workers,
 )
-from gpufleet.burnin.agent.host import CommandOutput, HostAccess, run_command
+from gpufleet.burnin.agent.command import CommandOutput, run_command
+from gpufleet.burnin.agent.host import HostAccess
 
 ROUTE = "Iface\tDestination\tGateway\tFlags\neth1\t00000000\t010012C6\t0003\n"
 
@@ -39,9 +40,12 @@ def make_host(tmp_path):
             path.write_text(text)
         answers = tools or {}
 
-        def run(argv, timeout):
+        def run(argv, timeout, consume=None):
             del timeout
-            return answers[" ".join(argv)]
+            answer = answers[" ".join(argv)]
+            for line in answer.out.splitlines() if consume else ():
+                consume(line)
+            return answer
 
         return HostAccess(
             params=params, root=str(tmp_path), run=run, which=lambda tool: find_fake_tool(answers, tool)

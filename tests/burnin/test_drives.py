@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from gpufleet.burnin.agent import fio, smart
-from gpufleet.burnin.agent.host import CommandOutput, HostAccess
+from gpufleet.burnin.agent.command import CommandOutput
+from gpufleet.burnin.agent.host import HostAccess
 from gpufleet.burnin.readings import extract_check_metrics
 from gpufleet.burnin.thresholds import select_thresholds
 from gpufleet.burnin.verdict import judge_check

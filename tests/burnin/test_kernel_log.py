@@ -11,8 +11,8 @@ import yaml
 
 from gpufleet.boundary import read_packaged_rows
 from gpufleet.burnin import xid
-from gpufleet.burnin.agent.host import run_command
-from gpufleet.burnin.agent.kernel_log import MAX_GROUPS, group_hardware_errors
+from gpufleet.burnin.agent.command import run_command
+from gpufleet.burnin.agent.kernel_log import MAX_GROUPS, KernelErrorGroups, group_hardware_errors
 from gpufleet.burnin.thresholds import select_thresholds
 from gpufleet.burnin.verdict import judge_check
 
@@ -167,7 +167,9 @@ def test_a_long_kernel_log_is_read_to_its_end(tmp_path, monkeypatch):
     )
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    assert group_hardware_errors(run_command(["dmesg"], 60).out)["count"] == 1
+    errors = KernelErrorGroups()
+    run_command(["dmesg"], 60, errors.add)
+    assert errors.summarize()["count"] == 1
 
 
 def test_unknown_xid_counts_as_fatal():

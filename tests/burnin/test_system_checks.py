@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from gpufleet.burnin.agent import clock, memory, stress_ng
-from gpufleet.burnin.agent.host import CommandOutput, HostAccess
+from gpufleet.burnin.agent.command import CommandOutput
+from gpufleet.burnin.agent.host import HostAccess
 from gpufleet.burnin.readings import extract_check_metrics
 from gpufleet.burnin.thresholds import select_thresholds
 from gpufleet.burnin.verdict import judge_check

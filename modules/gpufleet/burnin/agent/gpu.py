@@ -8,7 +8,7 @@ import zlib
 from typing import Any
 
 from .host import HostAccess, RawCheckResult, build_error_result, build_not_run_result
-from .kernel_log import group_hardware_errors
+from .kernel_log import KernelErrorGroups
 
 COMMAND_SECONDS = 60.0
 NVIDIA, AMD = "0x10de", "0x1002"
@@ -79,11 +79,11 @@ def run_xid_check(host: HostAccess) -> RawCheckResult:
     reason = explain_missing_nvidia_smi(host)
     if reason:
         return build_not_run_result(reason)
-    output = host.run(["dmesg"], COMMAND_SECONDS)
+    errors = KernelErrorGroups()
+    output = host.run(["dmesg"], COMMAND_SECONDS, errors.add)
     if output.code:
         return build_error_result(f"dmesg exited with code {output.code}: {output.err[:200]}")
-    groups = group_hardware_errors(output.out)
-    return RawCheckResult("ran", measured=groups["count"], unit="lines", raw=groups)
+    return RawCheckResult("ran", measured=errors.count, unit="lines", raw=errors.summarize())
 
 
 def run_amd_gpu_check(host: HostAccess) -> RawCheckResult:

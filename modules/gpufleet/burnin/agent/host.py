@@ -2,29 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import Any, Callable, Sequence  # noqa: UP035 - Python 3.9 runs this
+from typing import Any, Callable  # noqa: UP035 - Python 3.9 runs this
 
-from .supervisor import die_with_parent
-
-# A tool that prints more than this is broken; the record must stay small.
-MAX_OUTPUT_BYTES = 1 << 20
-# The kernel bounds its own buffer, and its errors are grouped before they are kept: nothing of it is cut off.
-OUTPUT_LIMITS = {"dmesg": 64 << 20}
-
-
-@dataclass(frozen=True)
-class CommandOutput:
-    """A command's exit code and output."""
-
-    code: int
-    out: str
-    err: str
+from .command import CommandOutput, run_command
 
 
 @dataclass(frozen=True)
@@ -48,22 +31,6 @@ def build_error_result(reason: str, **raw: Any) -> RawCheckResult:
     return RawCheckResult("error", reason, raw=raw)
 
 
-def run_command(argv: Sequence[str], timeout_s: float) -> CommandOutput:
-    """Run a program with a time limit; code 124 when it ran past it, 127 when it cannot be started."""
-    try:
-        process = subprocess.run(
-            list(argv), capture_output=True, timeout=timeout_s, check=False,
-            preexec_fn=partial(die_with_parent, os.getpid()),
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return CommandOutput(124, "", f"no answer within {timeout_s:g} s")
-    except OSError as error:
-        return CommandOutput(127, "", str(error))
-    limit = OUTPUT_LIMITS.get(argv[0], MAX_OUTPUT_BYTES)
-    out, err = (stream[:limit].decode("utf-8", "replace") for stream in (process.stdout, process.stderr))
-    return CommandOutput(process.returncode, out, err)
-
-
 # A path on the machine that runs this, or below ``root`` in a test.
 @dataclass(frozen=True)
 class HostAccess:
@@ -71,7 +38,8 @@ class HostAccess:
 
     params: dict[str, Any] = field(default_factory=dict)
     root: str = "/"
-    run: Callable[[Sequence[str], float], CommandOutput] = run_command
+    # As command.run_command: argv, time limit and, for long outputs, what takes each line.
+    run: Callable[..., CommandOutput] = run_command
     which: Callable[[str], str | None] = shutil.which
 
     def resolve_path(self, name: str) -> Path:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import platform
+import re
 from typing import Any
 
 from .host import HostAccess
@@ -31,7 +34,28 @@ def read_host_identity(host: HostAccess) -> dict[str, Any]:
         "hostname": platform.node(),
         "cores": os.cpu_count(),
         "python": platform.python_version(),
+        "hardware": digest_hardware(host),
     }
+
+
+def digest_hardware(host: HostAccess) -> str:
+    """Return a digest of the machine's parts: an attempt is not resumed on a machine that was changed in between."""
+    pci, block, gpus = "/sys/bus/pci/devices", "/sys/block", "/proc/driver/nvidia/gpus"
+    parts = [
+        (slot, *(host.read_text_file(f"{pci}/{slot}/{name}") for name in ("vendor", "device")))
+        for slot in host.list_folder(pci)
+    ]
+    drives = [name for name in host.list_folder(block) if name.startswith(("nvme", "sd", "mmcblk"))]
+    serials = [
+        host.read_text_file(f"{block}/{name}/{place}")
+        for name in drives
+        for place in ("device/serial", "device/wwid")
+    ]
+    # Its UUID, and the version of its firmware, which a change of also makes another machine.
+    cards = [host.read_text_file(f"{gpus}/{name}/information") for name in host.list_folder(gpus)]
+    memory = re.match(r"MemTotal:\s+(\d+)", host.read_text_file("/proc/meminfo") or "")
+    gib = round(int(memory[1]) / 2**20) if memory else None
+    return hashlib.sha256(json.dumps([parts, serials, cards, gib]).encode()).hexdigest()[:16]
 
 
 def is_raspberry_pi(host: HostAccess) -> bool:

@@ -6,9 +6,10 @@ import contextlib
 import fcntl
 import json
 import os
+import sys
 import time
 from collections import Counter
-from typing import Any, TextIO
+from typing import Any, Callable, TextIO  # noqa: UP035 - Python 3.9 runs this
 
 Record = dict[str, Any]
 LOCK_SECONDS = 3.0
@@ -55,29 +56,38 @@ class AttemptJournal:
         if self.file:
             lock_file(self.file)
 
-    def resume_attempt(self, attempt: str) -> list[Record]:
-        """Return what this attempt has recorded already; another attempt's record is cleared."""
+    def resume_attempt(self, is_resumable: Callable[[list[Record]], bool]) -> list[Record]:
+        """Return what an attempt that can be resumed has recorded already; any other record is cleared."""
         if not self.file:
             return []
         self.file.seek(0)
         data = bytes(self.file.buffer.read())
         records = parse_journal_records(data.decode("utf-8", errors="replace"))
-        is_same_attempt = (
-            bool(records) and records[0].get("type") == "start" and records[0].get("attempt") == attempt
-        )
-        kept_records = records if is_same_attempt else []
+        is_resumed = bool(records) and records[0].get("type") == "start" and is_resumable(records)
         # Cut in one step: a kill at this moment loses nothing that was recorded, and no line follows a torn one.
-        os.ftruncate(self.file.fileno(), data.rfind(b"\n") + 1 if is_same_attempt else 0)
+        os.ftruncate(self.file.fileno(), data.rfind(b"\n") + 1 if is_resumed else 0)
         self._sync()
-        return kept_records
+        return records if is_resumed else []
 
     def append_record(self, record: Record) -> None:
         """Append one record."""
         line = json.dumps(record) + "\n"
-        for out in filter(None, (self.file, self.stream)):
-            out.write(line)
-            out.flush()
+        if self.file:
+            try:
+                self.file.write(line)
+                self.file.flush()
+            except OSError as error:
+                self._give_up_file(error)
+        self.stream.write(line)
+        self.stream.flush()
         self._sync()
+
+    def _give_up_file(self, error: OSError) -> None:
+        """Go on without the file: the disk is full or failing, which the storage check is there to find."""
+        print(f"agent: the record cannot be kept: {error.strerror}", file=sys.stderr)
+        with contextlib.suppress(OSError):
+            self.close_file()
+        self.file = None
 
     def replay_records_to_stream(self, records: list[Record]) -> None:
         """Put records of before a kill on the stream, so that it holds the whole attempt."""
@@ -87,9 +97,8 @@ class AttemptJournal:
 
     def _sync(self) -> None:
         if self.file:
-            self.file.flush()
-            # A disk that is full or failing is what the storage check is there to find.
             with contextlib.suppress(OSError):
+                self.file.flush()
                 os.fsync(self.file.fileno())
 
     def close_file(self) -> None:
@@ -98,11 +107,17 @@ class AttemptJournal:
             self.file.close()
 
 
-def list_finished_checks(records: list[Record]) -> list[str]:
-    """Return the checks that have a result."""
-    return [str(record.get("name")) for record in records if record.get("type") == "check"]
+def list_finished_checks(records: list[Record]) -> set[tuple[str, int]]:
+    """Return the checks that have a result, each with its round."""
+    return {identify_check(record) for record in records if record.get("type") == "check"}
 
 
-def count_check_starts(records: list[Record]) -> Counter[str]:
-    """Return how often each check was begun."""
-    return Counter(str(record.get("name")) for record in records if record.get("type") == "begin")
+def count_check_starts(records: list[Record]) -> Counter[tuple[str, int]]:
+    """Return how often each check was begun in each round."""
+    return Counter(identify_check(record) for record in records if record.get("type") == "begin")
+
+
+def identify_check(record: Record) -> tuple[str, int]:
+    """Return a check's name and round; records of profiles with one round do not name it."""
+    round_number = record.get("round", 1)
+    return str(record.get("name")), round_number if isinstance(round_number, int) else 1

@@ -27,17 +27,32 @@ def build_group_key(text: str) -> str:
     return f"{match[1]} {match[2]} {severity[1].lower() if severity else ''}"
 
 
-def group_hardware_errors(log: str) -> dict[str, Any]:
-    """Return each kind of error with its count and its last line, in the order in which the last ones came."""
-    groups: dict[str, dict[str, Any]] = {}
-    count = 0
-    for line in log.splitlines():
+class KernelErrorGroups:
+    """Each kind of error with its count and its last line, in the order in which the last ones came."""
+
+    def __init__(self) -> None:
+        self.groups: dict[str, dict[str, Any]] = {}
+        self.count = 0
+
+    def add(self, line: str) -> None:
+        """Take in one line of the log."""
         if not INTERESTING.search(line):
-            continue
-        count += 1
+            return
+        self.count += 1
         text = TIME.sub("", line, count=1)[:MAX_CHARACTERS]
         key = build_group_key(text)
-        earlier = groups.pop(key, {"count": 0})
-        groups[key] = {"line": text, "count": earlier["count"] + 1}
-    kept = list(groups.values())[:MAX_GROUPS]
-    return {"groups": kept, "count": count, "dropped_groups": len(groups) - len(kept)}
+        earlier = self.groups.pop(key, {"count": 0})
+        self.groups[key] = {"line": text, "count": earlier["count"] + 1}
+
+    def summarize(self) -> dict[str, Any]:
+        """Return the groups as a record keeps them."""
+        kept = list(self.groups.values())[:MAX_GROUPS]
+        return {"groups": kept, "count": self.count, "dropped_groups": len(self.groups) - len(kept)}
+
+
+def group_hardware_errors(log: str) -> dict[str, Any]:
+    """Return the groups of a whole log."""
+    groups = KernelErrorGroups()
+    for line in log.splitlines():
+        groups.add(line)
+    return groups.summarize()

@@ -6,95 +6,44 @@ import argparse
 import os
 import socket
 import sys
-import time
-from dataclasses import asdict
-from typing import Any, TextIO
+from functools import partial
+from pathlib import Path
+from typing import NoReturn, TextIO
 
 from . import AGENT_VERSION
-from .host import HostAccess, RawCheckResult
-from .identity import read_host_identity
-from .journal import AttemptJournal, JournalLockedError, Record, count_check_starts, list_finished_checks
-from .network import receive_from_senders
-from .profiles import CHECKS, PROFILES, build_check_parameters, compute_time_limit_s
-from .supervisor import SupervisionPolicy, build_orphan_check, run_supervised
+from .attempt import Attempt
+from .command import run_command
+from .crash_memory import DISK_SECONDS, CrashMemory
+from .host import HostAccess
+from .journal import AttemptJournal, JournalLockedError
+from .node_lock import NodeLock, NodeLockedError, default_lock_path
+from .orphan import build_orphan_check
+from .profiles import CHECKS, PROFILES, build_check_parameters
+from .settings import SettingError, parse_settings
+from .spill import OutputSpill
+from .supervisor import SupervisionPolicy, run_supervised
 from .workers import run_job_with_deadline
 
-# A check that was begun this often and never finished takes the host or the agent down with it.
-TRIES = 2
-USAGE, BUSY = 2, 4
+USAGE, LOCKED, BUSY_NODE = 2, 4, 5
 
 
-def utc_timestamp() -> str:
-    """Return the time, in UTC."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+def remove_control_characters(text: str) -> str:
+    """Return a text that changes no terminal: escape sequences in arguments and paths lose their effect."""
+    return "".join(character if character.isprintable() else "?" for character in text)
 
 
-def run_check(check_name: str, host: HostAccess) -> RawCheckResult:
-    """Run one check in a process of its own and turn whatever happens into a result."""
-    answer = run_job_with_deadline(
-        lambda: asdict(CHECKS[check_name].run(host)), compute_time_limit_s(check_name, host.params)
-    )
-    return (
-        RawCheckResult("error", answer["error"]) if "error" in answer else RawCheckResult(**answer["value"])
-    )
+def report_error(message: str) -> None:
+    """Print one line on standard error."""
+    print(f"agent: {remove_control_characters(message)}", file=sys.stderr)
 
 
-def run_and_record_check(
-    check_name: str, host: HostAccess, journal: AttemptJournal, start_count: int
-) -> Record:
-    """Run one check and record it; give up on one that never finishes."""
-    started = utc_timestamp()
-    if start_count >= TRIES:
-        result = RawCheckResult(
-            "error",
-            f"begun {start_count} times and never finished: the agent or the host stopped during this check",
-        )
-    else:
-        journal.append_record({"type": "begin", "name": check_name, "started_at": started})
-        result = run_check(check_name, host)
-    record = {
-        "type": "check",
-        "name": check_name,
-        **asdict(result),
-        "started_at": started,
-        "ended_at": utc_timestamp(),
-    }
-    journal.append_record(record)
-    return record
+class OneLineParser(argparse.ArgumentParser):
+    """Answers wrong arguments with one line, without the usage."""
 
-
-def run_burnin_attempt(
-    attempt: str, profile: str, check_names: list[str], host: HostAccess, journal: AttemptJournal
-) -> None:
-    """Run an attempt's remaining checks, from its start record to its end record."""
-    before = journal.resume_attempt(attempt)
-    journal.replay_records_to_stream(before)
-    if any(record.get("type") == "end" for record in before):
-        return
-    if not before:
-        journal.append_record(build_start_record(attempt, profile, host))
-    done, tried = list_finished_checks(before), count_check_starts(before)
-    records = [
-        run_and_record_check(name, host, journal, tried[name]) for name in check_names if name not in done
-    ]
-    checks = [record for record in before if record.get("type") == "check"] + records
-    statuses = [str(record["status"]) for record in checks]
-    counts = {status: statuses.count(status) for status in ("ran", "not_run", "error")}
-    journal.append_record({"type": "end", "attempt": attempt, "ended_at": utc_timestamp(), **counts})
-
-
-def build_start_record(attempt: str, profile: str, host: HostAccess) -> Record:
-    """Return the record with attempt, profile, parameters and host."""
-    return {
-        "type": "start",
-        "attempt": attempt,
-        "profile": profile,
-        "agent_version": AGENT_VERSION,
-        "started_at": utc_timestamp(),
-        "rehearsal": host.params["rehearsal"],
-        "params": host.params,
-        "host": read_host_identity(host),
-    }
+    def error(self, message: str) -> NoReturn:
+        """Print what is wrong and exit."""
+        report_error(message)
+        sys.exit(USAGE)
 
 
 def parse_key_value(text: str) -> list[str]:
@@ -107,7 +56,7 @@ def parse_key_value(text: str) -> list[str]:
 
 def build_argument_parser() -> argparse.ArgumentParser:
     """Describe the command line."""
-    top = argparse.ArgumentParser(
+    top = OneLineParser(
         prog="agent.pyz",
         description="gpufleet burn-in agent: measures only; the controller judges the results",
     )
@@ -117,6 +66,13 @@ def build_argument_parser() -> argparse.ArgumentParser:
     run.add_argument("--profile", choices=sorted(PROFILES), default="quick")
     run.add_argument("--attempt", required=True, help="id of this attempt, from the controller")
     run.add_argument("--out", help="write the record to this file; an unfinished attempt in it is resumed")
+    run.add_argument(
+        "--resume", action="store_true", help="resume an unfinished attempt of any id, if it is the same work"
+    )  # fmt: skip
+    run.add_argument(
+        "--state", type=Path, help="folder on the node's disk for raw outputs and the memory of crashes"
+    )
+    run.add_argument("--lock", help=f"file that one agent a node holds (default: {default_lock_path()})")
     run.add_argument("--only", action="append", choices=list(CHECKS), help="only this check; may be repeated")
     run.add_argument("--attached", action="store_true", help="stop when the caller or its SSH session ends")
     run.add_argument("--session", type=int, default=0, help="with --attached: the process of the SSH session")
@@ -128,33 +84,70 @@ def build_argument_parser() -> argparse.ArgumentParser:
     return top
 
 
-def run_agent(args: argparse.Namespace, stream: TextIO) -> int:
+def run_attempt(
+    args: argparse.Namespace, params: dict[str, object], memory: CrashMemory, lock: NodeLock, stream: TextIO
+) -> int:
     """Run an attempt; the exit code says whether the agent worked, never whether the node is well."""
-    params: dict[str, Any] = {key: value for key, value in args.param}  # noqa: C416 - pairs are lists
-    host = HostAccess(params=build_check_parameters(args.profile, params))
     try:
         journal = AttemptJournal(stream, args.out)
     except JournalLockedError as busy:
-        print(f"agent: {busy}: {args.out}", file=sys.stderr)
-        return BUSY
+        report_error(f"{busy}: {args.out}")
+        return LOCKED
     except OSError as error:
-        print(f"agent: cannot write {args.out}: {error.strerror}", file=sys.stderr)
+        report_error(f"cannot write {args.out}: {error.strerror}")
         return USAGE
     os.register_at_fork(after_in_child=journal.close_file)
-    run_burnin_attempt(args.attempt, args.profile, args.only or list(CHECKS), host, journal)
+    os.register_at_fork(after_in_child=lock.close)
+    host = HostAccess(params=params)
+    if args.state:
+        spill = OutputSpill(args.state, args.attempt)
+        run_job_with_deadline(spill.prepare, DISK_SECONDS)
+        host = HostAccess(params=params, run=partial(run_command, spill=spill))
+    attempt = Attempt(args.attempt, args.profile, args.only or list(CHECKS), host, journal, memory)
+    busy_reason = attempt.run(continues_any=args.resume)
+    if busy_reason:
+        report_error(f"the node is busy: {busy_reason}")
+        return BUSY_NODE
     return 0
+
+
+def choose_lock_path(args: argparse.Namespace, params: dict[str, object]) -> str:
+    """Return the lock that this run takes: checks that only read, and rehearsals on a shared machine, need none."""
+    is_load = any(CHECKS[name].is_load for name in args.only or CHECKS)
+    return args.lock or (default_lock_path() if is_load and not params["rehearsal"] else "")
+
+
+def run_profile(args: argparse.Namespace) -> int:
+    """Check the settings, take the node's lock, and run the attempt under supervision."""
+    try:
+        params = build_check_parameters(args.profile, parse_settings(dict(args.param)))
+        lock = NodeLock(choose_lock_path(args, params))
+    except SettingError as error:
+        report_error(str(error))
+        return USAGE
+    except NodeLockedError as error:
+        report_error(str(error))
+        return LOCKED
+    except OSError as error:
+        report_error(f"cannot lock {error.filename}: {error.strerror}")
+        return USAGE
+    memory = CrashMemory(args.state)
+    reason = memory.open()
+    if reason:
+        report_error(f"crashes cannot be remembered in {args.state}: {reason}")
+    policy = SupervisionPolicy(on_end=memory.note_end)
+    if args.attached:
+        policy = SupervisionPolicy(is_orphaned=build_orphan_check(args.session), on_end=memory.note_end)
+    return run_supervised(lambda: run_attempt(args, params, memory, lock, sys.stdout), policy)
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the agent's command line."""
     args = build_argument_parser().parse_args(argv)
     if args.verb == "run":
-        policy = (
-            SupervisionPolicy(is_orphaned=build_orphan_check(args.session))
-            if args.attached
-            else SupervisionPolicy()
-        )
-        return run_supervised(lambda: run_agent(args, sys.stdout), policy)
+        return run_profile(args)
+    from .network import receive_from_senders  # the one check that the agent itself needs
+
     with socket.create_server((args.address, args.port)) as listener:
         print(f"received data from {receive_from_senders(listener, args.seconds)} senders", file=sys.stderr)
     return 0

@@ -34,6 +34,7 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 SWEEP_SECONDS = 30.0
+WAITING_SECONDS = 5.0
 POLL_SECONDS = 1.0
 PACKAGE_MANAGERS = frozenset({"apt", "apt-get", "dpkg", "dnf", "yum", "rpm"})
 """Programs that leave a system half installed when they are killed in the middle of their work."""
@@ -46,12 +47,13 @@ except OSError:
 
 @dataclass(frozen=True)
 class ProcessTableRow:
-    """One row of the process table."""
+    """One row of the process table; ``waiting`` for a device, in which state no signal reaches a process."""
 
     pid: int
     parent: int
     name: str
     zombie: bool
+    waiting: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class SupervisionPolicy:
     ``foreground`` keeps the work in the front's process group, so that it may use the terminal. ``spare_packages``
     leaves package managers to finish their transaction. ``after_success`` also ends what a finished work left running;
     without it only SSH masters end whose socket is in ``scratch``, a folder that goes when the work is stopped.
-    ``is_orphaned`` is called once a second; the work is stopped when it returns true.
+    ``is_orphaned`` is called once a second; the work is stopped when it returns true. ``on_end`` runs after all.
     """
 
     grace_s: float = 0.0
@@ -71,6 +73,7 @@ class SupervisionPolicy:
     after_success: bool = True
     scratch: str = ""
     is_orphaned: Callable[[], bool] = lambda: False
+    on_end: Callable[[], object] = lambda: None
 
 
 def call_prctl(option: int, value: int) -> None:
@@ -94,20 +97,18 @@ def read_process_table() -> list[ProcessTableRow]:
             ["ps", "-A", "-o", "pid=,ppid=,stat=,comm="], capture_output=True, text=True, check=False
         ).stdout
         rows = [line.split(None, 3) for line in listing.splitlines()]
-        return [
-            ProcessTableRow(int(r[0]), int(r[1]), r[3].rsplit("/", 1)[-1], r[2][0] == "Z")
-            for r in rows
-            if r[3:]
-        ]
+        return [_build_row(int(r[0]), int(r[1]), r[3].rsplit("/", 1)[-1], r[2][0]) for r in rows if r[3:]]
     processes = []
     for entry in folders:
         with contextlib.suppress(OSError, ValueError, IndexError):
             head, _, tail = Path(f"/proc/{entry}/stat").read_text(errors="replace").rpartition(")")
             fields = tail.split()
-            processes.append(
-                ProcessTableRow(int(entry), int(fields[1]), head.partition("(")[2], fields[0] in "ZX")
-            )
+            processes.append(_build_row(int(entry), int(fields[1]), head.partition("(")[2], fields[0]))
     return processes
+
+
+def _build_row(pid: int, parent: int, name: str, state: str) -> ProcessTableRow:
+    return ProcessTableRow(pid, parent, name, state in "ZX", state in "DU")
 
 
 def list_live_descendants(root_pid: int) -> list[ProcessTableRow]:
@@ -149,18 +150,30 @@ def is_ansible_process(process: ProcessTableRow) -> bool:
 
 
 def kill_descendants(root_pid: int, policy: SupervisionPolicy) -> None:
-    """Kill all descendants of a process, repeatedly, except those that the policy spares."""
-    deadline = time.monotonic() + SWEEP_SECONDS
-    while time.monotonic() < deadline:
+    """Kill all descendants of a process, except those that the policy spares; reap those that are our children."""
+
+    def list_targets() -> list[ProcessTableRow]:
         reap_children()
         processes = list_live_descendants(root_pid)
         spared_pids = find_package_manager_pids(processes) if policy.spare_packages else set()
-        targets = [process.pid for process in processes if process.pid not in spared_pids]
-        if not targets:
-            return
-        for pid in targets:
-            send_signal(pid, signal.SIGKILL)
+        return [process for process in processes if process.pid not in spared_pids]
+
+    kill_processes(list_targets)
+
+
+def kill_processes(
+    list_targets: Callable[[], list[ProcessTableRow]], wait_s: float = WAITING_SECONDS
+) -> set[int]:
+    """Kill repeatedly until none is left; return those that wait for a device and cannot be killed."""
+    started = time.monotonic()
+    while targets := list_targets():
+        for process in targets:
+            send_signal(process.pid, signal.SIGKILL)
+        elapsed = time.monotonic() - started
+        if elapsed > (wait_s if all(process.waiting for process in targets) else SWEEP_SECONDS):
+            break
         time.sleep(0.02)
+    return {process.pid for process in targets}
 
 
 def send_signal(pid: int, signal_number: int) -> None:
@@ -255,6 +268,7 @@ class _Supervisor:
             self._stop_ssh_masters(me)
         if self.policy.scratch and (self.stopped or os.WIFSIGNALED(status)):
             shutil.rmtree(self.policy.scratch, ignore_errors=True)
+        self.policy.on_end()
         return wait_status_to_exit_code(status)
 
     def _on_signal(self, number: int, _frame: object) -> None:
@@ -304,9 +318,8 @@ class _Supervisor:
         """Ask the work's group to end where there is grace, and wait for it; return the status to report."""
         if not self.policy.grace_s:
             return self.stopped
-        if (
-            self.stopped != signal.SIGINT
-        ):  # the terminal has sent that to the whole group; twice would mean at once
+        # The terminal has sent SIGINT to the whole group; twice would mean at once.
+        if self.stopped != signal.SIGINT:
             for pid in self._group_members():
                 send_signal(pid, signal.SIGTERM)
         deadline, status = time.monotonic() + self.policy.grace_s, self.stopped
@@ -331,23 +344,6 @@ class _Supervisor:
             with contextlib.suppress(OSError):
                 if Path(f"/proc/{process.pid}/cmdline").read_bytes().startswith(title_prefix):
                     send_signal(process.pid, signal.SIGTERM)
-
-
-def build_orphan_check(session_pid: int = 0) -> Callable[[], bool]:
-    """Return a function that is true once the process that started us, or its SSH session, has ended.
-
-    The caller may name the session's process: it may have ended before we could look for it.
-    """
-    table = {process.pid: process for process in read_process_table()}
-    watched = [os.getppid()]
-    ancestor = table.get(os.getppid())
-    while ancestor and not ancestor.name.startswith("sshd"):
-        ancestor = table.get(ancestor.parent)
-    watched += [session_pid or (ancestor.pid if ancestor else watched[0])]
-    start_times = {pid: read_process_start_time(pid) for pid in watched}
-    return lambda: any(
-        not moment or read_process_start_time(pid) != moment for pid, moment in start_times.items()
-    )
 
 
 def read_process_start_time(pid: int) -> str:

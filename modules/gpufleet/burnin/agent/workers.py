@@ -12,7 +12,10 @@ import traceback
 from functools import partial
 from typing import Any, Callable  # noqa: UP035 - Python 3.9 runs this
 
-from .supervisor import die_with_parent
+from .supervisor import PR_SET_CHILD_SUBREAPER, call_prctl, die_with_parent
+
+# SIGKILL takes effect at once, except on a process that waits for a device: it is left behind after this time.
+STOP_SECONDS = 5.0
 
 
 def fork_job(job: Callable[[], Any], *, new_session: bool) -> tuple[int, int]:
@@ -31,14 +34,25 @@ def fork_job(job: Callable[[], Any], *, new_session: bool) -> tuple[int, int]:
         die_with_parent(parent)
         if new_session:
             os.setsid()
-        # Only the end of the process closes the pipe: its reader kills the session at once, and a
-        # child on its way out keeps the exit status that it has chosen.
+        # What its tools leave behind in another session becomes its child, so that it can be found.
+        call_prctl(PR_SET_CHILD_SUBREAPER, 1)
+        close_streams()
         pipe = os.fdopen(writer, "w")
         json.dump(capture_job_result(job), pipe)
+        # The end of the line ends the answer: a process that the job left behind may hold the pipe open.
+        pipe.write("\n")
         pipe.flush()
         code = 0
     finally:
         os._exit(code)
+
+
+def close_streams() -> None:
+    """Give up the agent's input and output: a child that outlives it must not keep its reader waiting."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(null, descriptor)
+    os.close(null)
 
 
 def capture_job_result(job: Callable[[], Any]) -> Any:
@@ -51,44 +65,56 @@ def capture_job_result(job: Callable[[], Any]) -> Any:
         return {"error": f"{type(error).__name__}: {error} ({where})"}
 
 
-def read_pipe_until(reader: int, deadline: float) -> bytes | None:
-    """Read a pipe to its end, or return None when the deadline passes first."""
-    parts: list[bytes] = []
-    while True:
+def read_line_until(reader: int, deadline: float) -> bytes | None:
+    """Read a line, or what there is of it when the pipe ends; None when the deadline passes first."""
+    text = bytearray()
+    while not text.endswith(b"\n"):
         left = deadline - time.monotonic()
         if left <= 0 or not select.select([reader], [], [], left)[0]:
             return None
         part = os.read(reader, 1 << 16)
         if not part:
-            return b"".join(parts)
-        parts.append(part)
+            break
+        text += part
+    return bytes(text)
 
 
-def kill_child_and_wait(pid: int, *, kills_group: bool) -> int:
-    """Kill a child (and its session) if it still runs; return its wait status."""
+def kill_child_and_wait(pid: int, *, kills_group: bool) -> int | None:
+    """Kill a child (and its session) if it still runs; return its wait status, None if it cannot be stopped."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if kills_group:
             os.killpg(pid, signal.SIGKILL)
         else:
             os.kill(pid, signal.SIGKILL)
-    return os.waitpid(pid, 0)[1]
+    deadline = time.monotonic() + STOP_SECONDS
+    while time.monotonic() < deadline:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return status
+        time.sleep(0.005)
+    return None
 
 
 def collect_child_result(child: tuple[int, int], deadline: float, *, kills_group: bool) -> Any:
     """Return a child's answer; a missing one becomes an error with the cause."""
     pid, reader = child
-    text = read_pipe_until(reader, deadline)
+    text = read_line_until(reader, deadline)
     os.close(reader)
     status = kill_child_and_wait(pid, kills_group=kills_group)
     if text is None:
-        return {"error": "the check exceeded its time limit and was stopped"}
+        stuck = f"; process {pid} cannot be stopped: it waits for a device" if status is None else ""
+        return {"error": f"the check exceeded its time limit and was stopped{stuck}"}
     try:
         return json.loads(text)
     except ValueError:
-        cause = (
-            f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"exit {os.WEXITSTATUS(status)}"
-        )
-        return {"error": f"the process of the check died ({cause})"}
+        return {"error": f"the process of the check died ({describe_wait_status(status)})"}
+
+
+def describe_wait_status(status: int | None) -> str:
+    """Return how a process ended."""
+    if status is None:
+        return "it waits for a device"
+    return f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"exit {os.WEXITSTATUS(status)}"
 
 
 def run_job_with_deadline(job: Callable[[], Any], seconds: float) -> Any:
