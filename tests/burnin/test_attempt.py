@@ -200,9 +200,12 @@ def test_soak_is_resumed_where_it_was(monkeypatch, tmp_path, name, resume):
 def test_time_of_the_controller_is_used_only_while_it_is_fresh(monkeypatch, tmp_path):
     checks = FakeChecks(monkeypatch, clock=1.0, cpu=100.0)
     times = []
-    monkeypatch.setattr(
-        attempt, "run_check", lambda name, host: times.append("controller_time" in host.params) or checks.run(name, host)
-    )  # fmt: skip
+
+    def run_check(name, host):
+        times.append("controller_time" in host.params)
+        return checks.run(name, host)
+
+    monkeypatch.setattr(attempt, "run_check", run_check)
     run_attempt(tmp_path / "r", rounds=2, controller_time=5.0)
     assert times == [True, True, False, False]
     cut_record(tmp_path / "r", 3)
