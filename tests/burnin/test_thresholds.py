@@ -81,7 +81,7 @@ def test_bound_types_compare_as_documented(bound, measured, expected):
 
 @pytest.mark.parametrize("kind", burnin.KINDS)
 def test_every_required_check_can_pass_and_fail(kind):
-    checks = burnin.list_required_checks(kind, "quick", gpus_declared=True)
+    checks = burnin.list_required_checks(kind, "quick", {"declared", "10de", "1002"})
     ruled = {row.check for row in burnin.select_thresholds(kind)}
     assert set(checks) <= ruled
     assert set(checks) <= set(readings.READERS)
@@ -188,16 +188,17 @@ def test_rehearsal_rows_replace_those_of_the_same_kind():
     ]
 
 
-@pytest.mark.parametrize("kind", ["cloud_vm", "gpu_server"])
-def test_gpus_of_a_cloud_machine_are_required_only_if_declared(kind):
-    plain, declared = (
-        thresholds.list_required_checks(kind, "quick", gpus_declared=declared) for declared in (False, True)
+GPU_CHECKS = {"gpu_compute", "gpu_memory", "gpu_copy", "gpu_nvidia", "gpu_xid"}
+
+
+@pytest.mark.parametrize("kind", burnin.KINDS)
+def test_gpu_checks_are_required_by_the_vendor_of_the_gpus(kind):
+    plain, nvidia, amd = (
+        set(thresholds.list_required_checks(kind, "quick", vendors)) for vendors in ([], ["10de"], ["1002"])
     )
-    assert {"gpu_compute", "gpu_memory", "gpu_copy", "gpu_nvidia", "gpu_xid"} <= set(declared)
-    assert ({"gpu_compute", "gpu_memory", "gpu_copy", "gpu_nvidia", "gpu_xid"} <= set(plain)) == (
-        kind == "gpu_server"
-    )
-    assert plain[:5] == ("configuration", "cpu", "memory", "storage", "network")
+    assert nvidia - plain == GPU_CHECKS
+    assert amd - plain == (set() if kind == "pi_gpu_bench" else {"gpu_amd"})
+    assert ("hardware" in plain) == (kind == "gpu_server")
 
 
 @pytest.mark.parametrize(
@@ -260,5 +261,5 @@ def test_explanation_of_one_kind_has_only_its_bounds_and_profiles():
 
 
 def test_unknown_check_is_not_explained():
-    with pytest.raises(InputError, match="unknown check 'x'; use one of configuration, clock, cpu"):
+    with pytest.raises(InputError, match="unknown check 'x'; use one of configuration, hardware, clock"):
         burnin.explain_check("x")

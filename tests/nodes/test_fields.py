@@ -12,7 +12,7 @@ from gpufleet.nodes.identifier_check import IDENTIFIER_KINDS
 from gpufleet.operations import node_view
 
 FIELDS = {field.name for field in fields(Node)}
-RELATED = {"holds", "sources"}  # tables of their own
+RELATED = {"holds", "sources", "hardware"}  # tables of their own
 REVISIONS = {"state_revision", "reachable_revision"}
 
 
@@ -33,7 +33,12 @@ def test_every_reported_field_has_a_merge_rule():
 
 def test_show_prints_every_field(node):
     details = node_view.build_node_details(node, [], [])
-    assert FIELDS - details.keys() == {"stack", "attempt", "verdict"}  # among its values; in burnin report
+    assert FIELDS - details.keys() == {
+        "stack",
+        "hardware",
+        "attempt",
+        "verdict",
+    }  # among its values; in burnin report
 
 
 def test_identifier_fields_are_checked():

@@ -36,22 +36,22 @@ def explain_check(
     return {
         "check": check_name,
         **texts[check_name],
-        "required_for": list_requiring_profiles(check_name, node_kind),
+        "required_for": list_requiring_nodes(check_name, node_kind),
         "bounds": [describe_bound(row, overrides, node_kind) for row in rows],
     }
 
 
-def list_requiring_profiles(check_name: str, node_kind: str | None) -> list[str]:
-    """Return the kinds and profiles in which a node cannot be healthy without the check."""
-    lists = (("required", ""), ("where_declared", ", with GPUs"))
-    return [
-        f"{kind} ({profile}{condition})"
-        for kind, profiles in load_required_check_table().items()
-        if kind in KINDS and node_kind in {None, kind}
-        for profile, entry in profiles.items()
-        for key, condition in lists
-        if check_name in entry.get(key, ())
-    ]
+HARDWARE_TITLES = {"declared": "declared hardware", "10de": "NVIDIA GPUs", "1002": "AMD GPUs"}
+
+
+def list_requiring_nodes(check_name: str, node_kind: str | None) -> list[str]:
+    """Return the kinds, and the hardware, with which a node cannot be healthy without the check."""
+    table = load_required_check_table()
+    kinds = [kind for kind in KINDS if node_kind in {None, kind}]
+    required = [kind for kind in kinds if check_name in table["kinds"][kind]]
+    others = [kind for kind in kinds if kind not in required]
+    titles = [HARDWARE_TITLES[key] for key, checks in table["with_hardware"].items() if check_name in checks]
+    return [*required, *(f"{kind} with {title}" for kind in others for title in titles)]
 
 
 def describe_bound(
@@ -87,7 +87,7 @@ def describe_bound(
 def format_explanation(explanation: dict[str, Any]) -> str:
     """Return an explanation as lines for people."""
     required = (
-        ", ".join(explanation["required_for"]) or "no profile: a fail still counts, a missing record does not"
+        ", ".join(explanation["required_for"]) or "no node: a fail still counts, a missing record does not"
     )
     lines = [
         f"{explanation['check']}: {explanation['measures']}",

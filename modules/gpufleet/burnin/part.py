@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from types import MappingProxyType
 from typing import Any
 
 from gpufleet.burnin.evidence import CheckReadings, Raw, build_check_readings, list_or_empty, mapping_or_empty
@@ -12,7 +13,7 @@ from gpufleet.burnin.overrides import ThresholdOverride, apply_overrides
 from gpufleet.burnin.readings import extract_check_metrics
 from gpufleet.burnin.report import BurninReport, CheckResult
 from gpufleet.burnin.thresholds import Threshold, select_thresholds
-from gpufleet.burnin.verdict import Record, judge_metric, select_last_attempt
+from gpufleet.burnin.verdict import Record, judge_metric, replace_expected_values, select_last_attempt
 from gpufleet.burnin.xid import RECOVERY_ACTION, XID, classify_line, drop_outdated_recovery_actions
 from gpufleet.nodes.identity import normalize_serial
 from gpufleet.nodes.part import ObservedFault, ObservedPart, PartObservation
@@ -29,9 +30,10 @@ def observe_parts(
     *,
     rehearsal: bool = False,
     overrides: tuple[ThresholdOverride, ...] = (),
+    expected: Record = MappingProxyType({}),
 ) -> PartObservation:
     """Return the parts in an attempt's records and the faults of its failed checks, each with the part that has it."""
-    checks = select_last_attempt(records).checks
+    checks = replace_expected_values(select_last_attempt(records), expected).checks
     shipped = select_thresholds(node_kind, rehearsal=rehearsal)
     rules = [rule for rule in apply_overrides(shipped, overrides, node_kind) if rule.bound != "unjudged"]
     raws = {str(check.get("name")): mapping_or_empty(check.get("raw")) for check in checks}

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from gpufleet.burnin import (
     drive_readings,
     gpu_readings,
+    hardware,
     nvidia_smi,
     pi,
     system_readings,
@@ -96,7 +97,8 @@ def extract_pi_temperature_metrics(raw: Raw) -> CheckReadings:
 def extract_amd_gpu_metrics(raw: Raw) -> CheckReadings:
     """Count of AMD GPUs and whether a driver holds them."""
     devices = [mapping_or_empty(device) for device in list_or_empty(raw.get("devices"))]
-    expected = max(to_finite_number(raw.get("expect_gpus")) or 0.0, 1.0)
+    declared = to_finite_number(raw.get("expect_amd_gpus"))
+    expected = max(declared or 0.0, 1.0)
     metrics = drop_missing_metrics(
         gpus_missing=max(0.0, expected - len(devices)),
         without_driver=float(sum(not device.get("driver") for device in devices)),
@@ -107,6 +109,7 @@ def extract_amd_gpu_metrics(raw: Raw) -> CheckReadings:
 READERS: dict[str, Callable[[Raw], CheckReadings]] = {
     "configuration": extract_configuration_metrics,
     "clock": system_readings.extract_clock_metrics,
+    "hardware": hardware.extract_hardware_metrics,
     "cpu": extract_cpu_metrics,
     "memory": system_readings.extract_memory_metrics,
     "storage": drive_readings.extract_storage_metrics,

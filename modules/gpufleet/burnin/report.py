@@ -48,7 +48,10 @@ class BurninReport:
     def list_unhealthy_reasons(self) -> list[str]:
         """Return what keeps the node from being healthy, worst first, one line each."""
         failing_checks = [
-            check for check in self.checks if check.name in self.required and check.outcome != "pass"
+            check
+            for check in self.checks
+            if check.outcome in {"fail", "warn"}
+            or (check.outcome == "not_run" and check.name in self.required)
         ]
         ordered = sorted(failing_checks, key=lambda check: OUTCOMES.index(check.outcome))
         cut_off = [MISSING_END] if self.ended_at is None else []

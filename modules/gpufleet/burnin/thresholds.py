@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -96,14 +97,17 @@ def load_required_check_table() -> dict[str, Any]:
     return table
 
 
-def list_required_checks(node_kind: str, profile: str, *, gpus_declared: bool = False) -> tuple[str, ...]:
-    """Return the checks that a node of a kind must pass in a profile."""
+def list_required_checks(node_kind: str, profile: str, hardware: Collection[str] = ()) -> tuple[str, ...]:
+    """Return the checks that must have run on a node of a kind in a profile.
+
+    ``hardware`` has what is known to be in the node: keys of ``with_hardware`` in the data file.
+    """
     table = load_required_check_table()
-    if node_kind not in table:
+    if node_kind not in table["kinds"]:
         raise InputError(f"unknown node kind {node_kind!r}", remedy=f"use one of {', '.join(KINDS)}")
-    if profile not in table[node_kind]:
+    if profile not in table["profiles"]:
         raise InputError(
-            f"unknown burn-in profile {profile!r}", remedy=f"use one of {', '.join(table[node_kind])}"
+            f"unknown burn-in profile {profile!r}", remedy=f"use one of {', '.join(table['profiles'])}"
         )
-    entry = table[node_kind][profile]
-    return (*entry["required"], *(entry.get("where_declared", ()) if gpus_declared else ()))
+    more = [check for name in sorted(hardware) for check in table["with_hardware"].get(name, ())]
+    return tuple(dict.fromkeys([*table["kinds"][node_kind], *more]))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
-from gpufleet.burnin.evidence import CheckReadings, list_or_empty, mapping_or_empty
+from gpufleet.burnin.evidence import CheckReadings, list_or_empty, mapping_or_empty, to_finite_number
+from gpufleet.burnin.hardware import COMPARED, VENDORS, apply_expected_values, parse_pci_device
 from gpufleet.burnin.overrides import ThresholdOverride, apply_overrides
 from gpufleet.burnin.readings import extract_check_metrics
 from gpufleet.burnin.report import OUTCOMES, BurninReport, CheckResult
@@ -51,15 +53,17 @@ def judge_attempt(
     is_configured: bool | None = None,
     node: str = "",
     overrides: tuple[ThresholdOverride, ...] = (),
+    expected: Record = MappingProxyType({}),
 ) -> BurninReport:
     """Judge an attempt of a node of a kind; invalid records never raise.
 
     ``is_configured`` is what the registry knows of the node's configuration (None: nothing). It is used
-    only if the records do not contain it.
+    only if the records do not contain it. ``expected`` is the hardware that the registry declares, by the names of
+    the agent's parameters: the records come from the node and cannot lower it.
     """
-    attempt = select_last_attempt(records)
-    declared = has_declared_gpus(attempt.start) or has_gpus_on_bus(attempt.checks)
-    required = list_required_checks(node_kind, profile, gpus_declared=declared)
+    attempt = replace_expected_values(select_last_attempt(records), expected)
+    hardware = list_known_hardware(attempt, expected)
+    required = list_required_checks(node_kind, profile, hardware)
     readings = [*attempt.checks, *build_configuration_if_missing(attempt, is_configured)]
     rules = apply_overrides(select_thresholds(node_kind, rehearsal=rehearsal), overrides, node_kind)
     refused = find_rehearsal_mismatch(attempt, rehearsal)
@@ -77,20 +81,43 @@ def judge_attempt(
     )
 
 
-def has_declared_gpus(start_record: Record) -> bool:
-    """Return whether the inventory declares GPUs (the agent's parameter ``expect_gpus``)."""
-    # Parameters reach the agent as words on its command line.
-    return str(mapping_or_empty(start_record.get("params")).get("expect_gpus", "0")).strip() not in {
-        "0",
-        "0.0",
-        "",
-        "None",
-    }
+def replace_expected_values(attempt: AttemptRecords, expected: Record) -> AttemptRecords:
+    """Return the attempt with the registry's declarations in every check's record."""
+    checks = tuple(
+        {**check, "raw": apply_expected_values(raw, expected)}
+        if isinstance(raw := check.get("raw"), Mapping)
+        else check
+        for check in attempt.checks
+    )
+    return AttemptRecords(attempt.start, checks, attempt.end)
 
 
-def has_gpus_on_bus(checks: Iterable[Record]) -> bool:
-    """Return whether any check saw NVIDIA GPUs on the PCI bus, declared or not: one that died tells nothing."""
-    return any(list_or_empty(mapping_or_empty(check.get("raw")).get("on_bus")) for check in checks)
+def list_known_hardware(attempt: AttemptRecords, expected: Record) -> frozenset[str]:
+    """Return which entries of ``with_hardware`` in required.yaml apply: what is declared, or is on the PCI bus.
+
+    A GPU that died tells nothing by itself, so any check that saw it on the bus makes its vendor's checks required.
+    """
+    parameters = apply_expected_values(
+        # Parameters reach the agent as words on its command line.
+        {name: read_word(value) for name, value in mapping_or_empty(attempt.start.get("params")).items()},
+        expected,
+    )
+    known = {"declared"} if COMPARED & expected.keys() else set()
+    known |= {vendor for name, vendor in VENDORS.items() if parameters.get(name)}
+    for check in attempt.checks:
+        raw = mapping_or_empty(check.get("raw"))
+        known |= {"10de"} if list_or_empty(raw.get("on_bus")) else set()
+        if check.get("name") == "hardware":
+            known |= {parse_pci_device(mapping_or_empty(d)).vendor for d in list_or_empty(raw.get("devices"))}
+    return frozenset(known)
+
+
+def read_word(value: Any) -> float | None:
+    """Return the number in a parameter; None for anything else."""
+    try:
+        return to_finite_number(float(value))
+    except (TypeError, ValueError):
+        return None
 
 
 def build_configuration_if_missing(attempt: AttemptRecords, configured: bool | None) -> list[Record]:
@@ -236,11 +263,14 @@ def merge_required_checks(judged: list[CheckResult], required: tuple[str, ...]) 
 
 
 def decide_verdict(checks: tuple[CheckResult, ...], required: tuple[str, ...], *, has_ended: bool) -> str:
-    """Return the verdict: the one table of outcome to verdict, applied to the required checks."""
-    outcomes = {check.outcome for check in checks if check.name in required}
+    """Return the verdict: the one table of outcome to verdict.
+
+    Required checks must have run. What a check found counts, required or not.
+    """
+    outcomes = {check.outcome for check in checks}
     if "fail" in outcomes:
         return "faulty"
-    if "not_run" in outcomes or not has_ended:
+    if not has_ended or any(check.outcome == "not_run" and check.name in required for check in checks):
         return "incomplete"
     return "degraded" if "warn" in outcomes else "healthy"
 

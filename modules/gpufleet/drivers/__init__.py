@@ -8,7 +8,16 @@ Pure: it reads only the data files of ``drivers/data/``.
 
 from __future__ import annotations
 
+from gpufleet.drivers.detection import find_card_of_device
 from gpufleet.drivers.driver_plan import DriverPlan, HostFacts, PciDevice, PlanRefusal, RequestedSoftware
 from gpufleet.drivers.planner import plan_drivers
 
-__all__ = ["DriverPlan", "HostFacts", "PciDevice", "PlanRefusal", "RequestedSoftware", "plan_drivers"]
+__all__ = [
+    "DriverPlan",
+    "HostFacts",
+    "PciDevice",
+    "PlanRefusal",
+    "RequestedSoftware",
+    "find_card_of_device",
+    "plan_drivers",
+]

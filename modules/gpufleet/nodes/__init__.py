@@ -8,6 +8,7 @@ change only as ``STATES`` allows. SQLite by default, PostgreSQL by URL, one sche
 """
 
 from gpufleet.nodes.declaration import RACK_KINDS, build_rack_report, build_workstation_report
+from gpufleet.nodes.expectation import build_expected_hardware
 from gpufleet.nodes.host import InventoryHost
 from gpufleet.nodes.identity import NodeIdentity, normalize_serial
 from gpufleet.nodes.inventory import (
@@ -85,6 +86,7 @@ __all__ = [
     "SourceStatus",
     "SourcedValue",
     "build_ansible_inventory",
+    "build_expected_hardware",
     "build_pulumi_state_report",
     "build_rack_report",
     "build_workstation_report",

@@ -53,6 +53,7 @@ def list_declared_nodes(rack: Rack, stack: str | None = None, template: str | No
                 address=node.address,
                 serial=normalize_serial(node.serial) if node.serial else None,
                 accelerators=cards[hardware],
+                hardware=_drop_none({"storage_gib": node.storage_gib}),
                 kind=kind,
                 usd_per_hour=share,
                 rack=rack.name,

@@ -11,6 +11,7 @@ from typing import Any
 from gpufleet import catalog
 from gpufleet.boundary import is_identifier, make_printable
 from gpufleet.errors import InputError
+from gpufleet.nodes import expectation
 from gpufleet.nodes.declaration import KINDS
 from gpufleet.nodes.identifier_check import IDENTIFIER_KINDS
 from gpufleet.nodes.model import Node
@@ -85,6 +86,8 @@ def make_inventory_host(
         operator_values["gpufleet_is_spot"] = True
     if blueprint_variables is not None:  # so the stack declares a template of that name
         operator_values["gpufleet_template"] = node.template
+    if expected := expectation.build_expected_hardware(node):  # numbers and names of the catalogue
+        operator_values[expectation.VARIABLE] = expected
     vocabulary = {key: value for key, value in variables.items() if _is_own_vocabulary(key, value)}
     observed = {
         key: value for key, value in variables.items() if key not in operator_values and key not in vocabulary

@@ -13,6 +13,9 @@ from gpufleet.nodes.states import USABLE_STATES
 OBSERVING_SOURCES = ("address_book", "ansible", "burn_in", "configuration", "ssh")
 """Sources that only observe nodes: they neither declare nor make them."""
 
+DECLARED_HARDWARE = ("storage_gib", "fabric")
+"""What is declared of a node's hardware next to its machine and accelerators."""
+
 
 def utc_now() -> datetime:
     """Return the present moment, in UTC."""
@@ -79,7 +82,10 @@ class SourcePresence:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One node as the registry knows it now."""
+    """One node as the registry knows it now.
+
+    ``hardware`` has the declared values of ``DECLARED_HARDWARE``, as far as a source declares them.
+    """
 
     id: str
     name: str
@@ -99,6 +105,7 @@ class Node:
     serial: str | None = None
     instance_id: str | None = None
     accelerators: tuple[dict[str, Any], ...] = ()
+    hardware: dict[str, Any] = field(default_factory=dict)
     usd_per_hour: float | None = None
     reachable: bool | None = None
     reachable_at: datetime | None = None

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, select
 from gpufleet.errors import InputError
 from gpufleet.nodes import schema
 from gpufleet.nodes.model import (
+    DECLARED_HARDWARE,
     BurnInResult,
     Node,
     NodeHistoryEntry,
@@ -48,7 +49,7 @@ def find_node_row(connection: Connection, reference: str) -> Any:
 
 def _drop_missing(connection: Connection, rows: Sequence[Any]) -> list[Any]:
     sightings = _load_sightings(connection, [row.id for row in rows])
-    return [row for row in rows if not _node(row, (), sightings[row.id]).is_missing]
+    return [row for row in rows if not _node(row, (), sightings[row.id], {}).is_missing]
 
 
 def load_nodes(connection: Connection, node_rows: Iterable[Any] | None = None) -> list[Node]:
@@ -57,7 +58,8 @@ def load_nodes(connection: Connection, node_rows: Iterable[Any] | None = None) -
     selected_rows = connection.execute(select(schema.node)).all() if node_rows is None else list(node_rows)
     ids = None if is_unfiltered else [row.id for row in selected_rows]
     holds, sources = _load_holds(connection, ids), _load_sightings(connection, ids)
-    nodes = [_node(row, tuple(holds[row.id]), sources[row.id]) for row in selected_rows]
+    hardware = _load_declared_hardware(connection, ids)
+    nodes = [_node(row, tuple(holds[row.id]), sources[row.id], hardware[row.id]) for row in selected_rows]
     return sorted(nodes, key=_sort_key)
 
 
@@ -67,13 +69,27 @@ def _sort_key(node: Node) -> tuple[Any, ...]:
 
 
 _SCALAR_FIELDS = tuple(
-    field.name for field in fields(Node) if field.name not in ("accelerators", "holds", "sources")
+    field.name for field in fields(Node) if field.name not in ("accelerators", "hardware", "holds", "sources")
 )
 
 
-def _node(row: Any, holds: tuple[NodeHold, ...], sources: Sequence[SourcePresence]) -> Node:
+def _node(
+    row: Any, holds: tuple[NodeHold, ...], sources: Sequence[SourcePresence], hardware: dict[str, Any]
+) -> Node:
     plain = {name: getattr(row, name) for name in _SCALAR_FIELDS}
-    return Node(**plain, accelerators=tuple(row.accelerators), holds=holds, sources=tuple(sources))
+    accelerators = tuple(row.accelerators)
+    return Node(**plain, accelerators=accelerators, hardware=hardware, holds=holds, sources=tuple(sources))
+
+
+def _load_declared_hardware(connection: Connection, ids: Sequence[str] | None) -> dict[str, dict[str, Any]]:
+    """Return the newest declared value of each name of ``DECLARED_HARDWARE`` by node; nodes report other keys."""
+    table = schema.observation
+    keys = {f"declared.{name}": name for name in DECLARED_HARDWARE}
+    query = _select_for(table, ids).where(table.c.key.in_(keys)).order_by(table.c.revision)
+    values: dict[str, dict[str, Any]] = defaultdict(dict)
+    for row in connection.execute(query):
+        values[row.node_id][keys[row.key]] = row.value
+    return values
 
 
 def _select_for(table: Any, ids: Sequence[str] | None) -> Any:

@@ -18,7 +18,7 @@ from gpufleet import burnin, paths
 from gpufleet.boundary import decode_json_lines
 from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
 from gpufleet.nodes import BurnInResult, Node, Registry
-from gpufleet.operations.site_thresholds import judge_at_site, load_site_overrides, observe_parts_at_site
+from gpufleet.operations.site_thresholds import judge_node_at_site, load_site_overrides, observe_parts_at_site
 from gpufleet.scratch import create_scratch_folder
 
 Json = dict[str, Any]
@@ -88,14 +88,12 @@ def rejudge_result(stored_result: StoredBurninResult) -> burnin.BurninReport:
     report = stored_result.result.report
     outcomes = {check["name"]: check["outcome"] for check in report["checks"]}
     configured = {"pass": True, "fail": False}.get(outcomes.get("configuration", ""))
-    node, profile = stored_result.node, report["profile"]
-    again = judge_at_site(
+    again = judge_node_at_site(
+        stored_result.node,
         stored_result.result.records,
-        node.kind,
-        profile,
-        is_rehearsal_active(),
+        report["profile"],
+        rehearsal=is_rehearsal_active(),
         is_configured=configured,
-        node=node.name,
     )
     return replace(again, attempt=report["attempt"])
 
@@ -179,7 +177,7 @@ def apply_new_verdict(
     report = replace(new_report, attempt=attempt).as_json()
     reason = "; ".join(new_report.list_unhealthy_reasons()[:3]) or "every required check passed"
     records = stored.result.records
-    seen = observe_parts_at_site(records, node.kind, new_report, rehearsal=is_rehearsal_active())
+    seen = observe_parts_at_site(node, records, new_report, rehearsal=is_rehearsal_active())
     return registry.record_burn_in_result(node.id, attempt, report, records, reason=reason, seen=seen)
 
 

@@ -347,18 +347,12 @@ def _apply_hardware(ingest: EventIngester, node_name: str, event: TaskEvent) -> 
 
 def _apply_burn_in(ingest: EventIngester, node_name: str, event: TaskEvent) -> None:
     """Judge the agent's records and apply the verdict."""
-    from gpufleet.operations.site_thresholds import judge_at_site, observe_parts_at_site
+    from gpufleet.operations.site_thresholds import judge_node_at_site, observe_parts_at_site
 
     registry, node = ingest.registry, ingest.registry.get_node(node_name)
     records = [dict(r) for r in event.report.get("records") or () if isinstance(r, Mapping)]
-    report = judge_at_site(
-        records,
-        node.kind,
-        find_burnin_profile(records),
-        ingest.rehearsal,
-        is_configured=find_last_configured(registry, node_name),
-        node=node.name,
-    )
+    configured, profile = find_last_configured(registry, node_name), find_burnin_profile(records)
+    report = judge_node_at_site(node, records, profile, rehearsal=ingest.rehearsal, is_configured=configured)
     attempt = get_attempt_id(event) or report.attempt
     if not attempt:
         registry.add_history_entry_once(node_name, "ignored", "the burn-in event has no attempt", event.at)
@@ -378,7 +372,7 @@ def _apply_burn_in(ingest: EventIngester, node_name: str, event: TaskEvent) -> N
         started_at=event.started_at,
         when=event.at,
         start_revision=ingest.find_run_start_revision(event),
-        seen=observe_parts_at_site(records, node.kind, report, rehearsal=ingest.rehearsal),
+        seen=observe_parts_at_site(node, records, report, rehearsal=ingest.rehearsal),
     )
     if outcome == "ignored":
         ingest.summary.ignored.append(f"{node.name}: attempt {attempt}: {report.verdict}")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from gpufleet import paths
 from gpufleet.boundary import read_text
 from gpufleet.burnin import BurninReport, ThresholdOverride, judge_attempt, observe_parts
 from gpufleet.errors import InputError
-from gpufleet.nodes import PartObservation
+from gpufleet.nodes import Node, PartObservation, build_expected_hardware
 
 OVERRIDE_FILE = "burn-in-thresholds.yaml"
 
@@ -42,16 +43,45 @@ def judge_at_site(
     *,
     is_configured: bool | None = None,
     node: str = "",
+    expected: Mapping[str, Any] = MappingProxyType({}),
 ) -> BurninReport:
-    """Judge an attempt's records as this site does."""
-    overrides = load_site_overrides()
+    """Judge an attempt's records as this site does; ``expected`` is the hardware that the registry declares."""
     return judge_attempt(
-        records, node_kind, profile, rehearsal, is_configured=is_configured, node=node, overrides=overrides
+        records,
+        node_kind,
+        profile,
+        rehearsal,
+        is_configured=is_configured,
+        node=node,
+        overrides=load_site_overrides(),
+        expected=expected,
+    )
+
+
+def judge_node_at_site(
+    node: Node, records: Iterable[Any], profile: str, *, rehearsal: bool, is_configured: bool | None
+) -> BurninReport:
+    """Judge an attempt of a registered node."""
+    return judge_at_site(
+        records,
+        node.kind,
+        profile,
+        rehearsal,
+        is_configured=is_configured,
+        node=node.name,
+        expected=build_expected_hardware(node),
     )
 
 
 def observe_parts_at_site(
-    records: Iterable[Any], node_kind: str, report: BurninReport, *, rehearsal: bool
+    node: Node, records: Iterable[Any], report: BurninReport, *, rehearsal: bool
 ) -> PartObservation:
     """Return the parts and their faults in an attempt's records, by the rules that judged its report."""
-    return observe_parts(records, node_kind, report, rehearsal=rehearsal, overrides=load_site_overrides())
+    return observe_parts(
+        records,
+        node.kind,
+        report,
+        rehearsal=rehearsal,
+        overrides=load_site_overrides(),
+        expected=build_expected_hardware(node),
+    )

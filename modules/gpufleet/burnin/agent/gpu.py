@@ -12,21 +12,22 @@ from .kernel_log import KernelErrorGroups
 
 COMMAND_SECONDS = 60.0
 NVIDIA, AMD = "0x10de", "0x1002"
-DISPLAY_CLASS = "0x03"
+# PCI base classes of GPUs: display controllers, and processing accelerators, which AMD's Instinct cards are.
+GPU_CLASSES = ("0x03", "0x12")
 # Long parts of nvidia-smi's report that no check reads.
 UNUSED_SECTIONS = ("supported_clocks", "processes", "accounted_processes", "encoder_stats", "fbc_stats")
 # A record above this is packed: eight GPUs' reports must fit one Ansible result.
 COMPRESS_ABOVE_BYTES = 4096
 
 
-def list_gpu_pci_addresses(host: HostAccess, vendor_id: str) -> list[str]:
-    """Return PCI addresses of a vendor's display controllers (3D controllers included)."""
-    base = "/sys/bus/pci/devices"
+def list_gpu_pci_addresses(host: HostAccess, vendor_id: str, sysfs: str = "/sys") -> list[str]:
+    """Return PCI addresses of a vendor's GPUs: display and 3D controllers, and processing accelerators."""
+    base = f"{sysfs}/bus/pci/devices"
     return [
         slot
         for slot in host.list_folder(base)
         if host.read_text_file(f"{base}/{slot}/vendor") == vendor_id
-        and (host.read_text_file(f"{base}/{slot}/class") or "").startswith(DISPLAY_CLASS)
+        and (host.read_text_file(f"{base}/{slot}/class") or "").startswith(GPU_CLASSES)
     ]
 
 
@@ -89,8 +90,8 @@ def run_xid_check(host: HostAccess) -> RawCheckResult:
 def run_amd_gpu_check(host: HostAccess) -> RawCheckResult:
     """Read AMD GPUs, their driver, memory and link from sysfs; no tool is needed."""
     devices = [read_amd_gpu(host, slot) for slot in list_gpu_pci_addresses(host, AMD)]
-    raw = {"devices": devices, "expect_gpus": host.get_parameter("expect_gpus", 0)}
-    if not devices and not raw["expect_gpus"]:
+    raw = {"devices": devices, "expect_amd_gpus": host.get_parameter("expect_amd_gpus", 0)}
+    if not devices:
         return build_not_run_result("no AMD GPU", **raw)
     return RawCheckResult("ran", measured=len(devices), unit="GPUs", raw=raw)
 

@@ -44,7 +44,7 @@ def run_temperature_check(host: HostAccess) -> RawCheckResult:
 
 def run_nvme_link_check(host: HostAccess) -> RawCheckResult:
     """Read each NVMe drive's size and PCIe link from sysfs."""
-    root = host.get_parameter("nvme_sysfs", "/sys").rstrip("/")
+    root = host.get_parameter("sysfs", "/sys").rstrip("/")
     if not host.list_folder(root):
         return build_not_run_result(f"{root} is not there")
     base = f"{root}/class/nvme"

@@ -16,6 +16,11 @@ with defer_import_errors():
 class ActionModule(ControllerAction):
     def compute_result(self, options: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         report = judge_at_site(
-            options["records"], options["kind"], options["profile"], options["rehearsal"], is_configured=True
+            options["records"],
+            options["kind"],
+            options["profile"],
+            options["rehearsal"],
+            is_configured=True,
+            expected=task_vars.get("gpufleet_burn_in_expected") or {},
         )
         return {"verdict": report.verdict, "reasons": list(report.list_unhealthy_reasons())}

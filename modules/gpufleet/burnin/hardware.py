@@ -1,0 +1,98 @@
+"""Compare the hardware that a node's kernel lists with what the inventory declares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpufleet.burnin.evidence import (
+    CheckReadings,
+    Raw,
+    count_missing,
+    drop_missing_metrics,
+    mapping_or_empty,
+    to_finite_number,
+)
+from gpufleet.drivers import PciDevice, find_card_of_device
+
+# What the check compares; other declarations (memory, cores) are judged where they are measured.
+COMPARED = frozenset({"expect_gpus", "expect_amd_gpus", "expect_gpu_models", "expect_drive_gib"})
+VENDORS = {"expect_gpus": "10de", "expect_amd_gpus": "1002"}
+BYTES_PER_SECTOR, BYTES_PER_GIB = 512, 2**30
+
+
+def apply_expected_values(raw: Raw, expected: Mapping[str, Any]) -> Raw:
+    """Return a record in which the registry's declarations replace those that the node repeated.
+
+    The record comes from the node, which must not be able to lower what is expected of it. A higher number stays: an
+    operator may have asked for more by the agent's parameters.
+    """
+    merged = dict(raw)
+    for name, value in expected.items():
+        repeated = to_finite_number(raw.get(name))
+        is_higher = isinstance(value, int | float) and repeated is not None and repeated > value
+        merged[name] = raw[name] if is_higher else value
+    return merged
+
+
+def extract_hardware_metrics(raw: Raw) -> CheckReadings:
+    """Count missing and wrong GPUs, missing drives, and the size of the largest drive; only what is declared."""
+    if not isinstance(raw.get("devices"), list) or not isinstance(raw.get("drives"), list):
+        return CheckReadings(unreadable="the record contains no list of devices and drives")
+    devices = [parse_pci_device(mapping_or_empty(entry)) for entry in raw["devices"]]
+    drives = [mapping_or_empty(entry) for entry in raw["drives"]]
+    gpus = [device for device in devices if not is_integrated(device)]
+    metrics: dict[str, float | None] = {
+        "gpus": float(len(gpus)),
+        "wrong_models": count_wrong_models(gpus, raw),
+        "drive_share": compute_drive_share(drives, to_finite_number(raw.get("expect_drive_gib"))),
+    }
+    for name, vendor in VENDORS.items():
+        present = sum(device.vendor == vendor for device in gpus)
+        metrics[f"{name.removeprefix('expect_')}_missing"] = count_missing(
+            to_finite_number(raw.get(name)), float(present)
+        )
+    return CheckReadings(drop_missing_metrics(**metrics), float(len(gpus)), "GPUs")
+
+
+def parse_pci_device(entry: Raw) -> PciDevice:
+    """Return a device of the record; texts that are not ids match no card."""
+
+    def read_id(name: str) -> str:
+        value = entry.get(name)
+        return value.removeprefix("0x").lower() if isinstance(value, str) else ""
+
+    subsystem = f"{read_id('subsystem_vendor')}:{read_id('subsystem_device')}"
+    return PciDevice(
+        str(entry.get("address")), read_id("vendor"), read_id("device"), read_id("class"), subsystem
+    )
+
+
+def is_integrated(device: PciDevice) -> bool:
+    """Return whether a GPU is part of the processor."""
+    card = find_card_of_device(device)
+    return card is not None and card.market == "integrated"
+
+
+def count_wrong_models(gpus: list[PciDevice], raw: Raw) -> float | None:
+    """Return in how many places of a declared GPU there is another model.
+
+    GPUs beyond the declared number may be anything. A PCI id without an entry in the catalogue counts as declared.
+    """
+    models = {name for name in str(raw.get("expect_gpu_models") or "").split("; ") if name}
+    if not models:
+        return None
+    declared = sum(to_finite_number(raw.get(name)) or 0.0 for name in VENDORS)
+    cards = [find_card_of_device(device) for device in gpus]
+    others = sum(
+        card is not None and bool(card.catalogue) and not models & {*card.catalogue} for card in cards
+    )
+    return min(float(others), max(0.0, declared - (len(cards) - others)))
+
+
+def compute_drive_share(drives: list[Raw], expected_gib: float | None) -> float | None:
+    """Return the largest drive's size as a share of the declared one; 0 without any drive."""
+    if not expected_gib:
+        return None
+    sectors = [to_finite_number(drive.get("sectors")) or 0.0 for drive in drives]
+    return max(sectors, default=0.0) * BYTES_PER_SECTOR / BYTES_PER_GIB / expected_gib

@@ -1,0 +1,140 @@
+"""Test the comparison of declared hardware with what the kernel lists: agent, metrics and verdict."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpufleet import burnin
+from gpufleet.burnin.agent import hardware as agent_hardware
+from gpufleet.burnin.agent.host import HostAccess
+from gpufleet.rehearsal.rack.pci import build_pci_sysfs_files
+
+H100, MI300X = "H100 SXM5 80GB", "Instinct MI300X"
+DECLARED = {"expect_gpus": 8, "expect_gpu_models": H100}
+
+
+@pytest.fixture
+def measure(tmp_path):
+    """Give a function that runs the check on a sysfs with these cards and other files."""
+
+    def run(*cards, files=(), **params):
+        for name, text in {**build_pci_sysfs_files(cards), **dict(files)}.items():
+            place = "" if name.startswith("/") else "sys/bus/pci/devices/"
+            path = tmp_path / (place + name.lstrip("/"))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        (tmp_path / "sys/kernel").mkdir(parents=True, exist_ok=True)
+        result = agent_hardware.run_hardware_check(HostAccess(params=params, root=str(tmp_path)))
+        return {"type": "check", "name": "hardware", "status": result.status, "raw": result.raw}
+
+    return run
+
+
+def judge(records_of, record, expected, kind="gpu_server"):
+    """Judge a sound node of a kind whose hardware record is replaced."""
+    records = [record if entry.get("name") == "hardware" else entry for entry in records_of({"base": kind})]
+    return burnin.judge_attempt(records, kind, "quick", expected=expected)
+
+
+@pytest.mark.parametrize(("present", "outcome"), [(8, "pass"), (9, "pass"), (7, "fail"), (0, "fail")])
+def test_gpus_on_the_bus_are_compared_with_the_declared_number(measure, records_of, present, outcome):
+    report = judge(records_of, measure((H100, present)), DECLARED)
+    result = report.find_check_result("hardware")
+    assert result.outcome == outcome
+    if outcome == "fail":
+        assert report.verdict == "faulty"
+        assert f"an NVIDIA GPU is missing on the PCI bus ({8 - present} GPUs)" in result.reason
+
+
+@pytest.mark.parametrize("claim", [0, 1, "0", -8, None, "8 of 8", [], True])
+def test_node_cannot_lower_what_the_registry_declares(measure, records_of, claim):
+    record = measure((H100, 7))
+    record["raw"] |= {"expect_gpus": claim, "expect_gpu_models": ""}
+    report = judge(records_of, record, DECLARED)
+    assert report.verdict == "faulty"
+    assert report.find_check_result("gpu_nvidia").outcome == "fail"  # its report has two GPUs
+
+
+def test_operator_can_raise_what_is_expected_by_a_parameter(measure, records_of):
+    record = measure((H100, 8), expect_gpus="9")
+    assert judge(records_of, record, DECLARED).find_check_result("hardware").outcome == "fail"
+
+
+@pytest.mark.parametrize(
+    ("cards", "wrong"),
+    [
+        ([(H100, 8)], 0.0),
+        ([(H100, 7), ("A100 SXM4 80GB", 1)], 1.0),
+        ([("A100 SXM4 80GB", 8)], 8.0),
+        ([(H100, 8), ("T4", 1)], 0.0),
+    ],
+)
+def test_another_model_in_the_place_of_a_declared_gpu_fails(measure, records_of, cards, wrong):
+    result = judge(records_of, measure(*cards), DECLARED).find_check_result("hardware")
+    assert result.outcome == ("fail" if wrong else "pass")
+    assert ("a GPU is another model than declared" in result.reason) == bool(wrong)
+
+
+def test_gpu_without_a_catalogue_entry_is_not_judged_by_its_model(measure, records_of):
+    unknown = {
+        f"0000:{bus:02x}:00.0/{name}": value
+        for bus in range(1, 9)
+        for name, value in {"vendor": "0x10de", "device": "0xfffe", "class": "0x030200"}.items()
+    }
+    assert judge(records_of, measure(files=unknown), DECLARED).find_check_result("hardware").outcome == "pass"
+
+
+@pytest.mark.parametrize(
+    ("sectors", "outcome"), [(976_773_168, "pass"), (500_118_192, "fail"), (None, "fail")]
+)
+def test_drive_is_compared_with_the_declared_size(measure, records_of, sectors, outcome):
+    files = {"/sys/class/nvme/nvme0/model": "A drive", "/sys/class/nvme/nvme0/nvme0n1/size": f"{sectors}"}
+    record = measure(files=files if sectors else {})
+    expected = {"expect_drive_gib": 465.7}
+    result = judge(records_of, record, expected, "compute_blade").find_check_result("hardware")
+    assert result.outcome == outcome
+
+
+def test_sata_and_virtual_drives_are_listed(measure):
+    files = {
+        "/sys/block/sda/size": "1000",
+        "/sys/block/sda/device/model": "HDD",
+        "/sys/block/loop0/size": "8",
+    }
+    drives = measure(files=files)["raw"]["drives"]
+    assert drives == [{"name": "sda", "model": "HDD", "sectors": 1000}]
+
+
+def test_server_without_any_gpu_is_faulty_without_a_declaration(measure, records_of):
+    report = judge(records_of, measure(), {})
+    assert report.verdict == "faulty"
+    assert "a GPU server has no GPU on its PCI bus" in report.list_unhealthy_reasons()[0]
+
+
+@pytest.mark.parametrize(("card", "checks"), [(H100, {"gpu_nvidia"}), (MI300X, {"gpu_amd"})])
+def test_undeclared_gpu_on_the_bus_makes_its_vendors_checks_required(measure, records_of, card, checks):
+    report = judge(records_of, measure((card, 1)), {}, "cloud_vm")
+    assert checks <= set(report.required)
+    assert report.verdict == "incomplete"
+
+
+def test_declared_memory_is_compared_though_the_record_expects_none(records_of):
+    records = records_of({"base": "cloud_vm", "change": {"memory": {"raw.expect_memory_gib": 0}}})
+    half = burnin.judge_attempt(records, "cloud_vm", "quick", expected={"expect_memory_gib": 48.0})
+    assert half.find_check_result("memory").reason.startswith(
+        "less memory than declared (0.490438 of declared"
+    )
+    assert burnin.judge_attempt(records, "cloud_vm", "quick").verdict == "healthy"
+
+
+def test_missing_sysfs_is_not_run(tmp_path):
+    result = agent_hardware.run_hardware_check(HostAccess(root=str(tmp_path)))
+    assert (result.status, result.reason) == ("not_run", "/sys is not there")
+
+
+def test_invalid_record_is_never_a_pass(records_of):
+    for raw in ({}, {"devices": "x", "drives": []}, {"devices": [None, 7, {"vendor": 3}], "drives": [1]}):
+        report = judge(
+            records_of, {"type": "check", "name": "hardware", "status": "ran", "raw": raw}, DECLARED
+        )
+        assert report.find_check_result("hardware").outcome != "pass"

@@ -1,0 +1,72 @@
+"""Test what the inventory and the judgement expect of a node, from its declaration."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from gpufleet.fleet import load_rack
+from gpufleet.nodes import Node, NodeIdentity, NodeObservation, build_expected_hardware, build_rack_report
+from gpufleet.nodes.declaration import NEVER, list_declared_nodes, list_machine_accelerators
+from gpufleet.nodes.inventory import assemble_ansible_inventory
+
+SERVERS = """\
+plugin: gpufleet.fleet.rack
+name: r1
+kind: servers
+site: lab
+machine: GPU server
+storage_gb: 500
+accelerators: [{model: H100 SXM5 80GB, count: 8}]
+nodes: gpu[01-02]
+"""
+
+
+def cloud_node(cloud, machine):
+    return Node(
+        "n-1", "a", "cloud_vm", "expected", NEVER, "", cloud=cloud, machine=machine,
+        accelerators=tuple(list_machine_accelerators(machine)),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("cloud", "machine", "expected"),
+    [
+        ("aws", "g4dn.12xlarge",
+         {"expect_gpus": 4, "expect_gpu_models": "T4", "expect_memory_gib": 192.0}),
+        ("azure", "Standard_ND96isr_MI300X_v5",
+         {"expect_amd_gpus": 8, "expect_gpu_models": "Instinct MI300X", "expect_memory_gib": 1850.0}),
+        (None, "Compute Blade CM4 8GB", {"expect_memory_gib": 8.0}),
+        (None, "MacBook Pro M2 16GB", {"expect_memory_gib": 16.0}),
+        ("aws", "a machine of tomorrow", {}),
+    ],
+)  # fmt: skip
+def test_machine_type_gives_what_is_expected(cloud, machine, expected):
+    assert build_expected_hardware(cloud_node(cloud, machine)) == expected
+
+
+@pytest.fixture
+def rack(tmp_path):
+    (tmp_path / "r1.yaml").write_text(SERVERS)
+    return load_rack(tmp_path / "r1.yaml", tmp_path)
+
+
+def test_rack_file_reaches_the_host_variable_and_the_registry(registry, rack):
+    expected = {"expect_gpus": 8, "expect_gpu_models": "H100 SXM5 80GB", "expect_drive_gib": 465.7}
+    registry.apply_source_report(build_rack_report(rack, datetime.now(UTC)))
+    declared = list_declared_nodes(rack)
+    for nodes in (registry.list_nodes(), declared):
+        hosts = assemble_ansible_inventory(nodes, declared).hosts
+        assert [host.vars["gpufleet_burn_in_expected"] for host in hosts] == [expected] * 2
+    assert build_expected_hardware(registry.get_node("gpu01")) == expected
+
+
+def test_node_cannot_change_what_is_expected_of_it(registry, rack):
+    registry.apply_source_report(build_rack_report(rack, datetime.now(UTC)))
+    before = build_expected_hardware(registry.get_node("gpu01"))
+    claims = {"accelerators": [], "machine": "none", "storage_gib": 1.0, "hardware": {}}
+    registry.apply_observation(
+        NodeObservation("burn_in", "gpu01", NodeIdentity(rack="r1", slot="1"), observed=claims)
+    )
+    assert build_expected_hardware(registry.get_node("gpu01")) == before
