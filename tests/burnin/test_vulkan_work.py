@@ -2,11 +2,16 @@
 
 import copy
 import json
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from gpufleet.burnin.agent.gpu_vulkan import bound_tested_bytes, explain_skip
+from gpufleet.burnin.agent.host import HostAccess
+from gpufleet.burnin.agent.vulkan_device import PhysicalDevice
 from gpufleet.burnin.thresholds import select_thresholds
 from gpufleet.burnin.verdict import judge_check
 from vulkan_software import build_environment, needs_lavapipe
@@ -115,3 +120,154 @@ def test_a_record_of_a_processor_never_passes_as_a_gpu(validated):
     result = judge(validated[0])
     assert (result.outcome, result.reason) == ("not_run", "answered by a fake tool")
     assert judge(validated[0], fake=False).outcome == "pass"
+
+
+@pytest.fixture(scope="module")
+def losing_library(tmp_path_factory):
+    """Compile a loader whose device is lost after a few waits."""
+    compiler = shutil.which("cc")
+    if compiler is None or not Path("/usr/include/vulkan/vulkan.h").exists():
+        pytest.skip("no C compiler, or libvulkan-dev is not installed")
+    library = tmp_path_factory.mktemp("vulkan") / "libvulkan.so"
+    source = Path(__file__).with_name("fake_vulkan_wait.c")
+    flags = ["-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-Wl,--no-as-needed"]
+    subprocess.run([compiler, *flags, "-o", library, source, "-lvulkan"], check=True)
+    return library
+
+
+@needs_lavapipe
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [(-4, "vkWaitForFences: VK_ERROR_DEVICE_LOST"), (2, "the GPU did not finish within 30 s")],
+)
+def test_a_lost_or_hanging_device_fails(measure, losing_library, code, reason):
+    record = measure({"FAKE_VULKAN_RESULT": str(code)}, vulkan_library=losing_library)
+    assert record["raw"]["devices"] == [{"failed": reason, "code": code}]
+    result = judge(record)
+    assert (result.outcome, result.reason) == (
+        "fail",
+        "the driver lost a GPU or a GPU hung under load (1 GPUs)",
+    )
+
+
+FAULTS = [
+    ({"matmul.0.wrong_vectors": 1}, "computed a wrong result"),
+    ({"matmul.1.exact.wrong_rows": 1}, "computed a wrong result"),
+    ({"matmul.1.exact.fractions": 1}, "computed a wrong result"),
+    ({"matmul.0.exact.wrong_samples": 1}, "computed a wrong result"),
+    ({"memory.wrong_vectors.aa": 1}, "read back wrong"),
+    ({"copy.wrong_vectors": 1}, "arrived wrong"),
+    (
+        {"errors_before": {"ecc_uncorrected": 0}, "errors_after": {"ecc_uncorrected": 2}},
+        "uncorrected ECC errors",
+    ),
+]
+UNKNOWN = [
+    ({"matmul": []}, "u32 wrong_rows is not a count"),
+    ({"matmul.1.runs": 0}, "f32 runs is not a count"),
+    ({"matmul.1.exact.wrong_rows": None}, "f32 wrong_rows is not a count"),
+    ({"memory": {}}, "no pattern was tested"),
+    ({"memory.tested_bytes": 1}, "free bytes were tested"),
+    ({"copy": {}}, "copies is not a count"),
+    (
+        {"errors_before": {"ecc_uncorrected": 0}, "errors_after": {}},
+        "ecc_uncorrected could be read only once",
+    ),
+]
+SLOT = {
+    "card": {"max_link_width": "16", "max_link_speed": "16.0 GT/s PCIe"},
+    "port": {"max_link_width": "16", "max_link_speed": "8.0 GT/s PCIe"},
+}
+LINK = {"link_lanes": [8, 8], "link_generation": [1, 3]}
+
+
+def judge_changed(record, changes, **raw):
+    """Judge a record as one of a real card, with values changed by dotted path."""
+    changed = copy.deepcopy(record)
+    for path, value in changes.items():
+        *parents, last = path.split(".")
+        place = changed["raw"]["devices"][0]
+        for name in parents:
+            place = place[int(name)] if isinstance(place, list) else place[name]
+        place[last] = value
+    return judge(changed, fake=False, **raw)
+
+
+@needs_lavapipe
+@pytest.mark.parametrize(("changes", "meaning"), FAULTS)
+def test_a_wrong_result_fails(validated, changes, meaning):
+    result = judge_changed(validated[0], changes)
+    assert result.outcome == "fail"
+    assert meaning in result.reason
+
+
+@needs_lavapipe
+@pytest.mark.parametrize(("changes", "reason"), UNKNOWN)
+def test_what_was_not_measured_never_passes(validated, changes, reason):
+    result = judge_changed(validated[0], changes)
+    assert result.outcome == "not_run"
+    assert reason in result.reason
+
+
+@needs_lavapipe
+def test_a_link_is_judged_under_load_against_card_and_slot(validated):
+    series = {"extremes": LINK, "count": 1, "event_reasons_seen": 0}
+    result = judge_changed(validated[0], {"slot": SLOT, "copy.series": series})
+    assert result.outcome == "warn"
+    assert "fewer lanes" in result.reason
+    assert "generation" not in result.reason
+
+
+@needs_lavapipe
+def test_equal_cards_with_different_products_fail_and_a_hidden_card_warns(validated):
+    other = copy.deepcopy(validated[0]["raw"]["devices"][0])
+    other["matmul"][1]["checksum"] = "00000000"
+    devices = [validated[0]["raw"]["devices"][0], other]
+    assert "different products" in judge(validated[0], fake=False, devices=devices).reason
+    hidden = judge(validated[0], fake=False, on_bus=["0000:03:00.0", "0000:04:00.0"])
+    assert (hidden.outcome, "not visible to Vulkan" in hidden.reason) == ("warn", True)
+
+
+@needs_lavapipe
+@pytest.mark.parametrize("answer", [{"busy": "process 7 uses the GPU"}, {"error": "exceeded"}, {}])
+def test_an_untested_card_is_never_a_pass_and_hides_no_fault(validated, answer):
+    (device,) = copy.deepcopy(validated[0]["raw"]["devices"])
+    assert judge(validated[0], fake=False, devices=[device, answer]).outcome == "not_run"
+    device["copy"]["wrong_vectors"] = 1
+    assert judge(validated[0], fake=False, devices=[device, answer]).outcome == "fail"
+
+
+def make_device(**changes):
+    """Return a physical device as RADV shows one."""
+    fields = {
+        "handle": None, "name": "AMD Radeon RX 6500 XT", "vendor": 0x1002, "device": 0x743F, "kind": 2,
+        "api": (1, 3), "driver": "radv", "bus_id": "0000:03:00.0", "limits": {}, "extensions": frozenset(),
+        "max_allocation": 1 << 31,
+    }  # fmt: skip
+    return PhysicalDevice(**{**fields, **changes})
+
+
+@pytest.mark.parametrize(
+    ("device", "requested", "reason"),
+    [
+        (make_device(), "", ""),
+        (make_device(kind=1, vendor=0x8086), "", ""),
+        (make_device(kind=3), "", ""),
+        (make_device(kind=0), "", "its driver does not say that it is a GPU"),
+        (make_device(kind=4, bus_id=""), "", "it computes on the CPU"),
+        (make_device(kind=4, bus_id=""), "cpu", ""),
+        (make_device(vendor=0x10DE), "", "NVIDIA cards are tested through CUDA"),
+        (make_device(vendor=0x10DE), "nvidia", ""),
+        (make_device(bus_id="0000:09:00.0"), "", "another driver shows the same card"),
+    ],
+)
+def test_real_gpus_without_cuda_are_chosen(device, requested, reason):
+    assert explain_skip(device, set(requested.split(",")), ["0000:09:00.0", ""]) == reason
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("discrete", 900), ("integrated", 250), ("cpu", 250)])
+def test_a_device_that_shares_the_hosts_memory_gets_a_quarter_of_it(tmp_path, kind, expected):
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/meminfo").write_text("MemTotal: 4000 kB\nMemAvailable: 1000 kB\n")
+    host = HostAccess(root=str(tmp_path))
+    assert bound_tested_bytes(host, kind, 1000 << 10) == expected << 10

@@ -19,9 +19,13 @@ from gpufleet.burnin.evidence import (
 )
 from gpufleet.burnin.gpu_readings import (
     count_differing_checksums,
+    count_gained,
     count_wrong_memory,
     explain_untested,
+    is_link_narrow,
+    is_link_slow,
     list_devices,
+    read_margin,
     sum_fields,
 )
 
@@ -48,11 +52,16 @@ def extract_gpu_vulkan_metrics(raw: Raw) -> CheckReadings:
         "wrong_results": count_wrong_products,
         "wrong_vectors": lambda device: count_wrong_memory(select_memory(device)),
         "wrong_copies": count_wrong_copies,
+        "ecc_gained": count_gained("ecc_uncorrected"),
+        "link_narrow": lambda device: is_link_narrow(select_link(device)),
+        "link_slow": lambda device: is_link_slow(select_link(device)),
     }
     readings: dict[str, Reading] = {
         name: add_up_counts(explain_untested(device) or read(device) for device in devices)
         for name, read in counts.items()
     }
+    margins = [explain_untested(device) or read_margin(device) for device in devices]
+    readings["thermal_margin_c"] = find_lowest(margins)
     readings["devices_lost"] = add_up_counts(count_lost(device) for device in devices)
     readings["checksums_differ"] = count_differing_checksums(devices)
     readings["gpus_missing"] = count_missing_gpus(raw, len(devices))
@@ -91,6 +100,11 @@ def select_memory(device: Raw) -> Mapping[str, Any]:
     """Return the record of memory; what may be tested counts as free, for a GPU may share the host's memory."""
     memory = mapping_or_empty(device.get("memory"))
     return {**memory, "free_bytes": memory.get("allowed_bytes")}
+
+
+def select_link(device: Raw) -> Mapping[str, Any]:
+    """Return the link while copies kept it busy, and what card and slot can do."""
+    return {"series": mapping_or_empty(device.get("copy")).get("series"), "slot": device.get("slot")}
 
 
 def count_wrong_copies(device: Raw) -> Reading:

@@ -9,9 +9,11 @@ from functools import partial
 from typing import Any
 
 from .clibrary import LibraryError
+from .drm import CardSensors, explain_use
 from .gpu import AMD, list_gpu_pci_addresses
 from .host import HostAccess, RawCheckResult, build_error_result, build_not_run_result
 from .memory import MAX_MEMORY_SHARE, parse_meminfo
+from .nvml import GpuSensors, SensorRecorder, open_sensors
 from .vulkan_api import CONSTANTS, NAMES, RESULTS
 from .vulkan_bench import VulkanBench, work_on_products
 from .vulkan_device import PhysicalDevice, VulkanDevice, list_physical_devices, open_instance
@@ -19,7 +21,7 @@ from .vulkan_kernels import GROUP_BYTES
 from .vulkan_memory import choose_chunk_bytes, work_on_copies, work_on_memory
 from .workers import run_job_with_deadline
 
-LIST_SECONDS = 60.0
+LIST_SECONDS, SENSOR_SECONDS, COPY_SENSOR_SECONDS = 60.0, 0.25, 0.05
 NVIDIA_VENDOR = 0x10DE
 TYPE_NAMES = {
     CONSTANTS["VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU"]: "integrated",
@@ -98,25 +100,53 @@ def bound_tested_bytes(host: HostAccess, kind: str, free: int) -> int:
     return int(min(free * share, available * MAX_MEMORY_SHARE))
 
 
+def find_sensors(host: HostAccess, physical: PhysicalDevice) -> CardSensors | GpuSensors | None:
+    """Return a card's sensors: NVML's, or the kernel's files."""
+    if not physical.bus_id:
+        return None
+    if physical.vendor == NVIDIA_VENDOR:
+        return open_sensors(physical.bus_id)[0]
+    is_there = host.list_folder(f"/sys/bus/pci/devices/{physical.bus_id}")
+    return CardSensors(host, physical.bus_id) if is_there else None
+
+
+def work_on_memory_share(host: HostAccess, bench: VulkanBench, kind: str, seconds: float) -> dict[str, Any]:
+    """Test the share of the free memory that a device of this kind may use."""
+    free = bench.device.free_bytes()
+    allowed = bound_tested_bytes(host, kind, free)
+    # Two chunks at least: one is copied over the other.
+    half = max(GROUP_BYTES, allowed // 2 // GROUP_BYTES * GROUP_BYTES)
+    chunk_bytes = min(choose_chunk_bytes(bench, host.get_parameter("vulkan_chunk_mib", 256) << 20), half)
+    flips_bit = host.get_parameter("gpu_flip_bit", False)
+    record = work_on_memory(bench, allowed, chunk_bytes, seconds, flips_bit=flips_bit)
+    return {"free_bytes": free, "allowed_bytes": allowed, **record}
+
+
 def work_on_device(host: HostAccess, place: int) -> dict[str, Any]:
     """Do all of the check on one device."""
     vulkan, instance = open_instance(list_vulkan_libraries(host))
-    device = VulkanDevice(vulkan, list_physical_devices(vulkan, instance)[place])
-    bench, record = VulkanBench(device), describe(device)
+    physical = list_physical_devices(vulkan, instance)[place]
+    busy = explain_use(host, physical.bus_id) if physical.bus_id else ""
+    if busy:
+        return {"name": physical.name, "bus_id": physical.bus_id, "busy": busy}
+    sensors = find_sensors(host, physical)
+    bench = VulkanBench(VulkanDevice(vulkan, physical))
+    record = describe(bench.device)
     seconds, flips_bit = host.get_parameter("vulkan_seconds", 10.0), host.get_parameter("gpu_flip_bit", False)
-    size = host.get_parameter("vulkan_size", 4096)
-    record["matmul"] = work_on_products(bench, size, seconds, flips_bit=flips_bit)
-    free = device.free_bytes()
-    chunk_bytes = choose_chunk_bytes(bench, host.get_parameter("vulkan_chunk_mib", 256) << 20)
-    tested = bound_tested_bytes(host, record["type"], free)
-    record["memory"] = {
-        "free_bytes": free,
-        "allowed_bytes": tested,
-        **work_on_memory(bench, tested, min(chunk_bytes, tested // 2 // GROUP_BYTES * GROUP_BYTES or GROUP_BYTES),
-                         seconds / 2, flips_bit=flips_bit),
-    }  # fmt: skip
-    copy_bytes = min(chunk_bytes, host.get_parameter("vulkan_copy_mib", 64) << 20)
-    record["copy"] = work_on_copies(bench, copy_bytes, seconds / 10, flips_bit=flips_bit)
+    record["errors_before"] = sensors.read_errors() if sensors else {}
+    with SensorRecorder(sensors, SENSOR_SECONDS) as recorder:
+        size = host.get_parameter("vulkan_size", 4096)
+        record["matmul"] = work_on_products(bench, size, seconds, flips_bit=flips_bit)
+        record["memory"] = work_on_memory_share(host, bench, record["type"], seconds / 2)
+    record["series"] = recorder.build_record() if sensors else {}
+    copy_bytes = host.get_parameter("vulkan_copy_mib", 64) << 20
+    with SensorRecorder(sensors, COPY_SENSOR_SECONDS) as recorder:
+        copies = work_on_copies(
+            bench, choose_chunk_bytes(bench, copy_bytes), seconds / 10, flips_bit=flips_bit
+        )
+    record["copy"] = {**copies, "series": recorder.build_record() if sensors else {}}
+    record["slot"] = sensors.describe_slot() if isinstance(sensors, CardSensors) else {}
+    record["errors_after"] = sensors.read_errors() if sensors else {}
     return {**record, "compile_s": round(bench.compile_s, 3)}
 
 
@@ -145,6 +175,10 @@ def run_gpu_vulkan_check(host: HostAccess) -> RawCheckResult:
     limit = 3 * host.get_parameter("vulkan_seconds", 10.0) + 120
     answers = [run_job_with_deadline(partial(run_one, host, place), limit) for place in found["chosen"]]
     raw["devices"] = [answer.get("value", answer) for answer in answers]
+    busy = [device["busy"] for device in raw["devices"] if "busy" in device]
+    # One busy card must not hide what another one got wrong.
+    if len(busy) == len(answers):
+        return build_not_run_result(busy[0], **raw)
     if any(device.get("type") == "cpu" for device in raw["devices"]):
         raw["fake"] = True
     return RawCheckResult("ran", measured=len(answers), unit="GPUs", raw=raw)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
-from typing import Any, Callable, Sequence  # noqa: UP035 - Python 3.9 runs this
+from typing import Any, Callable, Protocol, Sequence  # noqa: UP035 - Python 3.9 runs this
 
 from .clibrary import Library, LibraryError, find_library, parse_prototypes
 
@@ -194,13 +194,20 @@ COLUMNS: dict[str, Callable[[GpuSensors], int | None]] = {
 }
 
 
+class SensorSource(Protocol):
+    """Whatever reads the columns of a series."""
+
+    def read_sample(self) -> list[int | None]:
+        """Return one reading of every column in COLUMNS behind the time."""
+
+
 class SensorRecorder:
     """Reads a GPU's sensors while load runs; keeps a bounded series, and the extremes of all readings.
 
     When the series is full, every second sample goes and the interval doubles.
     """
 
-    def __init__(self, sensors: GpuSensors | None, interval_s: float) -> None:
+    def __init__(self, sensors: SensorSource | None, interval_s: float) -> None:
         self.sensors, self.interval_s = sensors, interval_s
         self.samples: list[list[Any]] = []
         self.extremes: dict[str, list[int]] = {}
