@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from gpufleet.cli.nodes import nodes_command
 from gpufleet.cli.repairs import repairs_command
 from gpufleet.errors import InputError
 from gpufleet.nodes import NodeIdentity, NodeObservation, Registry
@@ -134,3 +135,53 @@ def test_list_is_readable_and_names_the_step(burn_in):
 def test_actor_is_the_login(monkeypatch):
     monkeypatch.setenv("LOGNAME", "ann")
     assert (repair.find_actor(), repair.find_actor("bob")) == ("ann", "bob")
+
+
+def run_nodes(*arguments):
+    return CliRunner().invoke(nodes_command, list(arguments))
+
+
+def test_quarantine_shows_check_reading_threshold_and_record(burn_in, servers):
+    burn_in("gpu01", "a1", 1, XID_95)
+    (evidence,) = json.loads(run_nodes("show", "gpu01", "--json").stdout)["evidence"]
+    (result,) = servers.list_burn_in_results("gpu01")
+    assert (evidence["name"], evidence["measured"], evidence["threshold"]) == ("gpu_xid", 1.0, 0.0)
+    assert (evidence["attempt"], evidence["record"], evidence["sha256"]) == (
+        "a1",
+        result.number,
+        result.digest,
+    )
+    text = run_nodes("show", "gpu01").stdout
+    assert f"record {result.number}, sha256 {result.digest[:12]}, attempt a1]" in text
+    assert f"next step         reset (gpu {GPU}: xid_95)" in text
+
+
+def test_quarantine_by_a_person_shows_who_and_why(burn_in):
+    burn_in("gpu01", "a1", 1)
+    run_nodes("state", "gpu01", "quarantined", "--reason", "smells burnt", "--by", "bob")
+    assert "evidence          smells burnt (by bob, " in run_nodes("show", "gpu01").stdout
+
+
+def test_release_is_recorded_with_who_and_why_and_never_leads_straight_to_ready(burn_in, servers):
+    burn_in("gpu01", "a1", 1, XID_95)
+    refused = run_nodes("state", "gpu01", "ready", "--reason", "looks fine")
+    assert "quarantined cannot become ready" in str(refused.exception)
+    refused = run_nodes("state", "gpu01", "burn_in", "--reason", " ")
+    assert "--reason: is empty" in str(refused.exception)
+    assert servers.get_node("gpu01").state == "quarantined"
+    run_nodes("state", "gpu01", "burn_in", "--reason", "card was reset")
+    history = json.loads(run_nodes("history", "gpu01", "--json").stdout)
+    assert {key: history[-1][key] for key in ("to", "reason", "by")} == {
+        "to": "burn_in", "reason": "card was reset", "by": "ann",
+    }  # fmt: skip
+    assert run_nodes("history", "gpu01").stdout.rstrip().endswith("card was reset  by ann")
+    assert all(row["by"] is None for row in history[:-1])
+
+
+@pytest.mark.parametrize("verb", ["hold", "release"])
+def test_holds_are_recorded_with_who(burn_in, servers, verb):
+    run_nodes("hold", "gpu01", "operator", "--reason", "mine", "--by", "bob")
+    if verb == "release":
+        run_nodes("release", "gpu01", "operator", "--reason", "done")
+    last = servers.list_node_history("gpu01")[-1]
+    assert (last.event, last.actor) == (verb, {"hold": "bob", "release": "ann"}[verb])

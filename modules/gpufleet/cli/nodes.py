@@ -13,6 +13,7 @@ import click
 from gpufleet.cli import nodes_lifecycle, output
 
 reason_option = click.option("--reason", required=True, help="The reason, for the node's history.")
+actor_option = click.option("--by", "actor", help="Who does it, for the history. Default: your login.")
 
 
 def _print_data(data: Any, as_json: bool, lines: Iterable[str]) -> None:
@@ -127,13 +128,12 @@ def list_monitoring_targets(out: Path | None, **options: Any) -> None:
 @click.argument("node")
 @output.json_option
 def show_node_values(node: str, as_json: bool) -> None:
-    """Show all values of a node with source and age."""
+    """Show all values of a node with source and age, and why it is out of use."""
     from gpufleet.operations import node_view as view
+    from gpufleet.operations import repair
 
     with view.open_existing_registry() as registry:
-        details = view.build_node_details(
-            registry.get_node(node), registry.list_node_values(node), registry.list_open_conflicts()
-        )
+        details = repair.build_node_details(registry, node)
     _print_data(details, as_json, view.format_node_details(details))
 
 
@@ -177,41 +177,46 @@ hold_argument = click.argument("kind", metavar="drift|cost|security|operator")
 @nodes_argument
 @hold_argument
 @reason_option
-def set_node_holds(nodes: str, kind: str, reason: str) -> None:
+@actor_option
+def set_node_holds(nodes: str, kind: str, reason: str, actor: str | None) -> None:
     """Put a hold on nodes: no jobs there, same state. Nodes are names or ranges such as blade[01-03]."""
     from gpufleet.operations import node_change
 
-    _apply_change(node_change.hold_nodes, nodes, kind, reason)
+    _apply_change(node_change.hold_nodes, nodes, kind, reason, actor)
 
 
 @nodes_command.command("release")
 @nodes_argument
 @hold_argument
 @reason_option
-def release_node_holds(nodes: str, kind: str, reason: str) -> None:
+@actor_option
+def release_node_holds(nodes: str, kind: str, reason: str, actor: str | None) -> None:
     """Remove a hold from nodes."""
     from gpufleet.operations import node_change
 
-    _apply_change(node_change.release_nodes, nodes, kind, reason)
+    _apply_change(node_change.release_nodes, nodes, kind, reason, actor)
 
 
 @nodes_command.command("state")
 @nodes_argument
 @click.argument("new_state", metavar="STATE")
 @reason_option
-def change_node_states(nodes: str, new_state: str, reason: str) -> None:
+@actor_option
+def change_node_states(nodes: str, new_state: str, reason: str, actor: str | None) -> None:
     """Move nodes to another state, all or none; illegal moves are refused."""
     from gpufleet.operations import node_change
 
-    _apply_change(node_change.change_node_states, nodes, new_state, reason)
+    _apply_change(node_change.change_node_states, nodes, new_state, reason, actor)
 
 
 def _apply_change(
-    change_nodes: Callable[..., list[str]], nodes: str, new_state_or_hold: str, reason: str
+    change_nodes: Callable[..., list[str]], nodes: str, new_state_or_hold: str, reason: str, actor: str | None
 ) -> None:
+    from gpufleet.operations import node_change
     from gpufleet.operations import node_view as view
 
-    with view.open_existing_registry() as registry:
+    reason, who = node_change.require_reason(reason), node_change.find_actor(actor)
+    with view.open_existing_registry() as registry, registry.acting_as(who):
         lines = change_nodes(registry, nodes, new_state_or_hold, reason)
     for line in lines:
         output.print_lines(line, err=True)

@@ -43,6 +43,7 @@ def export_first_boot_files(kind: str, as_json: bool, **options: Any) -> None:  
 @click.command("retire")
 @click.argument("node")
 @click.option("--reason", required=True, help="The reason, for the node's history and the certificate.")
+@click.option("--by", "actor", help="Who does it, for the history. Default: your login.")
 @click.option("--wipe", is_flag=True, help="Wipe its drives first, with a plan, a confirmation and evidence.")
 @click.option("--confirm", metavar="SERIAL", help="The node's serial, instead of the prompt.")
 @click.option(
@@ -54,7 +55,7 @@ def export_first_boot_files(kind: str, as_json: bool, **options: Any) -> None:  
 @click.option("--force", is_flag=True, help="Retire it even if a job runs there.")
 @click.option("--yes", is_flag=True, help="Do not ask for the node's name; not with --wipe.")
 @output.json_option
-def retire_node(as_json: bool, **options: Any) -> None:
+def retire_node(as_json: bool, actor: str | None, **options: Any) -> None:
     """Retire a node: drain it, optionally wipe it, remove its keys and address.
 
     Asks for the node's name; without a terminal it needs --yes.
@@ -63,6 +64,7 @@ def retire_node(as_json: bool, **options: Any) -> None:
     Nothing changes before you type the node's serial.
     """
     from gpufleet import paths
+    from gpufleet.operations import node_change
     from gpufleet.operations import node_view as view
     from gpufleet.operations import retire as operation
 
@@ -80,7 +82,8 @@ def retire_node(as_json: bool, **options: Any) -> None:
         print_progress_line,
         can_ask=sys.stdin.isatty(),
     )
-    with view.open_existing_registry() as registry:
+    who = node_change.find_actor(actor)
+    with view.open_existing_registry() as registry, registry.acting_as(who):
         result = operation.retire_node(registry, operation.RetireRequest(**options), interaction)
     if as_json:
         output.print_json(result.as_json())

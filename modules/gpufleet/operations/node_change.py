@@ -5,9 +5,33 @@ Each change is one transaction of the registry: a process that is killed has cha
 
 from __future__ import annotations
 
+import getpass
+
+from gpufleet.errors import InputError
 from gpufleet.nodes import Node, Registry
 from gpufleet.nodes.states import check_hold_kind, check_state_change
 from gpufleet.operations.node_view import expand_name_ranges
+
+LONGEST_ACTOR = 255
+
+
+def find_actor(actor: str | None = None) -> str:
+    """Return who makes a change: ``actor`` (--by) if given, else the login of the environment."""
+    if actor is None:
+        try:
+            actor = getpass.getuser()
+        except (KeyError, OSError):
+            raise InputError("your login is unknown", where="--by", remedy="give --by NAME") from None
+    if not actor.strip() or len(actor) > LONGEST_ACTOR:
+        raise InputError("is empty or too long", where="--by", remedy="give a name")
+    return actor.strip()
+
+
+def require_reason(reason: str) -> str:
+    """Return a reason; InputError for one that says nothing."""
+    if not reason.strip():
+        raise InputError("is empty", where="--reason", remedy="give a reason; it is stored in the history")
+    return reason.strip()
 
 
 def find_named_nodes(registry: Registry, names: str) -> list[Node]:

@@ -184,12 +184,28 @@ def format_node_details(details: dict[str, Any]) -> list[str]:
     ]
     lines += [f"  hold              {kind}: {reason}" for kind, reason in details["hold_reasons"].items()]
     lines += [f"  conflict          {detail}" for detail in details["conflicts"]]
+    lines += [f"  evidence          {format_evidence(row)}" for row in details.get("evidence", ())]
+    lines += [
+        f"  next step         {fault['next_step']} ({part['kind']} {part['serial'] or part['uuid']}: {fault['fault']})"
+        for part in details.get("repairs", ())
+        for fault in part["faults"]
+    ]
     rows = [(v["key"], str(v["value"]), v["source"], v["age"]) for v in details["values"]]
     widths = [min(max((len(row[i]) for row in rows), default=0), WIDEST) for i in range(3)]
     return lines + [
         f"    {key:<{widths[0]}}  {value:<{widths[1]}}  {source:<{widths[2]}}  {old} ago"
         for key, value, source, old in rows
     ]
+
+
+def format_evidence(row: dict[str, Any]) -> str:
+    """Return why a node is out of use: check, reading, threshold and record, or a person's reason."""
+    if row["name"] is None:
+        return f"{row['reason']} (by {row['by'] or 'unknown'}, {row['at']})"
+    measured = "" if row["measured"] is None else f" {row['measured']} {row['unit']}".rstrip()
+    threshold = "" if row["threshold"] is None else f", threshold {row['threshold']}"
+    origin = f"record {row['record']}, sha256 {row['sha256'][:12]}, attempt {row['attempt']}"
+    return f"{row['name']}{measured}{threshold}: {row['reason']} [{origin}]"
 
 
 def list_former_namesake_notes(registry: Registry, node_reference: str) -> list[str]:
@@ -221,6 +237,7 @@ def history_entry_as_json(change: NodeHistoryEntry) -> dict[str, Any]:
         "to": change.new_state,
         "reason": change.reason,
         "attempt": change.attempt,
+        "by": change.actor,
     }
 
 
@@ -228,7 +245,8 @@ def format_history_entry(change: dict[str, Any]) -> str:
     """Return a line of history as text."""
     moved = f"{change['from'] or '(new)'} -> {change['to']}" if change["to"] else change["event"]
     attempt = f"  [{change['attempt']}]" if change["attempt"] else ""
-    return f"{change['at']}  {moved:<28}  {change['reason']}{attempt}"
+    actor = f"  by {change['by']}" if change["by"] else ""
+    return f"{change['at']}  {moved:<28}  {change['reason']}{attempt}{actor}"
 
 
 def format_age(observed_at: datetime, at: datetime) -> str:

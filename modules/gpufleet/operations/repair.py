@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from gpufleet import burnin
 from gpufleet.errors import InputError
-from gpufleet.nodes import REPAIR_ACTIONS, Node, Part, Placement, Registry, RepairEntry
+from gpufleet.nodes import (
+    ATTENTION_STATES,
+    REPAIR_ACTIONS,
+    STATES,
+    Node,
+    Part,
+    Placement,
+    Registry,
+    RepairEntry,
+)
 from gpufleet.nodes.model import format_utc_time
+from gpufleet.operations import node_view
+from gpufleet.operations.node_change import find_actor, require_reason
 
 Json = dict[str, Any]
-LONGEST_ACTOR = 255
 
 
 @dataclass(frozen=True)
@@ -32,25 +41,6 @@ class PartStatus:
             "node_state": self.node.state if self.node else None,
             "faults": [fault_as_json(fault) for fault in self.faults],
         }
-
-
-def find_actor(actor: str | None = None) -> str:
-    """Return who makes a change: ``actor`` (--by) if given, else the login of the environment."""
-    if actor is None:
-        try:
-            actor = getpass.getuser()
-        except (KeyError, OSError):
-            raise InputError("your login is unknown", where="--by", remedy="give --by NAME") from None
-    if not actor.strip() or len(actor) > LONGEST_ACTOR:
-        raise InputError("is empty or too long", where="--by", remedy="give a name")
-    return actor.strip()
-
-
-def require_reason(reason: str) -> str:
-    """Return a reason; InputError for one that says nothing."""
-    if not reason.strip():
-        raise InputError("is empty", where="--reason", remedy="give a reason; it is stored in the history")
-    return reason.strip()
 
 
 def list_part_statuses(registry: Registry) -> list[PartStatus]:
@@ -107,6 +97,47 @@ def record_action(
 def _describe_after(status: PartStatus, action: str) -> str:
     step = ", ".join(dict.fromkeys(fault.step for fault in status.faults)) or "none"
     return f"{status.part.kind} {status.part.label}: {action} recorded; next step: {step}"
+
+
+def build_node_details(registry: Registry, reference: str) -> Json:
+    """Return everything known of a node, with why it is out of use and what follows."""
+    node = registry.get_node(reference)
+    details = node_view.build_node_details(
+        node, registry.list_node_values(node.id), registry.list_open_conflicts()
+    )
+    statuses = [status for status in list_part_statuses(registry) if status.node == node]
+    return details | {
+        "evidence": build_quarantine_evidence(registry, node),
+        "repairs": [status.as_json() for status in statuses if status.faults],
+    }
+
+
+def build_quarantine_evidence(registry: Registry, node: Node) -> list[Json]:
+    """Return what put a node out of use: the failed checks with their records, or who did it and why."""
+    if not STATES[node.state].needs_attention:
+        return []
+    moves = [entry for entry in registry.list_node_history(node.id) if entry.new_state in ATTENTION_STATES]
+    cause = next((move for move in reversed(moves) if move.old_state not in ATTENTION_STATES), None)
+    if cause is None:
+        return []
+    results = registry.list_burn_in_results(node.id, cause.attempt) if cause.attempt else []
+    failed = [
+        {
+            **{
+                key: check.get(key)
+                for key in ("name", "measured", "unit", "threshold", "threshold_source", "reason")
+            },
+            "attempt": result.attempt,
+            "record": result.number,
+            "sha256": result.digest,
+        }
+        for result in results[-1:]
+        for check in result.report["checks"]
+        if check["outcome"] == "fail"
+    ]
+    return failed or [
+        {"name": None, "reason": cause.reason, "by": cause.actor, "at": format_utc_time(cause.at)}
+    ]
 
 
 def part_as_json(part: Part) -> Json:
