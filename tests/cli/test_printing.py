@@ -173,6 +173,8 @@ def hostile(hostile_registry, shared_project, monkeypatch):
         ["repairs", "show", "blade01", "--json"],
         ["repairs", "show", HOSTILE],
         ["repairs", "record", "blade01", "reboot", "--reason", HOSTILE, "--by", HOSTILE],
+        ["passport", "issue", HOSTILE, "--key", HOSTILE, "--out", HOSTILE],
+        ["passport", "verify", HOSTILE, "--key", HOSTILE],
         ["configure", "--play", HOSTILE],
         ["configure", "-e", HOSTILE],
         ["cost", "estimate", "-s", HOSTILE],

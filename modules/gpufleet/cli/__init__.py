@@ -31,6 +31,7 @@ VERBS = {
     "configure": "Run the playbooks on the fleet",
     "burnin": "Run burn-in, show results and thresholds, judge again",
     "repairs": "Show faulty parts, record repairs, pack a bundle for the vendor",
+    "passport": "Sign and verify a node's identity, results and history",
     "console": "Write a report page: fleet, cost, burn-in",
 }
 

@@ -1,0 +1,64 @@
+"""``gpufleet passport``: signed statements of what a node is and how it was measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from gpufleet.cli import output
+
+key_type = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.group()
+def passport_command() -> None:
+    """Sign a node's identity, results and history; verify such a file offline."""
+
+
+@passport_command.command("keygen")
+@click.argument("key", type=key_type)
+def create_passport_key(key: Path) -> None:
+    """Create an Ed25519 key: KEY for yourself (mode 0600), KEY.pub for those who verify."""
+    from gpufleet.operations import passport
+
+    key_id = passport.create_key(key)
+    output.print_lines(f"{key} (keep it secret), {key}.pub: key {key_id}")
+
+
+@passport_command.command("issue")
+@click.argument("node")
+@click.option("--key", required=True, type=key_type, help="The private key to sign with.")
+@click.option("--out", required=True, type=key_type, help="File to write.")
+@click.option("--by", "actor", help="Who issues it. Default: your login.")
+def issue_node_passport(node: str, key: Path, out: Path, actor: str | None) -> None:
+    """Sign what the registry knows of a node: identity, parts, results, history."""
+    from gpufleet.boundary import write_text
+    from gpufleet.operations import node_change, node_view, passport
+
+    who = node_change.find_actor(actor)
+    with node_view.open_existing_registry() as registry:
+        document, text = passport.issue_passport(registry, node, key, who)
+    write_text(out, text)
+    output.print_lines(f"{out}: {document['statement']}", err=True)
+
+
+@passport_command.command("verify")
+@click.argument("file", type=key_type)
+@click.option("--key", required=True, type=key_type, help="The issuer's public key (KEY.pub).")
+@click.option("--require-healthy", is_flag=True, help="Exit code 1 also if the node is not healthy.")
+@output.json_option
+def verify_node_passport(file: Path, key: Path, require_healthy: bool, as_json: bool) -> None:
+    """Verify a passport with nothing but the file and the issuer's public key."""
+    from gpufleet.operations import passport
+
+    document = passport.verify_passport_file(file, key, require_healthy=require_healthy)
+    if as_json:
+        output.print_json(document)
+        return
+    node = document.get("node")
+    name = node.get("name") if isinstance(node, dict) else None
+    output.print_lines(
+        f"valid: {name}, issued {document.get('issued_at')} by {document.get('issued_by')}, key {document['key_id']}",
+        f"{document.get('statement')}",
+    )
