@@ -56,6 +56,11 @@ def find_refusals(spec, folder, monkeypatch):
     return clouds.refusals + ([error] if error else [])
 
 
+@pytest.mark.parametrize("case", corpus.load_cases("legal"), ids=corpus.case_id)
+def test_simulated_clouds_accept_the_legal_pools(case, tmp_path, monkeypatch, sdks):
+    assert find_refusals(corpus.build_spec(case), tmp_path, monkeypatch) == []
+
+
 MACHINES = {
     name: sorted(machine for (owner, machine) in load_machines() if owner == name) for name in corpus.DEFAULTS
 }

@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import pulumi_gcp as gcp
-
 if TYPE_CHECKING:
     from gpufleet.cloud.gcp_network import GcpNetwork
     from gpufleet.cloud.pool_plan import PoolPlan
@@ -59,16 +57,9 @@ def _list_subnets(plan: PoolPlan, network: GcpNetwork) -> list[FabricSubnet]:
 
 def _list_rdma_subnets(plan: PoolPlan, network: GcpNetwork, cards: int) -> list[FabricSubnet]:
     mtu, region = FABRIC_MTU["gpudirect_rdma"], plan.pool.region
-    zone = plan.zone_of_node(0)
-    if zone is None or len(plan.pool.zones) > 1:
-        problem = f"zones is {list(plan.pool.zones)}, but a RoCE network is in one zone"
-        raise plan.build_input_error("zones", problem, f"give zones: [{zone or f'{region}-a'}]")
-    project = network.project or gcp.config.project
-    if not project:
-        problem = "the project is missing, but the network profile of RoCE is named with it"
-        raise plan.build_input_error("fabric", problem, "set gcp: {project: …} in the spec")
+    zone = plan.pool.zones[0]
     host = network.fabric.get_network("host", mtu)
-    profile = f"projects/{project}/global/networkProfiles/{zone}-vpc-roce"
+    profile = f"projects/{network.project}/global/networkProfiles/{zone}-vpc-roce"
     rdma = network.fabric.get_network(f"roce-{zone}", mtu, profile)
     return [
         FabricSubnet(network.fabric.get_subnet(host, HOST_NETWORK_INDEX, region), "GVNIC"),

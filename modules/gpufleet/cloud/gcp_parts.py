@@ -107,10 +107,6 @@ def build_guest_accelerators(plan: PoolPlan) -> list[dict[str, Any]]:
     request = plan.pool.accelerators
     if request is None:
         return []
-    if request.model not in ATTACHABLE:
-        raise plan.build_input_error(
-            "accelerators.model", f"is {request.model}", f"give {' or '.join(ATTACHABLE)}"
-        )
     return [{"type": ATTACHABLE[request.model], "count": request.count}]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 import pulumi
 import pulumi_gcp as gcp
@@ -24,16 +24,6 @@ from gpufleet.cloud.images import build_gcp_image_query
 from gpufleet.cloud.pool_plan import PoolPlan
 from gpufleet.fleet import Fleet
 
-# What Google has means for. A reservation that nobody has to name is used while it has room, then on demand.
-LADDERS: Final = (
-    ("on_demand",),
-    ("committed",),
-    ("spot",),
-    ("reserved",),
-    ("flex_start",),
-    ("reserved", "on_demand"),
-)
-
 
 @dataclass(frozen=True)
 class GcpPoolArgs:
@@ -48,7 +38,6 @@ class GcpPool(pulumi.ComponentResource):
         """Declare the pool. ``nodes`` are the facts of its separate nodes, ``groups`` its managed group."""
         super().__init__("gpufleet:cloud:GcpPool", name, args.plan.build_component_inputs(), opts)
         plan = args.plan
-        _check_rungs(plan)
         image = gcp.compute.get_image_output(
             **build_gcp_image_query(plan.pool, plan.machine), opts=pulumi.InvokeOutputOptions(parent=self)
         )
@@ -90,14 +79,6 @@ def declare_pools(
     return [GcpPool(plan.pool.name, GcpPoolArgs(plan, network), opts) for plan in plans]
 
 
-def _check_rungs(plan: PoolPlan) -> None:
-    kinds = tuple(rung.kind for rung in plan.rungs)
-    if kinds not in LADDERS:
-        problem = f"Google Cloud has no means to buy {', then '.join(kinds)}"
-        remedy = "give one purchase, or a ladder of reserved and on_demand; a second pool buys the rest"
-        raise plan.build_input_error("purchase", problem, remedy)
-
-
 def _declare_reservation(component: pulumi.ComponentResource, plan: PoolPlan, network: GcpNetwork) -> Any:
     if not plan.needs_reservation:
         return None
@@ -113,7 +94,7 @@ def _declare_reservation(component: pulumi.ComponentResource, plan: PoolPlan, ne
     return gcp.compute.Reservation(
         pool.name,
         name=plan.node_name_prefix,
-        zone=_required_zone(plan, 0),
+        zone=pool.zones[0],
         specific_reservation={"count": pool.count.max, "instance_properties": properties},
         # Only machines that name it may use it: another team's cannot take it by accident.
         specific_reservation_required=True,
@@ -130,19 +111,9 @@ def _reserved_cards(plan: PoolPlan) -> list[dict[str, Any]]:
     ]
 
 
-def _required_zone(plan: PoolPlan, index: int) -> str:
-    zone = plan.zone_of_node(index)
-    if zone is None:
-        example = f"zones: [{plan.pool.region}-a]"
-        raise plan.build_input_error(
-            "zones", "the zone is missing, but a GCP node needs exactly one", f"give {example}"
-        )
-    return zone
-
-
 def _declare_node(parts: GcpPoolParts, index: int, node: str) -> dict[str, Any]:
     plan, pool = parts.plan, parts.plan.pool
-    zone = _required_zone(plan, index)
+    zone = pool.zones[index % len(pool.zones)]
     scratch_disks = build_scratch_disks(plan)
     instance = gcp.compute.Instance(
         f"{pool.name}-{index + 1}",

@@ -40,6 +40,10 @@ LADDER_KINDS = {
 }
 
 
+# A node names one reservation or group of reservations, or takes any: no order between two.
+ONE_RESERVATION = ("gcp", "azure")
+
+
 @POOL_RULES.register_rule(
     "reservation-creatable",
     reason="not every machine can be put into a new on-demand capacity reservation",
@@ -175,6 +179,11 @@ def check_ladder_kinds(pool: Pool) -> Iterator[SpecProblem]:
             title = catalog.get_cloud(pool.cloud).title
             text = f"kind is {rung.kind}, which cannot be a rung of a ladder on {title}"
             yield SpecProblem((*path, "kind"), text, f"give {' or '.join(kinds)}, or make two pools")
+    held = [path for path, rung in list_rungs_with_paths(pool) if rung.kind == "reserved"]
+    if pool.cloud in ONE_RESERVATION:
+        title = catalog.get_cloud(pool.cloud).title
+        for path in held[1:]:
+            yield SpecProblem(path, f"a ladder on {title} uses one reservation", "make two pools")
 
 
 @POOL_RULES.register_rule(
