@@ -9,6 +9,7 @@ import pytest
 from gpufleet import burnin, catalog
 from gpufleet.boundary import CsvRow
 from gpufleet.burnin import readings, threshold_lint, thresholds
+from gpufleet.burnin.agent.profiles import PROFILES
 from gpufleet.errors import InputError
 
 FLOOR = burnin.Threshold(
@@ -199,6 +200,10 @@ def test_gpu_checks_are_required_by_the_vendor_of_the_gpus(kind):
     assert nvidia - plain == GPU_CHECKS
     assert amd - plain == (set() if kind == "pi_gpu_bench" else {"gpu_amd"})
     assert ("hardware" in plain) == (kind == "gpu_server")
+
+
+def test_every_profile_of_the_agent_can_be_judged():
+    assert thresholds.load_required_check_table()["profiles"] == list(PROFILES)
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
+from gpufleet.burnin.agent.settings import parse_settings
 from gpufleet.fleet import load_rack
 from gpufleet.nodes import Node, NodeIdentity, NodeObservation, build_expected_hardware, build_rack_report
 from gpufleet.nodes.declaration import NEVER, list_declared_nodes, list_machine_accelerators
@@ -60,6 +62,15 @@ def test_rack_file_reaches_the_host_variable_and_the_registry(registry, rack):
         hosts = assemble_ansible_inventory(nodes, declared).hosts
         assert [host.vars["gpufleet_burn_in_expected"] for host in hosts] == [expected] * 2
     assert build_expected_hardware(registry.get_node("gpu01")) == expected
+
+
+def test_agent_knows_every_parameter_that_the_inventory_passes(rack):
+    cards = [{"model": "Instinct MI300X", "memory_gib": 192, "count": 8}]
+    node = list_declared_nodes(rack)[0]
+    both = replace(node, accelerators=(*node.accelerators, *cards), machine="Standard_ND96isr_MI300X_v5")
+    expected = build_expected_hardware(both)
+    assert {"expect_gpus", "expect_amd_gpus", "expect_memory_gib", "expect_drive_gib"} < expected.keys()
+    assert parse_settings({name: str(value) for name, value in expected.items()}) == expected
 
 
 def test_node_cannot_change_what_is_expected_of_it(registry, rack):

@@ -37,6 +37,9 @@ PARAMETERS: dict[str, Setting] = {
     "expect_memory_gib": Setting(float, 0, 1 << 20),
     "expect_nvme": COUNT,
     "expect_gpus": COUNT,
+    "expect_amd_gpus": COUNT,
+    "expect_gpu_models": TEXT,
+    "expect_drive_gib": Setting(float, 0, 1 << 30),
     "cpu_seconds": SECONDS,
     "stress_ng_seconds": SECONDS,
     "memory_mib": MIB,
@@ -67,7 +70,7 @@ PARAMETERS: dict[str, Setting] = {
     "vulkan_devices": TEXT,
     "vulkan_library": TEXT,
     "controller_time": Setting(float, 0, 1e11),
-    "nvme_sysfs": TEXT,
+    "sysfs": TEXT,
     "serial_file": TEXT,
 }
 
