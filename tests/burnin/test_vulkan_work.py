@@ -21,18 +21,21 @@ SMALL = {
     "vulkan_seconds": 0.01,
     "vulkan_size": 256,
     "vulkan_chunk_mib": 1,
-    "vulkan_memory_share": 0.002,
+    "vulkan_memory_share": 0.01,
+    "ignore_busy": 1,
     "vulkan_copy_mib": 1,
 }
 SETTINGS = "khronos_validation.report_flags = error,warn,perf,info\nkhronos_validation.log_filename = {}\n"
 
 
 @pytest.fixture(scope="module")
-def measure(agent):
+def measure(agent, tmp_path_factory):
     """Give the function that runs the check and returns its record."""
+    lock = tmp_path_factory.mktemp("agent-lock") / "lock"
 
     def run(env=(), **params):
-        argv = [sys.executable, str(agent), "run", "--attempt", "a", "--only", "gpu_vulkan"]
+        argv = [sys.executable, str(agent), "run", "--attempt", "a", "--lock", str(lock)]
+        argv += ["--only", "gpu_vulkan"]
         for name, value in {**SMALL, **params}.items():
             argv += ["-p", f"{name}={value}"]
         environment = build_environment(**dict(env))
