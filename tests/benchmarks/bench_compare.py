@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from bench_size import once
+from bench_size import run_once
 
 COMPARE = [sys.executable, "-m", "gpufleet", "compare"]
 MODEL = ["--model", "llama-3.1-8b", "--precision", "q4_k_m"]
@@ -41,8 +41,8 @@ def main():
     print(f"gpufleet compare as a whole process, {runs} runs each, load average {os.getloadavg()[0]:.1f}")
     with tempfile.TemporaryDirectory() as folder:
         for name, command in compare_commands(folder).items():
-            once(command)
-            wall, cpu = zip(*(once(command) for _ in range(runs)), strict=True)
+            run_once(command)
+            wall, cpu = zip(*(run_once(command) for _ in range(runs)), strict=True)
             print(
                 f"  {name:30} wall median {statistics.median(wall):.2f} s, best {min(wall):.2f} s; cpu {min(cpu):.2f} s"
             )
