@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from gpufleet.burnin import (
     drive_readings,
@@ -17,6 +18,7 @@ from gpufleet.burnin import (
 from gpufleet.burnin.evidence import (
     CheckReadings,
     Raw,
+    build_check_readings,
     count_missing,
     drop_missing_metrics,
     list_or_empty,
@@ -37,22 +39,25 @@ def extract_cpu_metrics(raw: Raw) -> CheckReadings:
         to_finite_number(raw.get(key)) for key in ("cores_online", "cores_usable", "rounds")
     )
     lost = raw.get("workers_lost")
-    stress = mapping_or_empty(raw.get("stress_ng"))
-    wrong_answers = to_finite_number(raw.get("wrong"))
-    if wrong_answers is not None and stress.get("ran") is True and stress.get("code") != 0:
-        wrong_answers += 1  # stress-ng verifies too, and says so by its exit code
     metrics = drop_missing_metrics(
-        wrong_answers=wrong_answers,
+        wrong_answers=to_finite_number(raw.get("wrong")),
         workers_lost=float(len(lost)) if isinstance(lost, list) else None,
         rounds_per_core=rounds / usable if rounds is not None and usable else None,
         cores_online=online,
         cores_missing=count_missing(to_finite_number(raw.get("expect_cores")), online),
     )
-    return CheckReadings(metrics, to_finite_number(raw.get("hash_mb_per_s")), "MB/s")
+    stress = build_check_readings(
+        system_readings.read_stress_ng(mapping_or_empty(raw.get("stress_ng"))), None, ""
+    )
+    rate = to_finite_number(raw.get("hash_mb_per_s"))
+    return replace(stress, metrics={**metrics, **stress.metrics}, display_value=rate, unit="MB/s")
 
 
 def extract_network_metrics(raw: Raw) -> CheckReadings:
-    """Link speed, error share, round trips, throughput."""
+    """Link speed, error share, round trips, throughput.
+
+    A peer that answers nothing, is busy or refuses is another party's failure: nothing was measured.
+    """
     link, trips, rate = (mapping_or_empty(raw.get(key)) for key in ("link", "round_trip", "throughput"))
     sent, lost, speed = (
         to_finite_number(trips.get("sent")),
@@ -62,17 +67,22 @@ def extract_network_metrics(raw: Raw) -> CheckReadings:
     errors = [to_finite_number(link.get(key)) for key in ("rx_errors", "tx_errors", "rx_crc_errors")]
     packets = sum(to_finite_number(link.get(key)) or 0.0 for key in ("rx_packets", "tx_packets"))
     mbit = to_finite_number(rate.get("mbit"))
+    lost_share = lost / sent if lost is not None and sent and lost < sent else None
     metrics = drop_missing_metrics(
-        lost=lost,
-        lost_share=lost / sent if lost is not None and sent else None,
+        lost=None if lost_share is None else lost,
+        lost_share=lost_share,
         round_trip_ms=to_finite_number(trips.get("median_ms")),
         # Drivers of virtual links answer -1: they do not know.
         speed_mbit=speed if speed is not None and speed > 0 else None,
         error_share=sum(value or 0.0 for value in errors) / packets if packets else None,
-        throughput_errors=float("error" in rate) if "error" in rate or mbit is not None else None,
+        throughput_mbit=mbit,
         peer_mbit=mbit if rate.get("method") != "loopback" else None,
     )
-    return CheckReadings(metrics, metrics.get("round_trip_ms"), "ms")
+    silent = f"no answer from {str(raw.get('peer'))[:80]}: it is down, or a firewall drops the packets"
+    missing = {"lost": silent, "lost_share": silent} if sent and lost_share is None else {}
+    if "error" in rate:
+        missing["throughput_mbit"] = f"{str(rate.get('method'))[:40]}: {str(rate['error'])[:200]}"
+    return CheckReadings(metrics, metrics.get("round_trip_ms"), "ms", missing_reasons=missing)
 
 
 def extract_pi_throttling_metrics(raw: Raw) -> CheckReadings:

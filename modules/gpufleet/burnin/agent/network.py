@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import socket
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from .host import HostAccess, RawCheckResult, build_error_result
 
@@ -17,6 +18,8 @@ COUNTERS = ("rx_packets", "tx_packets", "rx_errors", "tx_errors", "rx_dropped", 
 LOOPBACK = "127.0.0.1"
 # RFC 863's discard port: no service listens there, and the refusal that comes back is a round trip too.
 DISCARD_PORT = 9
+DNS_PORT = 53
+MAX_PEERS = 4
 CHUNK_BYTES = 1 << 18
 TRIP_COUNT = 10
 TRIP_TIMEOUT_SECONDS = 1.0
@@ -56,15 +59,58 @@ def read_interface_link(host: HostAccess, interface: str) -> dict[str, Any]:
     return facts
 
 
-def choose_test_peer(host: HostAccess) -> tuple[str, str]:
-    """Return the peer to measure against, and how it was chosen."""
+class NetworkPeer(NamedTuple):
+    """An address to measure against, a TCP port there, and how it was chosen."""
+
+    address: str
+    port: int
+    chosen_by: str
+
+
+def find_ssh_client(host: HostAccess) -> str:
+    """Return the address of the SSH session's client, or nothing.
+
+    sudo removes SSH_CONNECTION from the environment; the processes above it still have it.
+    """
+    pid, text = os.getpid(), os.environ.get("SSH_CONNECTION", "")
+    while not text and pid > 1:
+        environment = host.read_text_file(f"/proc/{pid}/environ") or ""
+        found = [entry for entry in environment.split("\0") if entry.startswith("SSH_CONNECTION=")]
+        text = found[0].partition("=")[2] if found else ""
+        fields = (host.read_text_file(f"/proc/{pid}/stat") or "").rpartition(")")[2].split()
+        pid = int(fields[1]) if len(fields) > 1 else 0
+    return text.split(" ")[0]
+
+
+def list_nameservers(host: HostAccess) -> list[str]:
+    """Return the name servers outside this host."""
+    text = host.read_text_file("/run/systemd/resolve/resolv.conf") or host.read_text_file("/etc/resolv.conf")
+    found = re.findall(r"^nameserver\s+(\S+)", text or "", flags=re.MULTILINE)
+    return [address for address in found if not address.startswith("127.") and address != "::1"]
+
+
+def list_test_peers(host: HostAccess) -> list[NetworkPeer]:
+    """Return peers in the order in which they are tried: a firewall may drop what the first ones get."""
+    port = host.get_parameter("peer_port", 0) or DISCARD_PORT
     if host.get_parameter("peer", ""):
-        return host.get_parameter("peer", ""), "parameter"
-    controller = os.environ.get("SSH_CONNECTION", "").split(" ")[0]
-    if controller:
-        return controller, "the client of the SSH session"
+        return [NetworkPeer(host.get_parameter("peer", ""), port, "parameter")]
     _, gateway = parse_default_route(host.read_text_file("/proc/net/route") or "")
-    return (gateway, "default gateway") if gateway else (LOOPBACK, "loopback: no peer is known")
+    peers = [NetworkPeer(find_ssh_client(host), port, "the client of the SSH session")]
+    peers.append(NetworkPeer(gateway or "", port, "default gateway"))
+    peers += [NetworkPeer(address, DNS_PORT, "name server") for address in list_nameservers(host)]
+    return [peer for peer in peers if peer.address] or [
+        NetworkPeer(LOOPBACK, port, "loopback: no peer is known")
+    ]
+
+
+def measure_first_answering_peer(peers: list[NetworkPeer]) -> tuple[NetworkPeer, dict[str, Any]]:
+    """Return the first peer that answers with its round trips; without one, the first of all."""
+    trips = []
+    for peer in peers[:MAX_PEERS]:
+        trips.append(measure_round_trips(peer.address, peer.port, TRIP_COUNT))
+        if trips[-1]["lost"] < trips[-1]["sent"]:
+            return peer, trips[-1]
+    return peers[0], trips[0]
 
 
 def measure_round_trip_ms(address: str, port: int) -> float | None:
@@ -154,8 +200,19 @@ def run_iperf3(host: HostAccess, peer: str, port: int, seconds: float) -> dict[s
     try:
         rate = json.loads(done.out)["end"]["sum_received"]["bits_per_second"] / 1e6
     except (ValueError, KeyError, TypeError):
-        return {"method": "iperf3", "error": (done.err or done.out)[-300:] or f"exit {done.code}"}
+        return {
+            "method": "iperf3",
+            "error": read_iperf3_error(done.out) or done.err[-300:] or f"exit {done.code}",
+        }
     return {"method": "iperf3", "mbit": round(rate, 1)}
+
+
+def read_iperf3_error(text: str) -> str:
+    """Return the error in iperf3's JSON report: its server is busy, not there, or refuses."""
+    try:
+        return str(json.loads(text)["error"])[:300]
+    except (ValueError, KeyError, TypeError):
+        return text[-300:]
 
 
 def measure_throughput(host: HostAccess, peer: str) -> dict[str, Any]:
@@ -177,14 +234,14 @@ def run_network_check(host: HostAccess) -> RawCheckResult:
     name = choose_main_interface(host)
     if name is None:
         return build_error_result("no network interface besides loopback is up")
-    peer, peer_source = choose_test_peer(host)
+    peers = list_test_peers(host)
+    peer, trips = measure_first_answering_peer(peers)
     raw: dict[str, Any] = {
         "link": read_interface_link(host, name),
-        "peer": peer,
-        "peer_chosen_by": peer_source,
+        "peer": peer.address,
+        "peer_port": peer.port,
+        "peer_chosen_by": peer.chosen_by,
+        "round_trip": trips,
+        "throughput": measure_throughput(host, peers[0].address),
     }
-    raw["round_trip"] = measure_round_trips(
-        peer, host.get_parameter("peer_port", 0) or DISCARD_PORT, TRIP_COUNT
-    )
-    raw["throughput"] = measure_throughput(host, peer)
     return RawCheckResult("ran", measured=raw["round_trip"]["median_ms"], unit="ms", raw=raw)
