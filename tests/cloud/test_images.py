@@ -79,8 +79,17 @@ def production(repo_root):
     return fleet.load_fleet("production", repo_root)
 
 
+def test_image_leaves_local_drives_to_the_volumes_of_the_template(production):
+    """AWS's GPU images mount all local drives themselves (nvme_location in their release notes)."""
+    settings = json.loads(
+        user_data.build_cloud_init_with_keys(production, production.pools[0]).partition("\n")[2]
+    )
+    assert settings["bootcmd"] == [["systemctl", "mask", "dlami-nvme.service"]]
+
+
 def test_default_first_boot_only_authorizes_the_keys(production):
-    text = user_data.build_cloud_init_with_keys(production, production.pools[0])
+    pool = production.pools[0].model_copy(update={"template": None})
+    text = user_data.build_cloud_init_with_keys(production, pool)
     assert list(json.loads(text.partition("\n")[2])) == ["ssh_authorized_keys"]
     assert user_data.build_cloud_init_without_keys(production, production.pools[0]) is None
 

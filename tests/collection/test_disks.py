@@ -148,6 +148,27 @@ def test_unknown_file_system_is_refused(loop, run):
     assert scratch.read_disk_signature(loop)["LABEL"] == "thesis"
 
 
+@pytest.mark.skipif(not shutil.which("mkfs.ext4", path="/usr/sbin:/sbin"), reason="needs e2fsprogs")
+def test_volume_is_not_mounted_over_files(loop, run):
+    (run.place / "models").mkdir(parents=True)
+    (run.place / "models/weights").write_text("kept")
+    assert run(loop)["msg"].endswith(
+        "this folder has files that the volume would hide; move them, then run again"
+    )
+    assert scratch.read_disk_signature(loop) == {}, "refused before the disk is formatted"
+    (run.place / "models/weights").unlink()
+    assert run(loop)["changed"], "empty folders hide nothing"
+
+
+@pytest.mark.skipif(not shutil.which("mkfs.ext4", path="/usr/sbin:/sbin"), reason="needs e2fsprogs")
+def test_kept_mode_leaves_the_folder_to_its_service(loop, run):
+    assert run(loop, mode="keep", owner="nobody-known")["changed"]
+    os.chown(run.place, 1000, 1000)
+    run.place.chmod(0o700)
+    assert run(loop, mode="keep", owner="nobody-known")["changed"] is False
+    assert (run.place.stat().st_uid, run.place.stat().st_mode & 0o7777) == (1000, 0o700)
+
+
 @pytest.mark.parametrize(
     ("facts", "message"),
     [

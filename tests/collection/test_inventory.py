@@ -105,6 +105,28 @@ def test_text_that_looks_like_a_template_is_not_evaluated(list_inventory, regist
     assert "gpufleet_pool" not in list_inventory()["_meta"]["hostvars"]["evil"]
 
 
+def test_volumes_of_a_cloud_node_are_host_variables(list_inventory, registry):
+    from gpufleet.nodes import NodeIdentity, NodeObservation
+
+    facts = {
+        "kind": "cloud_vm",
+        "cloud": "gcp",
+        "pool": "serve",
+        "stack": "production",
+        "template": "llm-server",
+    }
+    identity = NodeIdentity(instance_id="7")
+    registry.apply_observation(NodeObservation("gcp:production", "serve-1", identity, declared=facts))
+    (volume,) = list_inventory()["_meta"]["hostvars"]["serve-1"]["gpufleet_volumes"]
+    assert volume == {
+        "mount": "/scratch",
+        "devices": ["/dev/disk/by-id/google-local-nvme-ssd-*"],
+        "count": 8,
+        "layout": "raid0",
+        "filesystem": "ext4",
+    }
+
+
 def test_compose_groups_and_keyed_groups_work(rack_project, list_inventory, ansible):
     configure(
         rack_project,

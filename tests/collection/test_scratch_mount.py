@@ -32,7 +32,7 @@ def host(monkeypatch, tmp_path):
 
 @pytest.fixture
 def volume(tmp_path):
-    return {"mount": str(tmp_path / "scratch"), "filesystem": "xfs", "options": [], "label": "scratch"}
+    return {"mount": str(tmp_path / "scratch"), "filesystem": "xfs", "options": [], "mode": "1777"}
 
 
 def test_new_volume_is_mounted_and_added_to_fstab(host, volume):

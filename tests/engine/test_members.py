@@ -20,7 +20,7 @@ GROUPS = """\
         machine: g2-standard-4
         count: {min: 1, desired: 2, max: 3}
         purchase: {kind: on_demand}
-        template: trainer
+        template: llm-server
       - name: mill
         cloud: azure
         region: eastus
@@ -65,5 +65,12 @@ def test_nodes_and_members_on_three_clouds_are_hosts_of_ansible(members):
         assert host["gpufleet_template"] in ("trainer", "llm-server")
         assert host["ansible_host"]
         assert host["gpufleet_machine"]
+    devices = {
+        host["gpufleet_pool"]: [volume["devices"][0] for volume in host["gpufleet_volumes"]]
+        for host in hosts.values()
+        if "gpufleet_volumes" in host
+    }
+    models = ["/dev/disk/by-id/google-models"]
+    assert devices == {"serve": models, "farm": models}, "a single node and the members of a group"
     again = json.loads(members.run("gpufleet nodes sync -s members --cloud-api --json").stdout)
     assert [entry["created"] for entry in again["sources"]] == [[], [], [], []]

@@ -24,7 +24,6 @@ def test_notes_of_production_contain_the_affordable_hours(repo_root):
     assert "2,000 to 5,000 USD a month" in hours
     assert hours.endswith("buy 28 to 69 hours, not a month")
     assert find_note(production, "spot nodes").endswith("has no spot capacity: serve")
-    assert find_note(production, "volumes are").endswith("template llm-server, trainer")
     assert find_note(production, "only the quick").endswith("template llm-server, trainer")
 
 
@@ -70,8 +69,15 @@ def test_stack_without_reservations_has_no_notes(repo_root):
     assert fleet.list_planning_notes(fleet.load_fleet("poc", repo_root)) == ()
 
 
-def test_unformatted_volumes_are_noted(repo_root):
-    assert find_note(fleet.load_fleet("dev", repo_root), "volumes are").endswith("template llm-server")
+def test_layout_of_drives_that_no_node_has_is_noted(spec, tmp_path):
+    spec["templates"]["trainer"] = {"hardware": {"storage": {"layout": "raid0"}}}
+    place = {"cloud": "azure", "region": "eastus", "machine": "Standard_NC4as_T4_v3", "zones": []}
+    spec["pools"] = [
+        {**spec["pools"][0], "template": "trainer"},
+        {**spec["pools"][0], **place, "name": "tune", "template": "trainer", "count": 1},
+    ]
+    note = find_note(fleet.parse_fleet(spec, stack="test", root=tmp_path), "hardware.storage")
+    assert note == "hardware.storage has no effect without local drives: Standard_NC4as_T4_v3 of tune"
 
 
 def test_pool_without_a_price_is_named(parse_pool):

@@ -101,6 +101,13 @@ def test_site_playbook_imports_plays_in_order():
     assert books == [f"{name}.yml" for name in ORDER]
 
 
+def test_volumes_are_mounted_before_the_application_starts():
+    """A container's unit also requires its mounts (``RequiresMountsFor`` in tests/cases/operations/units)."""
+    roles = re.findall(r"name: gpufleet\.fleet\.(\w+)\n", (ROOT / "configure.yml").read_text())
+    assert "storage" in roles
+    assert ORDER.index("configure") < ORDER.index("containers") < ORDER.index("application")
+
+
 def test_only_identity_base_and_grouping_plays_run_on_all_hosts(clean_env):
     command = ["ansible-playbook", "-i", "a,b", "--list-hosts", "--list-tasks", "site.yml"]
     result = subprocess.run(command, cwd=ROOT, env=clean_env, capture_output=True, text=True, check=True)

@@ -8,6 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from gpufleet import fleet
+from gpufleet.nodes.pool_storage import build_pool_storage
 from gpufleet.rehearsal.rack import loop_devices
 
 HEAD = 16 << 20
@@ -37,6 +39,29 @@ REFUSALS = """
 # One entry of a table as a PC's boot sector has it: Linux (83), from sector 2048, 200 MiB.
 PARTITION = bytes([0, 0, 0, 0, 0x83, 0, 0, 0]) + (2048).to_bytes(4, "little") + (409600).to_bytes(4, "little")
 
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICnjZVo0X23w6Lv+MS0nX7ZSNB6ZUf6PUl3b3SBAbmnn test"
+VOLUMES = "/var/lib/gpufleet/volumes"
+
+
+def declare_cloud_volumes(*names):
+    """Return what the inventory gives a node on Google with one local SSD and a disk for each name."""
+    application = {"volumes": [{"name": name, "size_gib": 1, "kind": "ssd"} for name in names]}
+    pool = {"name": "train", "cloud": "gcp", "region": "us-central1", "zones": ["us-central1-a"], "count": 1,
+            "machine": "a2-ultragpu-1g", "purchase": {"kind": "on_demand"}, "template": "t"}  # fmt: skip
+    spec = {
+        "owner": "ml",
+        "ssh": {"authorized_keys": [KEY], "allowed_cidrs": ["10.0.0.0/8"]},
+        "pools": [pool],
+        "templates": {
+            "t": {
+                "hardware": {"storage": {"layout": "raid0", "mount": "/fast"}},
+                "application": application,
+            }
+        },
+    }
+    declared = fleet.parse_fleet(spec, stack="lab")
+    return list(build_pool_storage(declared, declared.pools[0]))
+
 
 def octal(data):
     return "".join(f"\\{byte:03o}" for byte in data)
@@ -44,13 +69,13 @@ def octal(data):
 
 @pytest.fixture(scope="module")
 def storage_host(make_lab):
-    """Give a host with four drives: two empty ones, one with somebody's file system, one with a partition table."""
+    """Give a host with six drives: four empty ones, one with somebody's file system, one with a partition table."""
     if reason := loop_devices.find_loop_device_problem():
         pytest.skip(reason)
     lab = make_lab("storage")
-    lab.up({"disk01": {"disks": 4}})
+    lab.up({"disk01": {"disks": 6}})
     host = lab.host("disk01")
-    first, second, thesis, table = lab.drives("disk01")
+    first, second, thesis, table, local, network = lab.drives("disk01")
     host.check_output(f"mkfs.ext4 -q -L thesis {thesis}")
     entry = octal(PARTITION)
     host.check_output(f"printf '{entry}' | dd of={table} bs=1 seek=446 status=none")
@@ -58,6 +83,7 @@ def storage_host(make_lab):
     disks = json.loads(host.check_output("lsblk --json --output PATH,SERIAL"))["blockdevices"]
     return SimpleNamespace(
         lab=lab, host=host, first=first, second=second, thesis=thesis, table=table,
+        local=local, network=network,
         serials={disk["path"]: disk["serial"] for disk in disks},
         head=lambda *paths: [host.check_output(f"head -c {HEAD} {p} | sha256sum").split()[0] for p in paths],
     )  # fmt: skip
@@ -152,7 +178,8 @@ def test_volume_is_remounted_from_fstab_with_its_files(storage_host, created_vol
 def refused_volumes(storage_host, created_volumes):
     """Ask in one run for everything that must be refused; give the answers and the disks' bytes before and after."""
     storage_host.host.check_output(
-        f"mkdir -p /dev/disk/by-id && ln -sf ../../{storage_host.thesis[5:]} /dev/disk/by-id/of-ada"
+        f"mkdir -p /dev/disk/by-id && cd /dev/disk/by-id && ln -sf ../../{storage_host.thesis[5:]} of-ada && "
+        f"ln -sf ../../{storage_host.thesis[5:]} google-data"
     )
     serial = storage_host.serials
 
@@ -164,6 +191,7 @@ def refused_volumes(storage_host, created_volumes):
         "file system": volume_on(storage_host.thesis),
         "partition table": volume_on(storage_host.table),
         "by its link": volume_on("/dev/disk/by-id/of-*"),
+        "of a cloud": {"volumes": [declare_cloud_volumes("data")[-1]]},
         "another's serial": volume_on(storage_host.thesis, [storage_host.table]),
         "in use": volume_on(storage_host.first, [storage_host.first]),
         "mount point": volume_on(storage_host.thesis, [storage_host.thesis], mount="/scratch"),
@@ -196,6 +224,7 @@ def test_devices_with_content_are_refused_and_unchanged(storage_host, refused_vo
     thesis = f"{storage_host.thesis} contains ext4; {remedy}: {storage_host.serials[storage_host.thesis]}"
     assert refused_volumes.messages["file system"] == thesis
     assert refused_volumes.messages["by its link"] == thesis
+    assert refused_volumes.messages["of a cloud"] == thesis, "a network volume with data is never formatted"
     assert refused_volumes.messages["another's serial"] == thesis
     serial = storage_host.serials[storage_host.table]
     table = f"{storage_host.table} has a partition table (dos); {remedy}: {serial}"
@@ -264,3 +293,48 @@ def test_only_required_packages_are_installed(storage_host, created_volumes, cre
     assert "mdadm" not in installed(created_volumes.first), "one disk each: no array, no mdadm"
     assert "mdadm" in installed(created_later.run), "a disk to be emptied may be a part of an array"
     assert not storage_host.host.package("exim4-base").is_installed, "mdadm recommends a mail server"
+
+
+@pytest.fixture(scope="module")
+def cloud_volumes(storage_host):
+    """Configure the host as a node on Google, whose udev names the drives; run again, and as a replaced node."""
+    host, links = storage_host.host, "mkdir -p /dev/disk/by-id && cd /dev/disk/by-id"
+    for name, device in (
+        ("local-nvme-ssd-0", storage_host.local),
+        ("models", storage_host.network),
+    ):
+        links += f" && ln -sf ../../{device[5:]} google-{name}"
+    host.check_output(links)
+    variables = {"gpufleet_volumes": declare_cloud_volumes("models")}
+    seen = SimpleNamespace(first=storage_host.lab.run(ROLE, extra_vars=variables))
+    # As the service of a container with a user of its own does at each start.
+    host.check_output(f"install -d -o 1000 {VOLUMES}/models && echo kept >{VOLUMES}/models/weights")
+    seen.again = storage_host.lab.run(ROLE, extra_vars=variables)
+    seen.mounts = {place: find_mount(storage_host, place) for place in ("/fast", f"{VOLUMES}/models")}
+    # The boot disk is a new one, the volume is not.
+    host.check_output(
+        f"umount {VOLUMES}/models && rmdir {VOLUMES}/models && sed -i '\\#{VOLUMES}#d' /etc/fstab"
+    )
+    seen.replaced = storage_host.lab.run(ROLE, extra_vars=variables)
+    return seen
+
+
+def test_volumes_of_a_cloud_node_are_formatted_and_mounted_once(storage_host, cloud_volumes):
+    assert cloud_volumes.first.failure_text("disk01") is None
+    mounts = {place: (seen["source"], seen["fstype"]) for place, seen in cloud_volumes.mounts.items()}
+    assert mounts == {
+        "/fast": (storage_host.local, "ext4"),
+        f"{VOLUMES}/models": (storage_host.network, "xfs"),
+    }
+    assert (cloud_volumes.again.failure_text("disk01"), cloud_volumes.again.changed("disk01")) == (None, 0)
+
+
+def test_kept_volume_of_a_replaced_node_is_mounted_as_it_is(storage_host, cloud_volumes):
+    assert cloud_volumes.replaced.failure_text("disk01") is None
+    (result,) = [
+        r.output for r in cloud_volumes.replaced.results_of("disk01") if "Create and mount" in r.task
+    ]
+    assert (result["changed"], result["steps"]) == (True, [])
+    weights = storage_host.host.file(f"{VOLUMES}/models/weights")
+    assert weights.content_string == "kept\n"
+    assert storage_host.host.file(f"{VOLUMES}/models").uid == 1000

@@ -11,10 +11,10 @@ import pulumi
 from gpufleet.cloud.aws_fabric import has_several_interfaces
 from gpufleet.cloud.aws_network import AwsNetwork, AwsSubnet
 from gpufleet.cloud.pool_plan import PoolPlan
+from gpufleet.fleet import aws_device_name
 
 # IMDSv2 only, and one hop: a container cannot read the node's credentials.
 METADATA_OPTIONS = {"http_endpoint": "enabled", "http_tokens": "required", "http_put_response_hop_limit": 1}
-FIRST_DATA_DEVICE = "f"  # AWS recommends /dev/sdf to /dev/sdp for data volumes
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,7 @@ class AwsPoolParts:
 
     def list_data_volumes(self) -> list[tuple[str, str, int]]:
         """Return name, device and GiB of each volume that a node needs beyond its local drives."""
-        disks = self.plan.volumes.disks
-        first = ord(FIRST_DATA_DEVICE)
         return [
-            (disk.name, f"/dev/sd{chr(first + number)}", disk.size_gib) for number, disk in enumerate(disks)
+            (disk.name, aws_device_name(number), disk.size_gib)
+            for number, disk in enumerate(self.plan.volumes.disks)
         ]

@@ -6,15 +6,23 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from gpufleet.fleet import Fleet, Pool
+from gpufleet.fleet import Fleet, Pool, uses_local_drives
 
 # Ubuntu 22.04's own packages, the release of every base image (systems.yml of the role container_engine).
 ENGINE_PACKAGES = {"podman": ["podman"], "docker": ["docker.io"], "none": []}
+
+# AWS's GPU images make one LVM volume of all local drives and mount it on /opt/dlami/nvme; the role storage would find
+# them in use. cloud-init runs bootcmd before sysinit.target on Ubuntu (canonical/cloud-init, cloud-init.service.tmpl),
+# so before this service. Release notes of the images: nvme_location; name of the service:
+# awslabs/awsome-distributed-ai #438. Read 2026-11-23.
+IMAGE_SCRATCH_SERVICE = "dlami-nvme.service"
 
 
 def build_cloud_init_with_keys(fleet: Fleet, pool: Pool) -> str:
     """Return cloud-init data that authorizes every key of the spec; Ansible makes later changes of keys."""
     settings: dict[str, Any] = {"ssh_authorized_keys": list(fleet.ssh.authorized_keys)}
+    if uses_local_drives(fleet, pool):
+        settings["bootcmd"] = [["systemctl", "mask", IMAGE_SCRATCH_SERVICE]]
     return "#cloud-config\n" + json.dumps(settings | build_package_settings(fleet, pool)) + "\n"
 
 

@@ -25,7 +25,14 @@ from gpufleet.fleet.image import CustomImage
 from gpufleet.fleet.planning_note import list_planning_notes, note_expiry, pool_node_usd_per_hour
 from gpufleet.fleet.pool_facts import find_pool_fabric, find_pool_facts
 from gpufleet.fleet.pool_request import AcceleratorRequest, MonthlyBudget, NodeCount
-from gpufleet.fleet.pool_volume import PoolDisk, PoolVolumes, pool_volumes
+from gpufleet.fleet.pool_volume import (
+    PoolDisk,
+    PoolVolumes,
+    aws_device_name,
+    count_local_drives,
+    pool_volumes,
+    uses_local_drives,
+)
 from gpufleet.fleet.profile import GpuDriverSettings, HardwareProfile, SoftwareProfile
 from gpufleet.fleet.purchase import (
     CapacityBlockPurchase,
@@ -93,8 +100,10 @@ __all__ = [
     "SshAccess",
     "StackRack",
     "Workstation",
+    "aws_device_name",
     "build_stack_json_schema",
     "check_unique_host_names",
+    "count_local_drives",
     "find_pool_fabric",
     "find_pool_facts",
     "list_planning_notes",
@@ -109,4 +118,5 @@ __all__ = [
     "pool_node_usd_per_hour",
     "pool_volumes",
     "slugify",
+    "uses_local_drives",
 ]

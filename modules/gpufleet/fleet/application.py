@@ -22,6 +22,7 @@ SECRET_NAMES = re.compile(
     r"(TOKEN|PASSWORD|PASSWD|SECRET|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|CREDENTIALS?)$", re.IGNORECASE
 )
 MAX_CARDS = 16
+VOLUMES_FOLDER = "/var/lib/gpufleet/volumes"
 
 _variable, _variable_schema = build_pattern_annotations(
     r"[A-Za-z_][A-Za-z0-9_]*", "a variable's name like HF_HOME"
@@ -97,6 +98,10 @@ class ApplicationVolume(FrozenModel):
     name: Name
     size_gib: Annotated[StrictInt, Field(ge=1, le=65536)]
     kind: Literal["nvme", "ssd"] = "ssd"
+
+    def folder(self, scratch_folder: str) -> str:
+        """Return where the volume is on its node; ``scratch_folder`` is where the local drives are mounted."""
+        return f"{scratch_folder if self.kind == 'nvme' else VOLUMES_FOLDER}/{self.name}"
 
 
 class ContainerMount(FrozenModel):

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime
 from gpufleet import catalog
 from gpufleet.catalog import HOURS_PER_MONTH
 from gpufleet.fleet.pool_facts import find_pool_facts
-from gpufleet.fleet.pool_volume import largest_local_gib
+from gpufleet.fleet.pool_volume import count_local_drives, largest_local_gib
 from gpufleet.fleet.spec import Fleet, Pool
 
 # What planning advice names for the phase with reserved A100 machines (the project's issue 3, stacks table).
@@ -38,7 +38,7 @@ def list_planning_notes(fleet: Fleet, today: date | None = None) -> tuple[str, .
         _note_autoscaler_without_signal(fleet),
         _note_unknown_facts(fleet),
         _note_retirements(fleet),
-        _note_unformatted_volumes(fleet),
+        _note_missing_local_drives(fleet),
         _note_images_without_digest(fleet),
         _note_burn_in_not_run(fleet),
     )
@@ -56,16 +56,15 @@ def _note_burn_in_not_run(fleet: Fleet) -> str:
     )
 
 
-def _note_unformatted_volumes(fleet: Fleet) -> str:
-    """Return a note that the drives of volumes are attached, but not formatted."""
-    pools = {pool.template for pool in fleet.pools}
-    names = sorted(name for name in pools if name and fleet.resolve_blueprint(name).application.volumes)
-    return (
-        "volumes are folders on the boot disk until the role storage formats their drives (storage_scratch): "
-        f"template {', '.join(names)}"
-        if names
-        else ""
-    )
+def _note_missing_local_drives(fleet: Fleet) -> str:
+    """Return a note on pools whose template lays out local drives that their machine does not have."""
+    pools = [
+        f"{pool.machine} of {pool.name}"
+        for pool in fleet.pools
+        if fleet.resolve_blueprint(pool.template).hardware.storage.layout != "none"
+        and count_local_drives(fleet, pool, pool.machine) == 0
+    ]
+    return f"hardware.storage has no effect without local drives: {', '.join(pools)}" if pools else ""
 
 
 def note_expiry(fleet: Fleet, today: date | None = None) -> str:

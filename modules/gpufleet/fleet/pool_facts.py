@@ -6,10 +6,10 @@ from gpufleet import catalog
 from gpufleet.fleet.spec import Pool
 
 
-def find_pool_facts(pool: Pool) -> catalog.MachineFacts | None:
-    """Return what is known about the pool's machine, with the accelerator that is attached to it."""
+def find_pool_facts(pool: Pool, machine: str | None = None) -> catalog.MachineFacts | None:
+    """Return what is known about the pool's machine (or another one), with the accelerator that is attached to it."""
     model = pool.accelerators.model if pool.accelerators else None
-    return catalog.get_machine_facts(pool.machine, pool.cloud, model)
+    return catalog.get_machine_facts(machine or pool.machine, pool.cloud, model)
 
 
 def find_pool_fabric(pool: Pool) -> str | None:

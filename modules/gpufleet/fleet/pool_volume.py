@@ -8,6 +8,8 @@ from gpufleet import catalog
 from gpufleet.fleet.pool_facts import find_pool_facts
 from gpufleet.fleet.spec import FleetSpec, Pool
 
+FIRST_DATA_DEVICE = "f"  # AWS recommends /dev/sdf to /dev/sdp for data volumes
+
 
 @dataclass(frozen=True)
 class PoolDisk:
@@ -35,6 +37,29 @@ def pool_volumes(fleet: FleetSpec, pool: Pool) -> PoolVolumes:
     disks = tuple(PoolDisk(volume.name, volume.size_gib) for volume in volumes if volume.kind == "ssd")
     local_gib = sum(volume.size_gib for volume in volumes if volume.kind == "nvme")
     return PoolVolumes(disks, _count_local_disks(find_pool_facts(pool), local_gib))
+
+
+def aws_device_name(number: int) -> str:
+    """Return the device name that the disk of this number (0 for the first volume) is attached as on AWS."""
+    return f"/dev/sd{chr(ord(FIRST_DATA_DEVICE) + number)}"
+
+
+def uses_local_drives(fleet: FleetSpec, pool: Pool) -> bool:
+    """Return whether the pool's template has volumes on local drives, or lays the drives out."""
+    blueprint = fleet.resolve_blueprint(pool.template)
+    has_volumes = any(volume.kind == "nvme" for volume in blueprint.application.volumes)
+    return has_volumes or blueprint.hardware.storage.layout != "none"
+
+
+def count_local_drives(fleet: FleetSpec, pool: Pool, machine: str) -> int | None:
+    """Return how many local drives a node of the pool has, None if no source states it.
+
+    ``machine`` is the node's own: a spot pool may have several kinds.
+    """
+    facts = find_pool_facts(pool, machine)
+    if facts is None:
+        return None
+    return pool_volumes(fleet, pool).local_disk_count if facts.local_disk_counts else facts.local_disk_count
 
 
 def largest_local_gib(pool: Pool) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -65,13 +65,14 @@ def make_inventory_host(
     bmc: Mapping[str, Any] | None = None,
     *,
     is_spot: bool = False,
+    volumes: Sequence[dict[str, Any]] = (),
     ssh_arguments: str | None = None,
 ) -> InventoryHost:
     """Return a node as a host; ``declared_node`` is the same slot as a rack file that was just read declares it.
 
     ``blueprint_variables`` are those that the node's template gives, from the operator's stack. Any other value is the
     operator's only if that file holds the very same one; that the registry has it is not enough. ``bmc`` comes only
-    from that file: credentials are sent to its address. ``ssh_arguments`` are built from the stack by us.
+    from that file: credentials are sent to its address. ``volumes`` and ``ssh_arguments`` are built from the stack.
     """
     variables = build_node_variables(node)
     files = (
@@ -84,6 +85,8 @@ def make_inventory_host(
         operator_values["ansible_ssh_common_args"] = ssh_arguments
     if is_spot:  # so the stack declares a pool of that name with spot nodes
         operator_values["gpufleet_is_spot"] = True
+    if volumes:
+        operator_values["gpufleet_volumes"] = list(volumes)
     if blueprint_variables is not None:  # so the stack declares a template of that name
         operator_values["gpufleet_template"] = node.template
     if expected := expectation.build_expected_hardware(node):  # numbers and names of the catalogue

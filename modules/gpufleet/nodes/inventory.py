@@ -23,6 +23,7 @@ from gpufleet.nodes.declaration import list_declared_nodes
 from gpufleet.nodes.host import InventoryHost, find_identity_problem, make_inventory_host
 from gpufleet.nodes.identity import Slot
 from gpufleet.nodes.model import Node
+from gpufleet.nodes.pool_storage import StorageLookup, make_storage_lookup
 from gpufleet.nodes.private_access import SshArguments, make_private_access_lookup
 
 BlueprintLookup = Callable[[Node], fleet.Blueprint | None]
@@ -81,6 +82,7 @@ def build_ansible_inventory(
         include_missing=include_missing,
         blueprint_lookup=make_node_blueprint_lookup(project_root, load_stack),
         spot_lookup=make_spot_lookup(project_root, load_stack),
+        storage_lookup=make_node_storage_lookup(project_root, load_stack),
         access_lookup=None if rehearsal else _make_access_lookup(project_root, load_stack),
         bmcs={key: bmc for use in uses for key, bmc in _list_bmcs(use[0])},
     )
@@ -143,6 +145,12 @@ def make_spot_lookup(project_root: Path, load: StackLoader) -> Callable[[Node], 
     return is_spot
 
 
+def make_node_storage_lookup(project_root: Path, load: StackLoader) -> StorageLookup:
+    """Return what gives the volumes of a cloud node, from its pool in its stack."""
+    names = _stack_names(project_root)
+    return make_storage_lookup(lambda node: names.get(_slug(node.stack or "")), load)
+
+
 def _make_access_lookup(project_root: Path, load: StackLoader) -> SshArguments:
     """Return what gives ssh's arguments for nodes without a public address."""
     names = _stack_names(project_root)
@@ -166,6 +174,7 @@ def assemble_ansible_inventory(
     include_missing: bool = False,
     blueprint_lookup: BlueprintLookup | None = None,
     spot_lookup: Callable[[Node], bool] | None = None,
+    storage_lookup: StorageLookup | None = None,
     access_lookup: SshArguments | None = None,
     bmcs: Mapping[Slot, dict[str, Any]] | None = None,
 ) -> AnsibleInventory:
@@ -195,6 +204,7 @@ def assemble_ansible_inventory(
             variables.get(id(plan)),
             (bmcs or {}).get(node.rack_slot) if node.rack_slot else None,
             is_spot=spot_lookup is not None and spot_lookup(node),
+            volumes=storage_lookup(node) if storage_lookup else (),
             ssh_arguments=access_lookup(node) if access_lookup else None,
         )
         for name, node, plan in planned

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpufleet.fleet import Application, ApplicationVolume, Container
+from gpufleet.fleet import Application, Container
 from gpufleet.operations.units.engine import ContainerEngine
 
 SECRETS = "/etc/gpufleet/secrets"
-ON_BOOT_DISK = "/var/lib/gpufleet/volumes"
 Pair = tuple[str, str]
 
 
@@ -26,14 +25,9 @@ class UnitMount:
         return f"{self.source}:{self.target}{':ro' if self.read_only else ''}"
 
 
-def volume_folder(volume: ApplicationVolume, scratch_folder: str) -> str:
-    """Return a volume's folder: on the node's scratch, or on its boot disk."""
-    return f"{scratch_folder if volume.kind == 'nvme' else ON_BOOT_DISK}/{volume.name}"
-
-
 def container_mounts(container: Container, application: Application, scratch_folder: str) -> list[UnitMount]:
     """Return what a container mounts, secrets in files included."""
-    paths = {volume.name: volume_folder(volume, scratch_folder) for volume in application.volumes}
+    paths = {volume.name: volume.folder(scratch_folder) for volume in application.volumes}
     mounts = [
         UnitMount(
             mount.source or paths[str(mount.volume)], mount.target, mount.read_only, mount.volume is not None

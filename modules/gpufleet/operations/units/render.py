@@ -11,7 +11,7 @@ from gpufleet.operations.units import docker, podman, quadlet
 from gpufleet.operations.units.cards import assign_gpu_cards
 from gpufleet.operations.units.engine import ContainerEngine
 from gpufleet.operations.units.job import PREFIX, ContainerDeployment
-from gpufleet.operations.units.options import SECRETS, volume_folder
+from gpufleet.operations.units.options import SECRETS
 
 QUADLETS, SERVICES = "/etc/containers/systemd", "/etc/systemd/system"
 
@@ -65,7 +65,7 @@ def render_application_units(
     files = {f"{SECRETS}/{secret.name}" for secret in secrets if secret.kind != "podman"}
     return RenderedApplication(
         units=tuple(_unit(job, by_quadlet=by_quadlet) for job in jobs),
-        volumes=tuple(volume_folder(volume, scratch_folder) for volume in application.volumes),
+        volumes=tuple(volume.folder(scratch_folder) for volume in application.volumes),
         secret_files=tuple(sorted(files)),
         secrets_stored=tuple(sorted({secret.name for secret in secrets if secret.kind == "podman"})),
         warnings=tuple(text for container in application.containers for text in _warnings(container, engine)),

@@ -1,6 +1,6 @@
 # Copyright: gpufleet contributors
 # GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Packages that the role storage needs. Pure."""
+"""Volumes and packages of the role storage. Pure."""
 
 from __future__ import annotations
 
@@ -13,10 +13,39 @@ ARRAY_PACKAGE = "mdadm"
 
 
 class StorageVolume(TypedDict):
-    """What decides the packages of a volume; ``count`` 0 takes all free disks."""
+    """A volume as the role takes it, or what a hardware profile says of one; ``count`` 0 takes all free disks."""
 
+    mount: NotRequired[str]
+    devices: NotRequired[list[str]]
     filesystem: NotRequired[str]
     count: NotRequired[int]
+    layout: NotRequired[str]
+
+
+def storage_volumes(
+    volumes: list[StorageVolume], *, drive_layout: StorageVolume, drives: list[str]
+) -> list[StorageVolume]:
+    """Return the inventory's volumes, and the one of the hardware profile if the node's local drives are named."""
+    if not drives or not _is_layout_missing(volumes, drive_layout):
+        return volumes
+    volume = drive_layout.copy()
+    volume["devices"] = drives
+    return [*volumes, volume]
+
+
+def storage_layout_not_applied(
+    volumes: list[StorageVolume], *, drive_layout: StorageVolume
+) -> dict[str, str]:
+    """Return what the hardware profile asks for and no volume gives, as the registry takes it."""
+    if not _is_layout_missing(volumes, drive_layout):
+        return {}
+    drives = "storage_local_drives and storage_scratch name none"
+    return {"local_drives": f"the template lays out local drives ({drive_layout['layout']}), but {drives}"}
+
+
+def _is_layout_missing(volumes: list[StorageVolume], drive_layout: StorageVolume) -> bool:
+    is_requested = drive_layout.get("layout", "none") != "none"
+    return is_requested and all(volume.get("mount") != drive_layout["mount"] for volume in volumes)
 
 
 def storage_packages(volumes: Iterable[StorageVolume], *, wipe_confirmed: list[str]) -> list[str]:
@@ -25,10 +54,16 @@ def storage_packages(volumes: Iterable[StorageVolume], *, wipe_confirmed: list[s
     filesystems = dict.fromkeys(volume.get("filesystem", "xfs") for volume in volumes)
     packages = [FILESYSTEM_PACKAGES[filesystem] for filesystem in filesystems]
     # Several disks become one, or a disk that is to be emptied may be a part of one.
-    may_meet_arrays = bool(wipe_confirmed) or any(volume.get("count", 0) != 1 for volume in volumes)
+    may_meet_arrays = bool(wipe_confirmed) or any(
+        volume.get("count", 0) != 1 and volume.get("layout") != "single" for volume in volumes
+    )
     return [*packages, ARRAY_PACKAGE] if may_meet_arrays else packages
 
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"storage_packages": storage_packages}
+        return {
+            "storage_layout_not_applied": storage_layout_not_applied,
+            "storage_packages": storage_packages,
+            "storage_volumes": storage_volumes,
+        }

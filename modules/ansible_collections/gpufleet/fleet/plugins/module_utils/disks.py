@@ -15,7 +15,7 @@ MKFS = {"xfs": ["mkfs.xfs", "-q", "-L"], "ext4": ["mkfs.ext4", "-q", "-L"]}
 
 
 class BlockDevice(TypedDict, total=False):
-    """A block device as ``lsblk --json`` describes it."""
+    """A block device as ``lsblk --json`` describes it; ``ebs`` is the name that AWS attached it as, from ``ebs.py``."""
 
     name: str
     path: str
@@ -25,6 +25,7 @@ class BlockDevice(TypedDict, total=False):
     serial: str | None
     tran: str | None
     ro: bool
+    ebs: str
     mountpoints: list[str | None]
     children: list[BlockDevice]
 
@@ -35,6 +36,7 @@ class ScratchVolume(TypedDict):
     mount: str
     devices: list[str]
     count: int
+    layout: str
     filesystem: str
     options: list[str]
     owner: str
@@ -68,10 +70,13 @@ def disk_matches_pattern(disk: BlockDevice, pattern: str) -> bool:
         "model": disk.get("model"),
         "serial": disk.get("serial"),
         "transport": disk.get("tran"),
+        "ebs": disk.get("ebs"),
         "size": f"{disk['size'] / 2**30:.10g}GiB",
     }
     if not colon or key not in values:
-        raise HostError(f"devices: {pattern} must begin with /dev/, model:, serial:, transport: or size:")
+        raise HostError(
+            f"devices: {pattern} must begin with /dev/, model:, serial:, transport:, size: or ebs:"
+        )
     return disk["type"] == "disk" and fnmatch.fnmatchcase(collapse_blanks(values[key]), rest)
 
 
@@ -139,6 +144,21 @@ def find_existing_volume(
     return None
 
 
+def choose_volume_disks(
+    disks: list[BlockDevice], signatures: dict[str, Signature], volume: ScratchVolume
+) -> list[BlockDevice]:
+    """Return the disks of a volume: all that match, or with the layout ``single`` one of them.
+
+    That one is the disk that is the volume already; otherwise the first empty one.
+    """
+    matches = select_disks(disks, volume)
+    if volume.get("layout") != "single":
+        return matches
+    existing = [disk for disk in matches if find_existing_volume([disk], signatures, volume)]
+    empty = [disk for disk in matches if not describe_disk_contents(disk, signatures.get(disk["path"], {}))]
+    return [*existing, *empty, *matches][:1]
+
+
 def disk_clear_commands(
     disk: BlockDevice, signature: Signature, confirmed_serials: list[str]
 ) -> list[list[str]]:
@@ -181,7 +201,7 @@ def plan_volume(
     confirmed_serials: list[str],
 ) -> tuple[str, list[list[str]]]:
     """Return the device to mount and the commands that make it; none if it exists already."""
-    members = select_disks(disks, volume)
+    members = choose_volume_disks(disks, signatures, volume)
     existing = find_existing_volume(members, signatures, volume)
     if existing:
         return existing, []

@@ -10,8 +10,8 @@ short_description: Create and mount scratch volumes on local disks; every disk i
 description:
   - Reads all disks (lsblk, and blkid on the disk itself, because udev's record may be stale) and makes one volume of
     the disks that match; several become a RAID 0. All volumes are planned before the first command.
-  - Fails before that, too, if an owner does not exist, the kernel has no such file system or no RAID 0, or another
-    file system is mounted at the mount point.
+  - Fails before that, too, if an owner does not exist, the kernel has no such file system or no RAID 0, another
+    file system is mounted at the mount point, or the folder there has files that the volume would hide.
   - Fails for a disk with data, unless its serial is in I(wipe_confirmed); a disk in use is never erased.
   - Mounts by UUID, in C(/etc/fstab) with nofail. A volume that exists already is found by its label and left unchanged.
 options:
@@ -22,14 +22,17 @@ options:
     required: true
     suboptions:
       mount: {description: Mount point., type: path, required: true}
-      devices: {description: "Patterns of disks: a path, C(model:), C(serial:), C(transport:) or C(size:).",
+      devices: {description: "Patterns of disks: a path, C(model:), C(serial:), C(transport:), C(size:) or C(ebs:).",
                 type: list, elements: str, required: true}
       count: {description: "Expected number of disks; 0 takes all that match.", type: int, default: 0}
+      layout: {description: "C(raid0) takes all disks that match, C(single) one of them.", type: str,
+               choices: [raid0, single], default: raid0}
       filesystem: {description: File system., type: str, choices: [xfs, ext4], default: xfs}
       options: {description: Mount options., type: list, elements: str, default: [noatime]}
       owner: {description: Owner of the mounted folder., type: str, default: root}
       group: {description: Group of the mounted folder., type: str, default: root}
-      mode: {description: Mode of the mounted folder., type: str, default: "1777"}
+      mode: {description: "Mode of the mounted folder; C(keep) leaves owner, group and mode alone.", type: str,
+             default: "1777"}
   wipe_confirmed: {description: Serials of disks that may be erased., type: list, elements: str, default: []}
 extends_documentation_fragment: [gpufleet.fleet.common]
 """
@@ -55,7 +58,7 @@ from typing import Any  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
-from ansible_collections.gpufleet.fleet.plugins.module_utils import disks  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.module_utils import disks, ebs  # noqa: E402
 from ansible_collections.gpufleet.fleet.plugins.module_utils.fstab import (  # noqa: E402
     FSTAB,
     require_kernel_module,
@@ -72,12 +75,14 @@ from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (  # n
 
 NOTHING_FOUND = 2  # blkid's exit status
 DISK_LINKS = "/dev/disk/"
+KEEP = "keep"
 COLUMNS = "NAME,PATH,TYPE,SIZE,MODEL,SERIAL,TRAN,RO,MOUNTPOINTS"
 TEXTS = {"type": "list", "elements": "str"}
 VOLUME = {
     "mount": {"type": "path", "required": True},
     "devices": {**TEXTS, "required": True},
     "count": {"type": "int", "default": 0},
+    "layout": {"type": "str", "choices": ["raid0", "single"], "default": "raid0"},
     "filesystem": {"type": "str", "choices": ["xfs", "ext4"], "default": "xfs"},
     "options": {**TEXTS, "default": ["noatime"]},
     "owner": {"type": "str", "default": "root"},
@@ -111,6 +116,10 @@ def read_disks_and_signatures(
     devices = json.loads(run_required_program("lsblk", "--json", "--bytes", "--output", COLUMNS))[
         "blockdevices"
     ]
+    if any(pattern.startswith("ebs:") for volume in volumes for pattern in volume["devices"]):
+        for device in devices:
+            if disks.collapse_blanks(device.get("model")) == ebs.MODEL:
+                device["ebs"] = ebs.read_device_name(device["path"])
     candidates = [
         d for d in devices if any(disks.disk_matches_pattern(d, p) for v in volumes for p in v["devices"])
     ]
@@ -137,11 +146,20 @@ def check_volume_preconditions(volume: disks.ScratchVolume, device: str, command
     place = Path(volume["mount"])
     if place.is_mount() and (commands or place.stat().st_dev != Path(device).stat().st_rdev):
         raise HostError(f"{place}: another file system is mounted there")
+    if not place.is_mount() and any(names for *__, names in os.walk(place)):
+        raise HostError(
+            f"{place}: this folder has files that the volume would hide; move them, then run again"
+        )
 
 
 def requested_volume_access(volume: disks.ScratchVolume, check_mode: bool) -> Access | None:
-    """Return the requested mode, user id and group id; None in check mode if the owner is still to be created."""
+    """Return the requested mode, user id and group id.
+
+    None if they are to be kept, and in check mode if the owner is still to be created.
+    """
     where = volume["mount"]
+    if volume["mode"] == KEEP:
+        return None
     try:
         mode = int(volume["mode"], 8)
     except ValueError:
@@ -165,7 +183,9 @@ def mount_volume(device: str, volume: disks.ScratchVolume, check_mode: bool) -> 
     before = FSTAB.read_text(encoding="utf-8") if FSTAB.exists() else ""
     after = disks.replace_fstab_line(before, disks.fstab_line(uuid, volume), volume["mount"])
     rights = requested_volume_access(volume, check_mode)
-    differs = before != after or not place.is_mount() or read_access(place) != rights
+    differs = (
+        before != after or not place.is_mount() or (volume["mode"] != KEEP and read_access(place) != rights)
+    )
     if not differs or check_mode:
         return differs
     place.mkdir(parents=True, exist_ok=True)
@@ -195,7 +215,11 @@ def make_and_mount_volumes(params: dict[str, Any], check_mode: bool) -> dict[str
         (volume, *disks.plan_volume(devices, signatures, volume, params["wipe_confirmed"]))
         for volume in params["volumes"]
     ]
-    claimed = [disk["path"] for volume in params["volumes"] for disk in disks.select_disks(devices, volume)]
+    claimed = [
+        disk["path"]
+        for volume in params["volumes"]
+        for disk in disks.choose_volume_disks(devices, signatures, volume)
+    ]
     if shared := sorted({path for path in claimed if claimed.count(path) > 1}):
         raise HostError(f"{', '.join(shared)} would be part of two volumes")
     for plan in plans:
@@ -217,7 +241,7 @@ def make_and_mount_volumes(params: dict[str, Any], check_mode: bool) -> dict[str
 def main() -> None:
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     try:
-        module.exit_json(not_applied={}, **make_and_mount_volumes(module.params, module.check_mode))
+        module.exit_json(**make_and_mount_volumes(module.params, module.check_mode))
     except HostError as error:
         module.fail_json(msg=error.msg, **error.result)
 
