@@ -69,7 +69,7 @@ def test_four_blades_cost_their_share(repo_root):
     # capital: 764 EUR * 1.10 / 35,040 h = 0.023984 USD/h; power: 4 * 7 W = 0.028 kW * 0.30 = 0.0084 USD/h
     rack = fleet.load_rack(repo_root / "inventory/blades-poc.yaml")
     assert rack.usd_per_hour == pytest.approx(0.032384, abs=1e-6)
-    assert "four twentieths" in rack.usd_per_hour_source
+    assert "assumption, planning price of four" in rack.usd_per_hour_source
 
 
 def test_cost_of_the_bench_matches_a_manual_sum(repo_root):

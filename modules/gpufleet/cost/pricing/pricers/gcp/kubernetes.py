@@ -179,7 +179,8 @@ def parse_gke_node_pool_inputs(inputs: Any) -> GkeNodePoolInputs:
 
 def price_gke_cluster(resource: StateResource, graph: ResourceGraph) -> Components:
     """Return a cluster's management fee, and the node pools that it declares itself."""
-    cluster, region = parse_gke_cluster_inputs(resource.inputs), find_region(resource, graph)
+    inputs = inputs_with_location(resource, graph)
+    cluster, region = parse_gke_cluster_inputs(inputs), _region_of_inputs(inputs, resource, graph)
     context = MachinePartContext("gcp", region, graph.purchase_terms_of(resource).pool)
     components: Components = [context.make_part_component("control_plane", KUBERNETES)]
     if cluster.is_autopilot:
@@ -203,18 +204,43 @@ def price_gke_cluster(resource: StateResource, graph: ResourceGraph) -> Componen
 
 def price_gke_node_pool(resource: StateResource, graph: ResourceGraph) -> Components:
     """Return a node pool, in its cluster's region."""
-    pool = parse_gke_node_pool_inputs(resource.inputs)
     cluster = graph.find_referenced_resource(resource, ("cluster",), CLUSTER)
-    region = find_region(resource, graph)
+    inputs = resource.inputs if cluster else inputs_with_location(resource, graph)
+    pool, region = parse_gke_node_pool_inputs(inputs), _region_of_inputs(inputs, resource, graph)
+    cluster_inputs = inputs_with_location(cluster, graph) if cluster else None
     if cluster and (not region or not pool.location.has_location):
-        region = find_region(cluster, graph)
+        region = _region_of_inputs(cluster_inputs, cluster, graph)
     zone_count: Decimal | None = None
     if cluster:
-        cluster_zones = _zone_count(parse_gke_cluster_inputs(cluster.inputs).location, region)
+        cluster_zones = _zone_count(parse_gke_cluster_inputs(cluster_inputs).location, region)
         zone_count = _zone_count(pool.location, region, cluster_zones)
     elif pool.location.has_location_or_zones:
         zone_count = _zone_count(pool.location, region)
     return _node_components(_Nodes(resource, pool, region, zone_count), graph)
+
+
+def inputs_with_location(resource: StateResource, graph: ResourceGraph) -> Any:
+    """Return the inputs of a cluster or node pool, with the location that the provider chooses if they have none.
+
+    That is the ``zone`` of the resource or of the provider, never the provider's ``region``: a cluster is regional
+    only if the program says so (``GetLocation`` of terraform-provider-google, google/tpgresource/regional_utils.go,
+    read 2026-11-23). A deployed cluster has its location in its outputs.
+    """
+    inputs = resource.inputs
+    if read_input(inputs, "location") is not None or not isinstance(inputs, dict):
+        return inputs
+    provider = graph.find_provider_resource(resource)
+    places = [read_input_text(resource.outputs, "location"), read_input_text(inputs, "region")]
+    places.append(read_input_text(inputs, "zone"))
+    places += [read_input_text(values, "zone") for values in (provider.inputs, provider.outputs)] if provider else []
+    location = next((place for place in places if isinstance(place, str) and place), None)
+    return inputs if location is None else {**inputs, "location": location}
+
+
+def _region_of_inputs(inputs: Any, resource: StateResource, graph: ResourceGraph) -> str:
+    """Return the region of the location, or that of the provider if there is none."""
+    location = text_if_known(read_input_text(inputs, "location"))
+    return gcp_region_of_zone(location) if location else find_region(resource, graph)
 
 
 @dataclass(frozen=True)
