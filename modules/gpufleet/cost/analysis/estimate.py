@@ -151,8 +151,17 @@ def diff(
     books = (dates.book(dates.before), dates.book(dates.after)) if dates else (book, book)
     workloads = spot.read_fleet_spot_workloads(declared) | spot.read_usage_spot_workloads((*old, *new), usage)
 
+    kept = tuple(each for each in old if not each.delete and change.ops.get(each.urn) != "replace")
+
     def make_bill_at_prices(resources: tuple[StateResource, ...], prices: PriceBook | None) -> Bill:
-        bill = price_resources(resources, prices, usage=usage, commitments=commitments, on_date=day)
+        bill = price_resources(
+            resources,
+            prices,
+            usage=usage,
+            commitments=commitments,
+            on_date=day,
+            updated_from=kept if resources is new else (),
+        )
         return spot.add_useful_hour_rates(bill, workloads, prices)
 
     old_bill, new_bill, price_effect = (

@@ -34,9 +34,16 @@ def strip_api_version(type_token: str) -> str:
 class ResourceGraph:
     """Look-ups over the resources of one program, with their usage."""
 
-    def __init__(self, resources: Iterable[StateResource], usage: UsageFile = NO_USAGE) -> None:
+    def __init__(
+        self,
+        resources: Iterable[StateResource],
+        usage: UsageFile = NO_USAGE,
+        updated_from: Iterable[StateResource] = (),
+    ) -> None:
+        """``updated_from`` are resources before the change that these come from, without those it replaces."""
         self.resources = tuple(resources)
         self._usage = usage
+        self._updated_from = {resource.urn: resource for resource in updated_from}
         self._by_urn = {resource.urn: resource for resource in self.resources if not resource.delete}
         self._by_type: dict[str, list[StateResource]] = {}
         for resource in self._by_urn.values():
@@ -50,6 +57,10 @@ class ResourceGraph:
     def get_resource(self, urn: str | None) -> StateResource | None:
         """Return the live resource of that URN."""
         return self._by_urn.get(urn) if urn else None
+
+    def find_earlier_resource(self, resource: StateResource) -> StateResource | None:
+        """Return the resource before the change; None if it is new, replaced, or there is no change."""
+        return self._updated_from.get(resource.urn)
 
     def resources_of_types(self, *types: str) -> list[StateResource]:
         """Return the live resources of these types."""

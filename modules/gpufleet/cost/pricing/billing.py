@@ -40,13 +40,17 @@ def price_resources(
     commitments: Iterable[Commitment] = (),
     on_date: date | None = None,
     usage: UsageFile = NO_USAGE,
+    updated_from: Iterable[StateResource] = (),
 ) -> Bill:
     """Price every resource that bills; list each one that bills and cannot be priced.
+
+    ``updated_from`` are the resources before a change that updated them, without those that it replaces: what
+    refers to an old version of them keeps that version.
 
     What ``commitments`` in force on that day (today) pay for already costs nothing more.
     """
     prices = with_price_cache(book or PriceBook())
-    graph = ResourceGraph(resources, usage)
+    graph = ResourceGraph(resources, usage, updated_from)
     entries = [(resource, entry) for resource in graph.resources for entry in _components(resource, graph)]
     components = [(resource, entry) for resource, entry in entries if isinstance(entry, CostComponent)]
     unpriced = [

@@ -12,6 +12,7 @@ from gpufleet.cost.inputs.terms import PurchaseTerms
 from gpufleet.cost.inputs.values import (
     Number,
     Text,
+    is_input_true,
     number_if_known,
     read_input,
     read_input_number,
@@ -108,10 +109,43 @@ def parse_launch_override(entry: Any) -> LaunchOverride:
 def find_launch_source(
     resource: StateResource, graph: ResourceGraph, *paths: tuple[str | int, ...]
 ) -> LaunchSource | None:
-    """Return the launch template or configuration that a resource refers to by id or name, if it is here."""
-    targets = (graph.find_referenced_resource(resource, path, TEMPLATE, CONFIGURATION) for path in paths)
-    source = next((target for target in targets if target), None)
-    return LaunchSource(source, parse_launch_inputs(source.inputs, source.type)) if source else None
+    """Return the launch template or configuration that a resource refers to by id or name, if it is here.
+
+    A template that the change updates is returned as it was if the resource keeps the earlier version.
+    """
+    for path in paths:
+        if source := graph.find_referenced_resource(resource, path, TEMPLATE, CONFIGURATION):
+            earlier = graph.find_earlier_resource(source)
+            if earlier and keeps_template_version(resource, (*path[:-1], "version"), source, earlier, graph):
+                source = earlier
+            return LaunchSource(source, parse_launch_inputs(source.inputs, source.type))
+    return None
+
+
+def keeps_template_version(
+    resource: StateResource,
+    version_path: tuple[str | int, ...],
+    template: StateResource,
+    earlier_template: StateResource,
+    graph: ResourceGraph,
+) -> bool:
+    """Return whether a resource launches from the version of a template before the change.
+
+    It does with a version number that the change leaves as it was, and with ``$Default``, also EC2's choice without
+    a version, unless the change moves the default version. ``$Latest`` and a version that is not known until
+    deployment follow the template. Source: EC2 documentation of launch template versions; the inputs
+    ``updateDefaultVersion`` and ``defaultVersion`` of the provider.
+    """
+    if template.type != TEMPLATE:
+        return False
+    version = read_input_text(resource.inputs, *version_path)
+    if version in (None, "", "$Default"):
+        moves = is_input_true(template.inputs, "updateDefaultVersion")
+        versions = [read_input(each.inputs, "defaultVersion") for each in (earlier_template, template)]
+        return not moves and versions[0] == versions[1]
+    earlier = graph.find_earlier_resource(resource)
+    is_number = isinstance(version, str) and version.isdecimal()
+    return is_number and earlier is not None and read_input_text(earlier.inputs, *version_path) == version
 
 
 def resolve_machine_types(

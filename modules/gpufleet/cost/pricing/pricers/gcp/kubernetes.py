@@ -232,7 +232,11 @@ def inputs_with_location(resource: StateResource, graph: ResourceGraph) -> Any:
     provider = graph.find_provider_resource(resource)
     places = [read_input_text(resource.outputs, "location"), read_input_text(inputs, "region")]
     places.append(read_input_text(inputs, "zone"))
-    places += [read_input_text(values, "zone") for values in (provider.inputs, provider.outputs)] if provider else []
+    places += (
+        [read_input_text(values, "zone") for values in (provider.inputs, provider.outputs)]
+        if provider
+        else []
+    )
     location = next((place for place in places if isinstance(place, str) and place), None)
     return inputs if location is None else {**inputs, "location": location}
 
