@@ -13,10 +13,13 @@ from gpufleet.burnin.evidence import (
     mapping_or_empty,
     to_finite_number,
 )
+from gpufleet.burnin.fabric import compare_fabric
 from gpufleet.drivers import PciDevice, find_card_of_device
 
 # What the check compares; other declarations (memory, cores) are judged where they are measured.
-COMPARED = frozenset({"expect_gpus", "expect_amd_gpus", "expect_gpu_models", "expect_drive_gib"})
+COMPARED = frozenset(
+    {"expect_gpus", "expect_amd_gpus", "expect_gpu_models", "expect_drive_gib", "expect_fabric"}
+)
 VENDORS = {"expect_gpus": "10de", "expect_amd_gpus": "1002"}
 BYTES_PER_SECTOR, BYTES_PER_GIB = 512, 2**30
 
@@ -36,7 +39,7 @@ def apply_expected_values(raw: Raw, expected: Mapping[str, Any]) -> Raw:
 
 
 def extract_hardware_metrics(raw: Raw) -> CheckReadings:
-    """Count missing and wrong GPUs, missing drives, and the size of the largest drive; only what is declared."""
+    """Count missing and wrong GPUs and fabric adapters, and size the largest drive; only what is declared."""
     if not isinstance(raw.get("devices"), list) or not isinstance(raw.get("drives"), list):
         return CheckReadings(unreadable="the record contains no list of devices and drives")
     devices = [parse_pci_device(mapping_or_empty(entry)) for entry in raw["devices"]]
@@ -45,6 +48,7 @@ def extract_hardware_metrics(raw: Raw) -> CheckReadings:
     metrics: dict[str, float | None] = {
         "gpus": float(len(gpus)),
         "wrong_models": count_wrong_models(gpus, raw),
+        **compare_fabric(raw),
         "drive_share": compute_drive_share(drives, to_finite_number(raw.get("expect_drive_gib"))),
     }
     for name, vendor in VENDORS.items():

@@ -9,6 +9,7 @@ change only as ``STATES`` allows. SQLite by default, PostgreSQL by URL, one sche
 
 from gpufleet.nodes.declaration import RACK_KINDS, build_rack_report, build_workstation_report
 from gpufleet.nodes.expectation import build_expected_hardware
+from gpufleet.nodes.fabric import declare_pool_fabrics, read_stack_fabrics
 from gpufleet.nodes.host import InventoryHost
 from gpufleet.nodes.identity import NodeIdentity, normalize_serial
 from gpufleet.nodes.inventory import (
@@ -90,8 +91,10 @@ __all__ = [
     "build_pulumi_state_report",
     "build_rack_report",
     "build_workstation_report",
+    "declare_pool_fabrics",
     "is_rehearsal_address",
     "latest_values_by_key",
     "list_elastic_groups",
     "normalize_serial",
+    "read_stack_fabrics",
 ]

@@ -33,7 +33,13 @@ def build_expected_hardware(node: Node) -> dict[str, Any]:
         expected["expect_memory_gib"] = memory_gib
     if storage_gib := node.hardware.get("storage_gib"):
         expected["expect_drive_gib"] = round(storage_gib, 1)
-    return expected
+    fabric = node.hardware.get("fabric") or {}
+    names = {
+        "kind": "expect_fabric",
+        "adapters": "expect_fabric_adapters",
+        "expected_gbit_per_s": "expect_fabric_gbit_per_s",
+    }
+    return expected | {names[key]: value for key, value in fabric.items() if key in names}
 
 
 def _list_gpus(node: Node) -> Iterator[tuple[catalog.Accelerator, int]]:

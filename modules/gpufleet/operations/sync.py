@@ -145,13 +145,14 @@ def sync_registry_from_sources(
     synced = SyncResult()
     revision = revision or registry.create_revision()
     reports = []
-    groups: list[CloudGroup] = []  # of the state, once that was read
-    for source, read_report in _sources(declared_fleet, root, sync_options, synced.notes, groups):
+    outputs = StackOutputs()
+    for source, read_report in _sources(declared_fleet, root, sync_options, synced.notes, outputs):
         try:
             reports.append(read_report())
         except GpufleetError as error:
             synced.failures[source] = error
-    synced.pool_sizes = compare_pool_sizes(declared_fleet, groups, reports)
+    reports = [nodes.declare_pool_fabrics(report, outputs.fabrics) for report in reports]
+    synced.pool_sizes = compare_pool_sizes(declared_fleet, outputs.groups, reports)
     with registry.transaction(revision_number=revision):
         synced.outcomes += registry.apply_source_reports(reports)
         for source, fault in synced.failures.items():
@@ -179,13 +180,21 @@ def register_declared_racks(registry: Registry, root: Path, stack: str | None, a
     registry.apply_source_reports([nodes.build_rack_report(rack, at) for rack in racks])
 
 
+@dataclass
+class StackOutputs:
+    """What the stack's outputs declare, once its state was read."""
+
+    groups: list[CloudGroup] = field(default_factory=list)
+    fabrics: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
 _Source = tuple[str, Callable[[], SourceReport]]
 
 
 def _sources(
-    declared: fleet.Fleet, root: Path, options: SyncOptions, notes: list[str], groups: list[CloudGroup]
+    declared: fleet.Fleet, root: Path, options: SyncOptions, notes: list[str], outputs: StackOutputs
 ) -> Iterator[_Source]:
-    """Yield each source with the function that reads its report; that of the state adds its groups to ``groups``."""
+    """Yield each source with the function that reads its report; that of the state fills ``outputs``."""
     stack, at = declared.stack, utc_now()
     for use in declared.racks:
         yield f"rack:{use.rack.name}", partial(nodes.build_rack_report, use.rack, at, stack, use.template)
@@ -193,11 +202,11 @@ def _sources(
         source = f"workstation:{stack}"
         yield source, partial(nodes.build_workstation_report, stack, declared.workstations, at)
     if declared.pools or options.state_file:
-        yield f"pulumi:{stack}", partial(_pulumi_report, declared, root, options, at, notes, groups)
+        yield f"pulumi:{stack}", partial(_pulumi_report, declared, root, options, at, notes, outputs)
     if options.list_simulated_members:
-        yield from list_simulated_sources(declared, groups, options.list_simulated_members, at)
+        yield from list_simulated_sources(declared, outputs.groups, options.list_simulated_members, at)
     elif options.cloud_api:
-        yield from list_cloud_sources(declared, groups, options.environment, at)
+        yield from list_cloud_sources(declared, outputs.groups, options.environment, at)
     if book := options.address_book_file:
         yield "address_book", partial(_address_report, declared, book, at, notes)
 
@@ -208,11 +217,12 @@ def _pulumi_report(  # noqa: PLR0917 - partial() above names each
     options: SyncOptions,
     at: datetime,
     notes: list[str],
-    groups: list[CloudGroup],
+    outputs: StackOutputs,
 ) -> SourceReport:
-    """Return the nodes of the state; its groups are added to ``groups``."""
+    """Return the nodes of the state; its groups and fabrics are added to ``outputs``."""
     resources = read_stack_resources(declared.stack, root, options.environment, options.state_file)
-    groups += read_stack_groups(resources)
+    outputs.groups += read_stack_groups(resources)
+    outputs.fabrics |= nodes.read_stack_fabrics(resources)
     if not (options.cloud_api or options.list_simulated_members):
         names = [name for _, name in nodes.list_elastic_groups(resources)]
         notes += [f"{', '.join(names)}: only the cloud knows the members: add --cloud-api"] if names else []

@@ -1,10 +1,11 @@
-"""Hardware to compare with the inventory: GPUs on the PCI bus and drives. Nothing is loaded, no tool is needed."""
+"""Hardware to compare with the inventory, from sysfs alone: GPUs on the PCI bus, drives, adapters of a fabric."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
+from .fabric import read_fabric
 from .gpu import AMD, NVIDIA, list_gpu_pci_addresses
 from .host import HostAccess, RawCheckResult, build_not_run_result
 from .pi import read_nvme_drive
@@ -16,6 +17,9 @@ EXPECTATIONS: dict[str, Any] = {
     "expect_amd_gpus": 0,
     "expect_gpu_models": "",
     "expect_drive_gib": 0.0,
+    "expect_fabric": "",
+    "expect_fabric_adapters": 0,
+    "expect_fabric_gbit_per_s": 0.0,
 }
 
 
@@ -32,6 +36,7 @@ def run_hardware_check(host: HostAccess) -> RawCheckResult:
     raw = {
         "root": root,
         "devices": gpus,
+        "fabric": read_fabric(host, root),
         "drives": [*list_nvme_drives(host, root), *list_other_drives(host, root)],
         **{name: host.get_parameter(name, default) for name, default in EXPECTATIONS.items()},
     }

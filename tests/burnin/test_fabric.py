@@ -1,0 +1,104 @@
+"""Test the fabric's adapters: what sysfs shows against what the stack output declares."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpufleet import burnin
+from gpufleet.burnin.agent import hardware
+from gpufleet.burnin.agent.host import HostAccess
+
+
+@pytest.fixture
+def judge_sysfs(tmp_path, records_of):
+    """Give a function that judges a cloud VM with these sysfs files and bound drivers."""
+
+    def judge(files, drivers, expected):
+        for name, text in files.items():
+            path = tmp_path / "sys" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"{text}\n")
+        for place, driver in drivers.items():
+            target = tmp_path / "sys/bus/pci/drivers" / driver
+            target.mkdir(parents=True, exist_ok=True)
+            (tmp_path / "sys" / place).mkdir(parents=True, exist_ok=True)
+            (tmp_path / "sys" / place / "driver").symlink_to(target)
+        (tmp_path / "sys/kernel").mkdir(parents=True, exist_ok=True)
+        measured = hardware.run_hardware_check(HostAccess(root=str(tmp_path)))
+        records = records_of({"base": "cloud_vm", "change": {"hardware": {"raw": measured.raw}}})
+        report = burnin.judge_attempt(records, "cloud_vm", "quick", expected=expected)
+        return report.verdict, report.find_check_result("hardware").reason
+
+    return judge
+
+
+def ports(count, layer="InfiniBand", state="4: ACTIVE", rate="400 Gb/sec (4X NDR)"):
+    """Return the sysfs files of RDMA ports, in the kernel's format (Documentation/infiniband/sysfs)."""
+    facts = {"link_layer": layer, "state": state, "phys_state": "5: LinkUp", "rate": rate}
+    return {
+        f"class/infiniband/mlx5_{number}/ports/1/{name}": value
+        for number in range(count)
+        for name, value in facts.items()
+    }
+
+
+def efa(count):
+    return {
+        f"bus/pci/devices/0000:{number:02x}:00.0/{name}": value
+        for number in range(count)
+        for name, value in {"vendor": "0x1d0f", "device": "0xefa2", "class": "0x020000"}.items()
+    }
+
+
+ND_H100 = {"expect_fabric": "infiniband", "expect_fabric_adapters": 8, "expect_fabric_gbit_per_s": 3200.0}
+HDR, OTHER = "200 Gb/sec (4X HDR)", {f"class/infiniband/mlx5_9/ports/1/{n}": v for n, v in
+                                     {"link_layer": "Ethernet", "state": "1: DOWN"}.items()}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("files", "verdict", "reason"),
+    [
+        (ports(8) | OTHER, "healthy", ""),
+        (ports(7) | OTHER, "faulty", "an adapter of the fabric is missing (1 adapters)"),
+        (ports(8, state="1: DOWN"), "faulty", "a port of the fabric is not active (8 ports)"),
+        (ports(8) | ports(1, state="2: INIT"), "faulty", "a port of the fabric is not active (1 ports)"),
+        (ports(8) | ports(1, rate=HDR), "faulty", "slower than declared (0.9375 of declared"),
+        (ports(8, layer="Ethernet"), "faulty", "an adapter of the fabric is missing (8 adapters)"),
+        ({}, "faulty", "an adapter of the fabric is missing (8 adapters)"),
+    ],
+)
+def test_infiniband_ports_are_counted_with_state_and_rate(judge_sysfs, files, verdict, reason):
+    found = judge_sysfs(files, {}, ND_H100)
+    assert found[0] == verdict, found
+    assert reason in found[1]
+
+
+def test_roce_ports_are_those_of_ethernet(judge_sysfs):
+    expected = {**ND_H100, "expect_fabric": "gpudirect_rdma"}
+    assert judge_sysfs(ports(8, layer="Ethernet"), {}, expected)[0] == "healthy"
+
+
+@pytest.mark.parametrize(
+    ("count", "bound", "verdict", "reason"),
+    [
+        (4, 4, "healthy", ""),
+        (3, 3, "faulty", "an adapter of the fabric is missing (1 adapters)"),
+        (4, 3, "faulty", "an EFA device has no driver (1 adapters)"),
+    ],
+)
+def test_efa_devices_are_counted_with_their_driver(judge_sysfs, count, bound, verdict, reason):
+    drivers = {f"bus/pci/devices/0000:{number:02x}:00.0": "efa" for number in range(bound)}
+    found = judge_sysfs(efa(count), drivers, {"expect_fabric": "efa", "expect_fabric_adapters": 4})
+    assert found[0] == verdict, found
+    assert reason in found[1]
+
+
+@pytest.mark.parametrize(("cards", "verdict"), [(5, "healthy"), (4, "faulty"), (0, "faulty")])
+def test_gvnic_interfaces_count_next_to_the_first_one(judge_sysfs, cards, verdict):
+    drivers = {f"class/net/eth{number}/device": "gve" for number in range(cards)}
+    expected = {"expect_fabric": "gpudirect_tcpx", "expect_fabric_adapters": 4}
+    assert judge_sysfs({"class/net/lo/type": "772"}, drivers, expected)[0] == verdict
+
+
+def test_undeclared_fabric_is_not_judged(judge_sysfs):
+    assert judge_sysfs(ports(1, state="1: DOWN"), {}, {})[0] == "healthy"
