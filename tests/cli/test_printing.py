@@ -172,6 +172,7 @@ def hostile(hostile_registry, shared_project, monkeypatch):
         ["repairs", "show", "blade01"],
         ["repairs", "show", "blade01", "--json"],
         ["repairs", "show", HOSTILE],
+        ["repairs", "bundle", HOSTILE, "--out", HOSTILE],
         ["repairs", "record", "blade01", "reboot", "--reason", HOSTILE, "--by", HOSTILE],
         ["passport", "issue", HOSTILE, "--key", HOSTILE, "--out", HOSTILE],
         ["passport", "verify", HOSTILE, "--key", HOSTILE],

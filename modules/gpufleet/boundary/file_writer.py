@@ -29,14 +29,19 @@ def refuse_symlinks(path: Path, where: str = "") -> None:
 
 def write_text(path: Path, text: str, where: str = "", *, mode: int | None = None) -> None:
     """Write a file whole or not at all, never through a symlink; ``mode`` is that of the umask unless given."""
+    write_bytes(path, text.encode(), where, mode=mode)
+
+
+def write_bytes(path: Path, content: bytes, where: str = "", *, mode: int | None = None) -> None:
+    """Write a file as ``write_text`` does."""
     label = where or make_printable(path)
     refuse_symlinks(path, label)
     try:
         handle, name = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}.")
         try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
+            with os.fdopen(handle, "wb") as file:
                 os.fchmod(handle, _default_mode() if mode is None else mode)
-                file.write(text)
+                file.write(content)
             Path(name).replace(path)
         except BaseException:
             Path(name).unlink(missing_ok=True)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from gpufleet.cli import output
+
+file_type = click.Path(dir_okay=False, path_type=Path)
 
 part_argument = click.argument("part", metavar="SERIAL|UUID|NODE")
 
@@ -62,6 +66,24 @@ def record_repair(part: str, action: str, reason: str, actor: str | None) -> Non
     with node_view.open_existing_registry() as registry:
         lines = repair.record_action(registry, part, action, reason, actor)
     output.print_lines(*lines, err=True)
+
+
+@repairs_command.command("bundle")
+@part_argument
+@click.option("--out", required=True, type=file_type, help="The archive to write, such as rma.tar.gz.")
+@click.option(
+    "--bug-report", type=file_type, help="What nvidia-bug-report.sh wrote on the node; redacted too."
+)
+@click.option(
+    "--redact", "words", multiple=True, metavar="WORD", help="Also remove this name; may be repeated."
+)
+def write_repair_bundle(part: str, out: Path, bug_report: Path | None, words: tuple[str, ...]) -> None:
+    """Write one archive for the vendor: identity, timeline, evidence, raw records; redacted, with a manifest."""
+    from gpufleet.operations import node_view, rma_bundle
+
+    with node_view.open_existing_registry() as registry:
+        bundle = rma_bundle.write_rma_bundle(registry, part, out, bug_report=bug_report, words=words)
+    output.print_lines(*bundle.format_lines())
 
 
 @repairs_command.command("steps")
