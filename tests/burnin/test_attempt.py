@@ -226,9 +226,20 @@ def test_attempt_on_a_changed_machine_starts_over(monkeypatch, tmp_path):
     assert checks.ran == ["cpu"] * 3
 
 
-def test_finished_attempt_is_not_resumed_by_another(monkeypatch, tmp_path):
+def test_finished_attempt_that_nobody_collected_is_reported(monkeypatch, tmp_path):
+    checks = FakeChecks(monkeypatch, cpu=10.0)
+    records = run_attempt(tmp_path / "r", rounds=2)
+    assert run_attempt(tmp_path / "r", name="b", resume=True, rounds=2) == records
+    assert checks.ran == ["cpu"] * 2
+
+
+@pytest.mark.parametrize("started_at", ["2020-01-01T00:00:00Z", "yesterday", None])
+def test_old_attempt_is_not_resumed(monkeypatch, tmp_path, started_at):
     checks = FakeChecks(monkeypatch, cpu=10.0)
     run_attempt(tmp_path / "r", rounds=2)
+    start, *rest = (tmp_path / "r").read_text().splitlines(keepends=True)
+    changed = json.dumps({**json.loads(start), "started_at": started_at}) + "\n"
+    (tmp_path / "r").write_text("".join([changed, *rest[:2]]))
     run_attempt(tmp_path / "r", name="b", resume=True, rounds=2)
     assert checks.ran == ["cpu"] * 4
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -66,6 +69,78 @@ def test_eight_gpus_fit_one_result_by_shorter_series():
     assert shortened["status"] == "ran"
     assert {len(device["series"]["samples"]) for device in shortened["raw"]["devices"]} == {450}
     assert shortened["raw"]["devices"][0]["series"]["samples"][1][0] == 0.5
+
+
+def test_busy_node_is_no_failure_of_the_agent():
+    busy = '{"type": "end", "busy": "a job"}'
+    out, _, early = burn_in.run_agent(script(f"import sys; print('{busy}'); sys.exit(5)"), 60)
+    assert (burn_in.parse_agent_records(out), early) == ([json.loads(busy)], "")
+
+
+@pytest.fixture
+def detached(module_parameters, tmp_path, monkeypatch):
+    """Give a detached run whose systemd runs the unit at once, to its end, and keeps what it was told."""
+    agent = tmp_path / "run" / "agent.pyz"
+    agent.parent.mkdir()
+    shutil.copy(module_parameters["agent"], agent)
+    state = {
+        "agent": str(agent),
+        "state": str(tmp_path / "state"),
+        "detached": True,
+        "resume": True,
+        "out": None,
+    }
+    run = burn_in.DetachedRun(module_parameters | state | {"timeout": 60, "attempt": "a1"})
+    run.commands = []
+
+    def run_systemd(*argv):
+        run.commands.append(argv)
+        if argv[0] == "systemctl":
+            return subprocess.CompletedProcess(argv, 3, b"inactive\n", b"")
+        with run.output.open("wb") as out, run.errors.open("wb") as err:
+            subprocess.run(argv[argv.index("--") + 1 :], stdout=out, stderr=err, check=False)
+        return subprocess.CompletedProcess(argv, 0, b"", b"")
+
+    monkeypatch.setattr(burn_in, "run_systemd", run_systemd)
+    return run
+
+
+def test_detached_run_is_started_once_and_collected_at_its_end(detached):
+    assert not detached.is_started()
+    assert detached.start() == ""
+    assert (detached.is_active(), detached.is_started()) == (False, True)
+    assert detached.describe_progress().startswith("pi_throttled since 20")
+    assert [record["type"] for record in detached.collect()] == ["start", "check", "end"]
+    state = Path(detached.params["state"])
+    assert [path.name for path in state.glob("quick.*")] == ["quick.collected"]
+    options = detached.commands[0]
+    assert {"--property=KillMode=control-group", "--property=RuntimeMaxSec=60", "--collect"} <= set(options)
+
+
+def test_run_that_ended_while_nobody_was_connected_is_reported(detached):
+    detached.start()
+    later = burn_in.DetachedRun(detached.params | {"attempt": "a2"})
+    assert not later.is_started()
+    later.start()
+    records = later.collect()
+    assert (records[0]["attempt"], records[-1]["type"]) == ("a1", "end")
+
+
+def test_detached_agent_that_ends_early_has_its_reason(detached):
+    detached.params["params"] = {"cpu_seconds": "\x1b[31mlong"}
+    detached.start()
+    (record,) = detached.collect()
+    assert record["status"] == "error"
+    assert "agent: cpu_seconds must be a number from 0 to 86400" in record["reason"]
+    assert record["reason"].isprintable()
+
+
+def test_record_of_a_busy_node_is_not_put_aside(detached):
+    detached.start()
+    text = detached.output.read_text().replace('"type": "end"', '"type": "end", "busy": "a job"')
+    detached.output.write_text(text)
+    detached.collect()
+    assert (Path(detached.params["state"]) / "quick.jsonl").is_file()
 
 
 def test_too_long_output_is_omitted_and_its_check_does_not_pass():

@@ -24,7 +24,6 @@ def test_notes_of_production_contain_the_affordable_hours(repo_root):
     assert "2,000 to 5,000 USD a month" in hours
     assert hours.endswith("buy 28 to 69 hours, not a month")
     assert find_note(production, "spot nodes").endswith("has no spot capacity: serve")
-    assert find_note(production, "only the quick").endswith("template llm-server, trainer")
 
 
 def test_azure_pool_without_a_subscription_is_noted(repo_root):

@@ -100,6 +100,12 @@ def test_template_without_a_driver_leaves_it_to_the_cards():
     assert software["driver"] == {"vendor": "auto", "branch": "auto"}
 
 
+def test_burn_in_profile_of_the_template_reaches_the_role():
+    variables = build_blueprint_variables(fleet.Blueprint(burn_in="standard"))
+    assert variables["gpufleet_burn_in_profile"] == "standard"
+    assert "gpufleet_burn_in_profile" not in build_blueprint_variables(fleet.Blueprint(burn_in="quick"))
+
+
 def test_only_declared_choices_become_variables():
     assert set(build_blueprint_variables(fleet.Blueprint())) == {"gpufleet_software"}
     built = fleet.Blueprint(

@@ -116,8 +116,15 @@ def extract_amd_gpu_metrics(raw: Raw) -> CheckReadings:
     return CheckReadings(metrics, float(len(devices)), "GPUs")
 
 
+def extract_crash_metrics(raw: Raw) -> CheckReadings:
+    """Count how often the node went down under load since the last attempt that ended."""
+    count = float(len(list_or_empty(raw.get("crashes"))))
+    return CheckReadings({"crashes_under_load": count}, count, "crashes")
+
+
 READERS: dict[str, Callable[[Raw], CheckReadings]] = {
     "configuration": extract_configuration_metrics,
+    "crash": extract_crash_metrics,
     "clock": system_readings.extract_clock_metrics,
     "hardware": hardware.extract_hardware_metrics,
     "cpu": extract_cpu_metrics,

@@ -40,20 +40,8 @@ def list_planning_notes(fleet: Fleet, today: date | None = None) -> tuple[str, .
         _note_retirements(fleet),
         _note_missing_local_drives(fleet),
         _note_images_without_digest(fleet),
-        _note_burn_in_not_run(fleet),
     )
     return tuple(note for note in sentences if note)
-
-
-def _note_burn_in_not_run(fleet: Fleet) -> str:
-    """Return a note on burn-in profiles that nothing runs yet."""
-    used_templates = _used_templates(fleet)
-    templates = sorted(name for name in used_templates if fleet.templates[name].burn_in != "quick")
-    return (
-        f"only the quick burn-in is run so far, not the profile of template {', '.join(templates)}"
-        if templates
-        else ""
-    )
 
 
 def _note_missing_local_drives(fleet: Fleet) -> str:

@@ -8,6 +8,7 @@ from gpufleet.fleet import Blueprint
 
 SOFTWARE, APPLICATION = "gpufleet_software", "gpufleet_application"
 HARDWARE, PORTS = "gpufleet_hardware", "gpufleet_open_ports"
+BURN_IN_PROFILE, DEFAULT_BURN_IN_PROFILE = "gpufleet_burn_in_profile", "quick"
 
 
 def build_blueprint_variables(blueprint: Blueprint) -> dict[str, Any]:
@@ -17,6 +18,7 @@ def build_blueprint_variables(blueprint: Blueprint) -> dict[str, Any]:
         HARDWARE: build_hardware_variables(blueprint),
         APPLICATION: build_application_variables(blueprint),
         PORTS: list_firewall_ports(blueprint),
+        BURN_IN_PROFILE: "" if blueprint.burn_in == DEFAULT_BURN_IN_PROFILE else blueprint.burn_in,
     }
     return {name: value for name, value in variables.items() if value}
 

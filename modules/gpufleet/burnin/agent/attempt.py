@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import calendar
 import os
 import time
 from collections import Counter, defaultdict
@@ -21,6 +22,8 @@ from .workers import run_job_with_deadline
 
 # A check that was begun this often and never finished takes the host or the agent down with it.
 TRIES = 2
+TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
+MAX_AGE_SECONDS = 7 * 86_400.0
 CONTROLLER_TIME = "controller_time"
 MAX_TIME_AGE_SECONDS = 60.0
 # What of an interrupted attempt must be the same now.
@@ -30,7 +33,7 @@ HARDWARE_FIELDS = ("serial", "machine_id", "model", "arch", "cores", "hardware")
 
 def utc_timestamp() -> str:
     """Return the time, in UTC."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return time.strftime(TIME_FORMAT, time.gmtime())
 
 
 @dataclass
@@ -48,15 +51,14 @@ class Attempt:
     def run(self, *, continues_any: bool = False) -> str:
         """Run what remains of the attempt; return why the node is too busy for it, or nothing.
 
-        ``continues_any``: an unfinished attempt of another name is continued too, if its profile, parameters and
-        machine are the same.
+        ``continues_any``: an attempt of another name, whose record nobody has collected yet, is continued too, if it is
+        young and its profile, parameters and machine are the same.
         """
         self.started_at = time.monotonic()
         start = self.build_start_record()
         before = self.journal.resume_attempt(
             lambda records: (
-                self.name == records[0].get("attempt")
-                or (continues_any and is_unfinished(records) and is_same_work(records[0], start))
+                self.name == records[0].get("attempt") or (continues_any and is_same_work(records[0], start))
             )
         )
         self.journal.replay_records_to_stream(before)
@@ -75,7 +77,7 @@ class Attempt:
     def _run_rounds(self, before: list[Record]) -> None:
         """Run the remaining checks of each round; a round that would end after the budget is not begun."""
         done, starts = list_finished_checks(before), count_check_starts(before)
-        records = [record for record in before if record.get("type") == "check"]
+        records = [shorten_record(record) for record in before if record.get("type") == "check"]
         budget = self.host.get_parameter("budget_seconds", 0.0)
         for round_number in range(1, self.host.get_parameter("rounds", 1) + 1):
             if budget and round_number > 1 and not has_time_for_round(records, round_number, budget):
@@ -83,7 +85,7 @@ class Attempt:
             for name in self.check_names:
                 if (name, round_number) not in done:
                     result = self._run_check(name, round_number, starts[name, round_number])
-                    records.append(result)
+                    records.append(shorten_record(result))
         counts = Counter(str(record.get("status")) for record in records)
         totals = {status: counts[status] for status in ("ran", "not_run", "error")}
         self.journal.append_record(
@@ -176,14 +178,11 @@ def run_check(check_name: str, host: HostAccess) -> RawCheckResult:
     )
 
 
-def is_unfinished(records: list[Record]) -> bool:
-    """Return whether an attempt has no end."""
-    return not any(record.get("type") == "end" for record in records)
-
-
 def is_same_work(before: Record, now: Record) -> bool:
     """Return whether an earlier start record is of the same profile, parameters and machine."""
     host = before.get("host")
+    if is_old(before.get("started_at")):
+        return False
     if drop_controller_time(before.get("params")) != drop_controller_time(now["params"]):
         return False
     return all(before.get(name) == now[name] for name in SAME_FIELDS) and (
@@ -191,9 +190,23 @@ def is_same_work(before: Record, now: Record) -> bool:
     )
 
 
+def is_old(started_at: Any) -> bool:
+    """Return whether a record's time is so far away that the node may have been changed since."""
+    try:
+        seconds = calendar.timegm(time.strptime(str(started_at), TIME_FORMAT))
+    except ValueError:
+        return True
+    return abs(time.time() - seconds) > MAX_AGE_SECONDS
+
+
 def drop_controller_time(params: Any) -> Any:
     """Return parameters without the one that differs in each run."""
     return {**params, CONTROLLER_TIME: 0} if isinstance(params, dict) else params
+
+
+def shorten_record(record: Record) -> Record:
+    """Return what the agent itself still needs of a record: a soak's measurements do not stay in its memory."""
+    return {key: record.get(key) for key in ("name", "round", "status", "seconds") if key in record}
 
 
 def has_time_for_round(records: list[Record], round_number: int, budget_s: float) -> bool:

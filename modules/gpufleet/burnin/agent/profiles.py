@@ -99,6 +99,8 @@ PROFILES: dict[str, dict[str, Any]] = {
 # this pace says so in its start line, and is only ever judged as a rehearsal.
 REHEARSAL_PARAMETERS: dict[str, Any] = {
     "cpu_seconds": 0.3,
+    "stress_ng_seconds": 0.0,
+    "fio_seconds": 0.0,
     "memory_mib": 48,
     "memory_seconds": 0.1,
     "storage_mib": 16,
@@ -108,6 +110,8 @@ REHEARSAL_PARAMETERS: dict[str, Any] = {
     "gpu_copy_seconds": 0.1,
     "vulkan_seconds": 0.5,
 }
+
+MAX_REHEARSAL_ROUNDS = 2
 
 # How long each check asks to work, by parameter; its limit is that, tripled, plus the seconds above.
 WORK_PARAMETERS = (
@@ -126,7 +130,8 @@ WORK_PARAMETERS = (
 def build_check_parameters(profile: str, overrides: dict[str, Any]) -> dict[str, Any]:
     """Return a profile's parameters with those given on the command line in their place."""
     rehearsal = bool(overrides.get("rehearsal", False))
-    pace = REHEARSAL_PARAMETERS if rehearsal else {}
+    rounds = {"rounds": min(PROFILES[profile]["rounds"], MAX_REHEARSAL_ROUNDS)}
+    pace = {**REHEARSAL_PARAMETERS, **rounds} if rehearsal else {}
     return {**PROFILES[profile], **pace, **overrides, "rehearsal": rehearsal}
 
 
