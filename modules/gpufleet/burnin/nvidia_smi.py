@@ -12,6 +12,7 @@ import re
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from xml.etree.ElementTree import Element
 
 from gpufleet.boundary import DocumentLimits, decode_xml
@@ -78,6 +79,7 @@ def decompress_text(text_record: object) -> str | None:
         return None
 
 
+@lru_cache(maxsize=2)  # two checks read the report of one node
 def parse_nvidia_smi_report(xml: str) -> NvidiaSmiReport | None:
     """Return the report of `nvidia-smi -q -x`, or None when the text is not one."""
     try:
