@@ -9,18 +9,19 @@ import subprocess
 import numpy as np
 import pytest
 
-from gpufleet.burnin.agent.ptx_basic import WEIGHT_SEED, WORD_FACTORS, mix
-from gpufleet.burnin.agent.vulkan_bench import NO_ERRORS, SEED_A, SEED_B, VulkanBench, compute_element
-from gpufleet.burnin.agent.vulkan_device import VulkanDevice, list_physical_devices, open_instance
-from gpufleet.burnin.agent.vulkan_kernels import (
+from gpufleet.burnin.agent.card_bench import NO_ERRORS, SEED_A, SEED_B, CardBench, compute_element
+from gpufleet.burnin.agent.card_device import (
     ANY_WORDS,
     GROUP_VECTORS,
-    KERNELS,
     RANDOM_FLOATS,
     SMALL_INTEGERS,
     TILE,
+    read_bytes,
+    write_bytes,
 )
-from gpufleet.burnin.agent.vulkan_recording import Recording, read_bytes, write_bytes
+from gpufleet.burnin.agent.ptx_basic import WEIGHT_SEED, WORD_FACTORS, mix
+from gpufleet.burnin.agent.vulkan_device import VulkanDevice, list_physical_devices, open_instance
+from gpufleet.burnin.agent.vulkan_kernels import KERNELS
 from gpufleet.burnin.agent.workers import run_job_with_deadline
 from vulkan_software import build_environment, needs_lavapipe
 
@@ -43,11 +44,11 @@ def test_khronos_validator_takes_every_kernel(name, tmp_path):
 def run_kernels():
     """Run every kernel once; return the buffers' contents by name."""
     vulkan, instance = open_instance()
-    bench = VulkanBench(VulkanDevice(vulkan, list_physical_devices(vulkan, instance)[0]))
+    bench = CardBench(VulkanDevice(vulkan, list_physical_devices(vulkan, instance)[0]))
     device, contents = bench.device, {}
 
     def run(name, groups, buffers, *numbers):
-        with Recording(device) as recording:
+        with device.record() as recording:
             recording.dispatch(bench.kernel(name), groups, buffers, *numbers)
 
     def keep(name, buffer):

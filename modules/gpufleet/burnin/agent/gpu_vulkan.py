@@ -8,20 +8,17 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from .card_work import work_on_card
 from .clibrary import LibraryError
 from .drm import CardSensors, explain_use
 from .gpu import AMD, list_gpu_pci_addresses
 from .host import HostAccess, RawCheckResult, build_error_result, build_not_run_result
-from .memory import MAX_MEMORY_SHARE, parse_meminfo
-from .nvml import GpuSensors, SensorRecorder, open_sensors
+from .nvml import GpuSensors, open_sensors
 from .vulkan_api import CONSTANTS, NAMES, RESULTS
-from .vulkan_bench import VulkanBench, work_on_products
 from .vulkan_device import PhysicalDevice, VulkanDevice, list_physical_devices, open_instance
-from .vulkan_kernels import GROUP_BYTES
-from .vulkan_memory import choose_chunk_bytes, work_on_copies, work_on_memory
 from .workers import run_job_with_deadline
 
-LIST_SECONDS, SENSOR_SECONDS, COPY_SENSOR_SECONDS = 60.0, 0.25, 0.05
+LIST_SECONDS = 60.0
 NVIDIA_VENDOR = 0x10DE
 TYPE_NAMES = {
     CONSTANTS["VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU"]: "integrated",
@@ -29,8 +26,6 @@ TYPE_NAMES = {
     CONSTANTS["VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU"]: "virtual",
     CONSTANTS["VK_PHYSICAL_DEVICE_TYPE_CPU"]: "cpu",
 }
-# These share the host's memory: no more of it is taken than the memory check takes.
-SHARED_MEMORY = {"integrated", "cpu"}
 
 
 def list_vulkan_libraries(host: HostAccess) -> tuple[str, ...]:
@@ -91,15 +86,6 @@ def describe(device: VulkanDevice) -> dict[str, Any]:
     }
 
 
-def bound_tested_bytes(host: HostAccess, kind: str, free: int) -> int:
-    """Return how much memory may be tested."""
-    share = host.get_parameter("vulkan_memory_share", 0.9)
-    if kind not in SHARED_MEMORY:
-        return int(free * share)
-    available = parse_meminfo(host.read_text_file("/proc/meminfo") or "").get("MemAvailable", 0)
-    return int(min(free * share, available * MAX_MEMORY_SHARE))
-
-
 def find_sensors(host: HostAccess, physical: PhysicalDevice) -> CardSensors | GpuSensors | None:
     """Return a card's sensors: NVML's, or the kernel's files."""
     if not physical.bus_id:
@@ -110,18 +96,6 @@ def find_sensors(host: HostAccess, physical: PhysicalDevice) -> CardSensors | Gp
     return CardSensors(host, physical.bus_id) if is_there else None
 
 
-def work_on_memory_share(host: HostAccess, bench: VulkanBench, kind: str, seconds: float) -> dict[str, Any]:
-    """Test the share of the free memory that a device of this kind may use."""
-    free = bench.device.free_bytes()
-    allowed = bound_tested_bytes(host, kind, free)
-    # Two chunks at least: one is copied over the other.
-    half = max(GROUP_BYTES, allowed // 2 // GROUP_BYTES * GROUP_BYTES)
-    chunk_bytes = min(choose_chunk_bytes(bench, host.get_parameter("vulkan_chunk_mib", 256) << 20), half)
-    flips_bit = host.get_parameter("gpu_flip_bit", False)
-    record = work_on_memory(bench, allowed, chunk_bytes, seconds, flips_bit=flips_bit)
-    return {"free_bytes": free, "allowed_bytes": allowed, **record}
-
-
 def work_on_device(host: HostAccess, place: int) -> dict[str, Any]:
     """Do all of the check on one device."""
     vulkan, instance = open_instance(list_vulkan_libraries(host))
@@ -129,25 +103,8 @@ def work_on_device(host: HostAccess, place: int) -> dict[str, Any]:
     busy = explain_use(host, physical.bus_id) if physical.bus_id else ""
     if busy:
         return {"name": physical.name, "bus_id": physical.bus_id, "busy": busy}
-    sensors = find_sensors(host, physical)
-    bench = VulkanBench(VulkanDevice(vulkan, physical))
-    record = describe(bench.device)
-    seconds, flips_bit = host.get_parameter("vulkan_seconds", 10.0), host.get_parameter("gpu_flip_bit", False)
-    record["errors_before"] = sensors.read_errors() if sensors else {}
-    with SensorRecorder(sensors, SENSOR_SECONDS) as recorder:
-        size = host.get_parameter("vulkan_size", 4096)
-        record["matmul"] = work_on_products(bench, size, seconds, flips_bit=flips_bit)
-        record["memory"] = work_on_memory_share(host, bench, record["type"], seconds / 2)
-    record["series"] = recorder.build_record() if sensors else {}
-    copy_bytes = host.get_parameter("vulkan_copy_mib", 64) << 20
-    with SensorRecorder(sensors, COPY_SENSOR_SECONDS) as recorder:
-        copies = work_on_copies(
-            bench, choose_chunk_bytes(bench, copy_bytes), seconds / 10, flips_bit=flips_bit
-        )
-    record["copy"] = {**copies, "series": recorder.build_record() if sensors else {}}
-    record["slot"] = sensors.describe_slot() if isinstance(sensors, CardSensors) else {}
-    record["errors_after"] = sensors.read_errors() if sensors else {}
-    return {**record, "compile_s": round(bench.compile_s, 3)}
+    device = VulkanDevice(vulkan, physical)
+    return work_on_card(host, device, describe(device), find_sensors(host, physical))
 
 
 def run_one(host: HostAccess, place: int) -> dict[str, Any]:

@@ -7,22 +7,24 @@ import struct
 from dataclasses import dataclass
 from typing import Any, Sequence  # noqa: UP035 - Python 3.9 runs this
 
+from .card_device import BINDINGS, GROUP_BYTES, NUMBERS, Buffer, Recording
 from .clibrary import LibraryError
+from .ptx_basic import THREADS
 from .vulkan_api import (
     CONSTANTS,
     FIELD_TYPES,
     LIMITS,
     NAMES,
+    RESULTS,
     STRUCTURE_TYPES,
     Vulkan,
     make,
     make_array,
 )
+from .vulkan_kernels import KERNELS
+from .vulkan_recording import MAX_DISPATCHES, VulkanRecording
 
-# Every kernel has the same interface: so many storage buffers, then so many 32-bit numbers.
-BINDINGS, NUMBERS = 3, 4
-# Dispatches of one recording; each takes one descriptor set.
-MAX_DISPATCHES = 1024
+OUT_OF_MEMORY = {RESULTS["VK_ERROR_OUT_OF_DEVICE_MEMORY"], RESULTS["VK_ERROR_OUT_OF_HOST_MEMORY"]}
 STORAGE_USAGE = (
     CONSTANTS["VK_BUFFER_USAGE_STORAGE_BUFFER_BIT"]
     | CONSTANTS["VK_BUFFER_USAGE_TRANSFER_SRC_BIT"]
@@ -47,16 +49,6 @@ class PhysicalDevice:
     limits: dict[str, Any]
     extensions: frozenset[str]
     max_allocation: int
-
-
-@dataclass
-class Buffer:
-    """A buffer with memory of its own; ``address`` is where the host sees it."""
-
-    handle: int
-    memory: int
-    size: int
-    address: int = 0
 
 
 def open_instance(names: Sequence[str] = NAMES) -> tuple[Vulkan, Any]:
@@ -132,6 +124,14 @@ class VulkanDevice:
 
     def __init__(self, vulkan: Vulkan, physical: PhysicalDevice) -> None:
         self.vulkan, self.physical = vulkan, physical
+        limits = physical.limits
+        if limits["maxComputeWorkGroupInvocations"] < THREADS:
+            raise LibraryError(f"the device has workgroups of fewer than {THREADS} threads")
+        groups_bytes = limits["maxComputeWorkGroupCount"] * GROUP_BYTES
+        self.max_buffer_bytes = int(
+            min(limits["maxStorageBufferRange"], physical.max_allocation, groups_bytes)
+        )
+        self.max_buffers = int(min(MAX_DISPATCHES, limits["maxMemoryAllocationCount"]) // 2)
         self.family, self.timestamp_bits = self._find_compute_family()
         priorities = make_array(ctypes.c_float, [1.0])
         queues = make(
@@ -274,8 +274,17 @@ class VulkanDevice:
             if buffer.memory:
                 self.vulkan.do("vkFreeMemory", self.handle, buffer.memory, None)
 
-    def create_kernel(self, code: bytes) -> int:
-        """Compile a SPIR-V module with the entry point ``main``."""
+    def record(self) -> Recording:
+        """Return a new recording."""
+        return VulkanRecording(self)
+
+    def is_out_of_memory(self, code: int | None) -> bool:
+        """Return whether an error's code says that there is no more memory."""
+        return code in OUT_OF_MEMORY
+
+    def load_kernel(self, name: str) -> int:
+        """Assemble a kernel and let the driver compile it."""
+        code = KERNELS[name]()
         module = make("VkShaderModuleCreateInfo", codeSize=len(code), pCode=code)
         shader = self.vulkan.create("vkCreateShaderModule", self.handle, module)
         stage = make(

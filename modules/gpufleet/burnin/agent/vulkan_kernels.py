@@ -9,18 +9,17 @@ from __future__ import annotations
 
 from typing import Callable  # noqa: UP035 - Python 3.9 runs this
 
+from .card_device import (
+    DEPTH,
+    GROUP_VECTORS,
+    RANDOM_FLOATS,
+    SMALL_INTEGERS,
+    STRIDE,
+    TILE,
+    WIDTH,
+)
 from .ptx_basic import THREADS, VECTORS_PER_THREAD, WEIGHT_SEED, WORD_FACTORS
 from .spirv import Kernel
-
-# A workgroup's share of a linear pass.
-GROUP_VECTORS = THREADS * VECTORS_PER_THREAD
-GROUP_BYTES = GROUP_VECTORS * 16
-# How the operands are made: any 32 bits, integers from -8 to 7 as floats, floats with random mantissas.
-ANY_WORDS, SMALL_INTEGERS, RANDOM_FLOATS = 0, 1, 2
-# A workgroup computes a square of this side, each thread a square of WIDTH; the sums advance DEPTH at a time.
-TILE, DEPTH, WIDTH = 64, 16, 4
-# One word more than the tile, so that a column's words are in different banks.
-STRIDE = TILE + 1
 
 
 def emit_mix(kernel: Kernel, value: int) -> int:

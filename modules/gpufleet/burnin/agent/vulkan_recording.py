@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import ctypes
 import time
-from typing import Sequence  # noqa: UP035 - Python 3.9 runs this
+from typing import TYPE_CHECKING, Sequence  # noqa: UP035 - Python 3.9 runs this
 
+from .card_device import NUMBERS, WAIT_SECONDS, Buffer
 from .clibrary import LibraryError
 from .vulkan_api import CONSTANTS, RESULTS, STRUCTURE_TYPES, make, make_array
-from .vulkan_device import NUMBERS, Buffer, VulkanDevice
 
-# The kernel's driver resets an AMD GPU after 10 s without progress; one recording is made to last far less.
-FENCE_SECONDS = 30.0
+if TYPE_CHECKING:
+    from .vulkan_device import VulkanDevice
+
+# Dispatches of one recording; each takes one descriptor set.
+MAX_DISPATCHES = 1024
 COMPUTE, STAGE = CONSTANTS["VK_PIPELINE_BIND_POINT_COMPUTE"], CONSTANTS["VK_SHADER_STAGE_COMPUTE_BIT"]
 ALL_STAGES = CONSTANTS["VK_PIPELINE_STAGE_ALL_COMMANDS_BIT"]
 HOST_TOO = ALL_STAGES | CONSTANTS["VK_PIPELINE_STAGE_HOST_BIT"]
 
 
-class Recording:
+class VulkanRecording:
     """Commands that run one after the other when the block ends; ``seconds`` is then the time they took."""
 
-    def __init__(self, device: VulkanDevice, wait_s: float = FENCE_SECONDS) -> None:
+    def __init__(self, device: VulkanDevice, wait_s: float = WAIT_SECONDS) -> None:
         self.device, self.vulkan, self.wait_s = device, device.vulkan, wait_s
         self.buffer, self.seconds = device.command_buffer, 0.0
 
-    def __enter__(self) -> Recording:  # noqa: PYI034 - Python 3.9 has no Self
+    def __enter__(self) -> VulkanRecording:  # noqa: PYI034 - Python 3.9 has no Self
         """Begin anew: whatever was recorded before has been waited for."""
         device = self.device
         self.vulkan.call("vkResetDescriptorPool", device.handle, device.descriptors, 0)
@@ -130,11 +133,6 @@ class Recording:
         )
         self.wait()
 
-    def fill(self, target: Buffer, value: int = 0) -> None:
-        """Set every 32-bit word of a buffer."""
-        self.vulkan.do("vkCmdFillBuffer", self.buffer, target.handle, 0, target.size, value)
-        self.wait()
-
     def wait(self) -> None:
         """Let the next command see, also on the host, what the previous ones wrote."""
         access = CONSTANTS["VK_ACCESS_MEMORY_READ_BIT"] | CONSTANTS["VK_ACCESS_MEMORY_WRITE_BIT"]
@@ -143,22 +141,3 @@ class Recording:
             "vkCmdPipelineBarrier", self.buffer, ALL_STAGES, HOST_TOO, 0, 1, ctypes.addressof(barrier),
             0, None, 0, None,
         )  # fmt: skip
-
-
-def read_bytes(device: VulkanDevice, buffer: Buffer, offset: int, size: int) -> bytes:
-    """Copy bytes from the device."""
-    staging = device.create_buffer(size, "host")
-    with Recording(device) as recording:
-        recording.copy(buffer, staging, size, source_offset=offset)
-    data = ctypes.string_at(staging.address, size)
-    device.free(staging)
-    return data
-
-
-def write_bytes(device: VulkanDevice, buffer: Buffer, offset: int, data: bytes) -> None:
-    """Copy bytes to the device."""
-    staging = device.create_buffer(len(data), "host")
-    ctypes.memmove(staging.address, data, len(data))
-    with Recording(device) as recording:
-        recording.copy(staging, buffer, len(data), target_offset=offset)
-    device.free(staging)

@@ -1,4 +1,4 @@
-"""Memory of one device of Vulkan: patterns read back and compared, and rates; copies to the host and back."""
+"""Memory of one card: patterns read back and compared, and rates; copies to the host and back."""
 
 from __future__ import annotations
 
@@ -6,39 +6,29 @@ import ctypes
 import time
 from typing import Any
 
+from .card_bench import CardBench
+from .card_device import GROUP_BYTES, Buffer
 from .clibrary import LibraryError
 from .gpu_memory import MAX_FAULTS, PATTERNS, SEED_FACTOR
-from .vulkan_api import RESULTS
-from .vulkan_bench import VulkanBench
-from .vulkan_device import MAX_DISPATCHES, Buffer
-from .vulkan_kernels import GROUP_BYTES
-from .vulkan_recording import Recording
 
-OUT_OF_MEMORY = {RESULTS["VK_ERROR_OUT_OF_DEVICE_MEMORY"], RESULTS["VK_ERROR_OUT_OF_HOST_MEMORY"]}
 ADDRESS = PATTERNS["address"]
 # Copies of one recording.
 QUEUED = 8
 
 
-def choose_chunk_bytes(bench: VulkanBench, requested: int) -> int:
+def choose_chunk_bytes(bench: CardBench, requested: int) -> int:
     """Return a chunk's size within the device's limits, a whole number of workgroups."""
-    physical = bench.device.physical
-    largest = min(
-        requested, physical.limits["maxStorageBufferRange"], physical.max_allocation,
-        physical.limits["maxComputeWorkGroupCount"] * GROUP_BYTES,
-    )  # fmt: skip
-    return int(largest // GROUP_BYTES * GROUP_BYTES)
+    return min(requested, bench.device.max_buffer_bytes) // GROUP_BYTES * GROUP_BYTES
 
 
-def allocate_chunks(bench: VulkanBench, size: int, chunk_bytes: int) -> list[Buffer]:
+def allocate_chunks(bench: CardBench, size: int, chunk_bytes: int) -> list[Buffer]:
     """Take memory in chunks, up to a size or until there is no more."""
-    most = min(MAX_DISPATCHES // 2, bench.device.physical.limits["maxMemoryAllocationCount"] // 2)
     chunks: list[Buffer] = []
-    for _ in range(min(size // chunk_bytes, most)):
+    for _ in range(min(size // chunk_bytes, bench.device.max_buffers)):
         try:
             chunks.append(bench.device.create_buffer(chunk_bytes))
         except LibraryError as error:
-            if error.code not in OUT_OF_MEMORY:
+            if not bench.device.is_out_of_memory(error.code):
                 raise
             break
     return chunks
@@ -47,7 +37,7 @@ def allocate_chunks(bench: VulkanBench, size: int, chunk_bytes: int) -> list[Buf
 class MemoryTest:
     """Chunks of device memory, what was wrong in them, and the rates in GB/s."""
 
-    def __init__(self, bench: VulkanBench, chunks: list[Buffer]) -> None:
+    def __init__(self, bench: CardBench, chunks: list[Buffer]) -> None:
         self.bench, self.chunks = bench, chunks
         self.groups = chunks[0].size // GROUP_BYTES
         self.wrong: dict[str, int] = {}
@@ -61,7 +51,7 @@ class MemoryTest:
     def fill(self, bits: tuple[int, int]) -> None:
         """Write a pattern to every chunk; a chunk's seed is its number."""
         kernel = self.bench.kernel("fill_pattern")
-        with Recording(self.bench.device) as recording:
+        with self.bench.device.record() as recording:
             for number, chunk in enumerate(self.chunks):
                 recording.dispatch(kernel, self.groups, [chunk], number * SEED_FACTOR, *bits)
         self.note_rate("write", len(self.chunks), recording.seconds)
@@ -72,7 +62,7 @@ class MemoryTest:
         """Read chunks and compare them with the pattern of their seeds."""
         kernel = self.bench.kernel("verify_pattern")
         self.bench.clear_counts()
-        with Recording(self.bench.device) as recording:
+        with self.bench.device.record() as recording:
             for number in numbers:
                 buffers = [self.chunks[number], self.bench.counts]
                 recording.dispatch(kernel, self.groups, buffers, seeds[number] * SEED_FACTOR, *bits)
@@ -103,7 +93,7 @@ class MemoryTest:
             return
         self.fill(ADDRESS)
         kernel = self.bench.kernel("copy_vectors")
-        with Recording(self.bench.device) as recording:
+        with self.bench.device.record() as recording:
             for source, target in zip(self.chunks[:half], self.chunks[half:]):  # noqa: B905 - Python 3.9
                 recording.dispatch(kernel, self.groups, [source, target])
         self.note_rate("copy", 2 * half, recording.seconds)  # a copy reads and writes each byte
@@ -112,7 +102,7 @@ class MemoryTest:
 
 
 def work_on_memory(
-    bench: VulkanBench, size: int, chunk_bytes: int, seconds: float, *, flips_bit: bool
+    bench: CardBench, size: int, chunk_bytes: int, seconds: float, *, flips_bit: bool
 ) -> dict[str, Any]:
     """Test so many bytes of the device's memory for a time, but at least once."""
     chunks = allocate_chunks(bench, size, chunk_bytes)
@@ -142,19 +132,19 @@ def work_on_memory(
     }
 
 
-def time_copies(bench: VulkanBench, source: Buffer, target: Buffer, seconds: float) -> float:
+def time_copies(bench: CardBench, source: Buffer, target: Buffer, seconds: float) -> float:
     """Repeat a copy for a time; return GB/s."""
     rates: list[float] = []
     deadline = time.monotonic() + seconds
     while len(rates) < 2 or time.monotonic() < deadline:  # noqa: PLR2004 - the first one warms up
-        with Recording(bench.device) as recording:
+        with bench.device.record() as recording:
             for _ in range(QUEUED):
                 recording.copy(source, target, source.size)
         rates.append(QUEUED * source.size / max(recording.seconds, 1e-9) / 1e9)
     return round(sorted(rates[1:])[len(rates[1:]) // 2], 2)
 
 
-def work_on_copies(bench: VulkanBench, size: int, seconds: float, *, flips_bit: bool) -> dict[str, Any]:
+def work_on_copies(bench: CardBench, size: int, seconds: float, *, flips_bit: bool) -> dict[str, Any]:
     """Copy a pattern to the host and back to another place, then measure each direction."""
     device = bench.device
     source, target, host = (
@@ -163,14 +153,13 @@ def work_on_copies(bench: VulkanBench, size: int, seconds: float, *, flips_bit: 
         device.create_buffer(size, "host"),
     )
     groups, bits = size // GROUP_BYTES, PATTERNS["address"]
-    with Recording(device) as recording:
+    with device.record() as recording:
         recording.dispatch(bench.kernel("fill_pattern"), groups, [source], 1, *bits)
-        recording.fill(target, 0)
         recording.copy(source, host, size)
     if flips_bit:
         ctypes.c_ubyte.from_address(host.address + size // 2).value ^= 1
     bench.clear_counts()
-    with Recording(device) as recording:
+    with device.record() as recording:
         recording.copy(host, target, size)
         recording.dispatch(bench.kernel("verify_pattern"), groups, [target, bench.counts], 1, *bits)
     record: dict[str, Any] = {"bytes": size, "wrong_vectors": bench.read_counts()[0]}

@@ -1,4 +1,4 @@
-"""Matrix products on one device of Vulkan: known answers, then random operands repeated and compared bit by bit."""
+"""Matrix products on one card: known answers, then random operands repeated and compared bit by bit."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import struct
 import time
 from typing import Any
 
-from .clibrary import LibraryError
-from .ptx_basic import THREADS, mix
-from .vulkan_device import Buffer, VulkanDevice
-from .vulkan_kernels import (
+from .card_device import (
     ANY_WORDS,
     GROUP_BYTES,
     GROUP_VECTORS,
-    KERNELS,
     RANDOM_FLOATS,
     SMALL_INTEGERS,
     TILE,
+    Buffer,
+    Card,
+    read_bytes,
+    write_bytes,
 )
-from .vulkan_recording import Recording, read_bytes, write_bytes
+from .ptx_basic import THREADS, mix
 
 SEED_A, SEED_B = 0x10000000, 0x50000000
 # What counts hold before a comparison: how many differ, the first place, which bits.
@@ -27,20 +27,14 @@ KINDS = ("u32", "f32")
 SMALLEST, LARGEST = 256, 4096
 # One product takes less, also on a slow device: its queue stays far from the kernel's time limit.
 PRODUCT_SECONDS, MAX_BATCH, MAX_RATES = 0.25, 8, 60
-SHARED_BYTES = 16384
 SAMPLES = 8
 WORD = 0xFFFFFFFF
 
 
-class VulkanBench:
-    """A device with its kernels and a place for their counts."""
+class CardBench:
+    """A card with its kernels and a place for their counts."""
 
-    def __init__(self, device: VulkanDevice) -> None:
-        limits = device.physical.limits
-        if limits["maxComputeWorkGroupInvocations"] < THREADS:
-            raise LibraryError(f"the device has workgroups of fewer than {THREADS} threads")
-        if limits["maxComputeSharedMemorySize"] < SHARED_BYTES:
-            raise LibraryError(f"the device has less than {SHARED_BYTES} bytes of shared memory")
+    def __init__(self, device: Card) -> None:
         self.device = device
         self.kernels: dict[str, int] = {}
         self.compile_s = 0.0
@@ -50,7 +44,7 @@ class VulkanBench:
         """Return a kernel, compiled when it is first needed."""
         if name not in self.kernels:
             started = time.perf_counter()
-            self.kernels[name] = self.device.create_kernel(KERNELS[name]())
+            self.kernels[name] = self.device.load_kernel(name)
             self.compile_s += time.perf_counter() - started
         return self.kernels[name]
 
@@ -73,7 +67,7 @@ class VulkanBench:
     def sum_buffer(self, buffer: Buffer) -> str:
         """Return a checksum of device memory: equal GPUs must have equal ones."""
         write_bytes(self.device, self.counts, 0, bytes(16))
-        with Recording(self.device) as recording:
+        with self.device.record() as recording:
             recording.dispatch(self.kernel("sum_vectors"), buffer.size // GROUP_BYTES, [buffer, self.counts])
         return f"{self.read_counts()[0]:08x}"
 
@@ -81,7 +75,7 @@ class VulkanBench:
 class Products:
     """Square matrices A and B of one size, a first result and others that are compared with it."""
 
-    def __init__(self, bench: VulkanBench, size: int, batch: int) -> None:
+    def __init__(self, bench: CardBench, size: int, batch: int) -> None:
         self.bench, self.device, self.size = bench, bench.device, size
         self.a, self.b, self.reference, *self.results = (
             self.device.create_buffer(size * size * 4) for _ in range(3 + batch)
@@ -94,14 +88,14 @@ class Products:
     def fill(self, mode: int) -> None:
         """Make the operands."""
         groups = self.size * self.size // GROUP_VECTORS
-        with Recording(self.device) as recording:
+        with self.device.record() as recording:
             for matrix, seed in ((self.a, SEED_A), (self.b, SEED_B)):
                 recording.dispatch(self.bench.kernel("fill_operands"), groups, [matrix], seed, mode)
 
     def multiply(self, kind: str, *results: Buffer) -> float:
         """Compute each result anew; return the seconds of one product."""
         tiles, kernel = self.size // TILE, self.bench.kernel(f"multiply_{kind}")
-        with Recording(self.device) as recording:
+        with self.device.record() as recording:
             for result in results:
                 recording.dispatch(kernel, tiles * tiles, [self.a, self.b, result], self.size, tiles)
         return recording.seconds / len(results)
@@ -109,7 +103,7 @@ class Products:
     def compare(self) -> None:
         """Compare every result with the first one; the counts collect what differs."""
         kernel, groups = self.bench.kernel("compare_vectors"), self.reference.size // GROUP_BYTES
-        with Recording(self.device) as recording:
+        with self.device.record() as recording:
             for result in self.results:
                 recording.dispatch(kernel, groups, [self.reference, result, self.bench.counts])
 
@@ -119,7 +113,7 @@ class Products:
         weights, expected, sums = (device.create_buffer(size * 4) for _ in range(3))
         groups = -(-size // THREADS)
         bench.clear_counts()
-        with Recording(device) as recording:
+        with device.record() as recording:
             recording.dispatch(bench.kernel(f"weigh_b_{kind}"), groups, [weights], size, SEED_B)
             recording.dispatch(bench.kernel(f"weigh_a_{kind}"), groups, [weights, expected], size, SEED_A)
             recording.dispatch(
@@ -154,7 +148,7 @@ def compute_element(kind: str, size: int, row: int, column: int) -> int:
     return total & WORD if kind == "u32" else int(struct.unpack("<I", struct.pack("<f", total))[0])
 
 
-def choose_size(bench: VulkanBench, requested: int) -> tuple[int, int]:
+def choose_size(bench: CardBench, requested: int) -> tuple[int, int]:
     """Return the matrices' size and the number of results: one product stays short, all fit a quarter of the memory."""
     trial = Products(bench, SMALLEST, 1)
     trial.fill(ANY_WORDS)
@@ -174,7 +168,7 @@ def choose_size(bench: VulkanBench, requested: int) -> tuple[int, int]:
 
 
 def work_on_products(
-    bench: VulkanBench, requested: int, seconds: float, *, flips_bit: bool
+    bench: CardBench, requested: int, seconds: float, *, flips_bit: bool
 ) -> list[dict[str, Any]]:
     """Do the integer products, then those of floats."""
     size, batch = choose_size(bench, requested)
