@@ -19,12 +19,12 @@ from vulkan_software import build_environment, needs_lavapipe
 
 SMALL = {
     "vulkan_devices": "cpu",
-    "vulkan_seconds": 0.01,
-    "vulkan_size": 256,
-    "vulkan_chunk_mib": 1,
-    "vulkan_memory_share": 0.01,
+    "card_seconds": 0.01,
+    "card_size": 256,
+    "card_chunk_mib": 1,
+    "card_memory_share": 0.01,
     "ignore_busy": 1,
-    "vulkan_copy_mib": 1,
+    "card_copy_mib": 1,
 }
 SETTINGS = "khronos_validation.report_flags = error,warn,perf,info\nkhronos_validation.log_filename = {}\n"
 

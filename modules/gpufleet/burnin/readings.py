@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from gpufleet.burnin import (
+    card_readings,
     drive_readings,
     gpu_readings,
     hardware,
     nvidia_smi,
     pi,
     system_readings,
-    vulkan_readings,
     xid,
 )
 from gpufleet.burnin.evidence import (
@@ -141,7 +141,8 @@ READERS: dict[str, Callable[[Raw], CheckReadings]] = {
     "gpu_nvidia": nvidia_smi.extract_nvidia_gpu_metrics,
     "gpu_xid": xid.extract_xid_metrics,
     "gpu_amd": extract_amd_gpu_metrics,
-    "gpu_vulkan": vulkan_readings.extract_gpu_vulkan_metrics,
+    "gpu_hip": card_readings.extract_gpu_hip_metrics,
+    "gpu_vulkan": card_readings.extract_gpu_vulkan_metrics,
 }
 
 

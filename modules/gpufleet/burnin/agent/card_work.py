@@ -19,7 +19,7 @@ SHARED_MEMORY = {"integrated", "cpu"}
 
 def bound_tested_bytes(host: HostAccess, kind: str, free: int) -> int:
     """Return how much memory may be tested."""
-    share = host.get_parameter("vulkan_memory_share", 0.9)
+    share = host.get_parameter("card_memory_share", 0.9)
     if kind not in SHARED_MEMORY:
         return int(free * share)
     available = parse_meminfo(host.read_text_file("/proc/meminfo") or "").get("MemAvailable", 0)
@@ -32,7 +32,7 @@ def work_on_memory_share(host: HostAccess, bench: CardBench, kind: str, seconds:
     allowed = bound_tested_bytes(host, kind, free)
     # Two chunks at least: one is copied over the other.
     half = max(GROUP_BYTES, allowed // 2 // GROUP_BYTES * GROUP_BYTES)
-    chunk_bytes = min(choose_chunk_bytes(bench, host.get_parameter("vulkan_chunk_mib", 256) << 20), half)
+    chunk_bytes = min(choose_chunk_bytes(bench, host.get_parameter("card_chunk_mib", 256) << 20), half)
     flips_bit = host.get_parameter("gpu_flip_bit", False)
     record = work_on_memory(bench, allowed, chunk_bytes, seconds, flips_bit=flips_bit)
     return {"free_bytes": free, "allowed_bytes": allowed, **record}
@@ -43,14 +43,14 @@ def work_on_card(
 ) -> dict[str, Any]:
     """Do all of the work; ``record`` says what the card is, and its ``type`` how much memory is its own."""
     bench = CardBench(device)
-    seconds, flips_bit = host.get_parameter("vulkan_seconds", 10.0), host.get_parameter("gpu_flip_bit", False)
+    seconds, flips_bit = host.get_parameter("card_seconds", 10.0), host.get_parameter("gpu_flip_bit", False)
     record["errors_before"] = sensors.read_errors() if sensors else {}
     with SensorRecorder(sensors, SENSOR_SECONDS) as recorder:
-        size = host.get_parameter("vulkan_size", 4096)
+        size = host.get_parameter("card_size", 4096)
         record["matmul"] = work_on_products(bench, size, seconds, flips_bit=flips_bit)
         record["memory"] = work_on_memory_share(host, bench, record["type"], seconds / 2)
     record["series"] = recorder.build_record() if sensors else {}
-    copy_bytes = choose_chunk_bytes(bench, host.get_parameter("vulkan_copy_mib", 64) << 20)
+    copy_bytes = choose_chunk_bytes(bench, host.get_parameter("card_copy_mib", 64) << 20)
     with SensorRecorder(sensors, COPY_SENSOR_SECONDS) as recorder:
         copies = work_on_copies(bench, copy_bytes, seconds / 10, flips_bit=flips_bit)
     record["copy"] = {**copies, "series": recorder.build_record() if sensors else {}}

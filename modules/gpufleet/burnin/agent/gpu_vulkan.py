@@ -129,7 +129,7 @@ def run_gpu_vulkan_check(host: HostAccess) -> RawCheckResult:
     if not found["chosen"]:
         reason = f"{len(raw['on_bus'])} AMD GPU on the PCI bus, but no driver shows it to Vulkan"
         return build_not_run_result(reason if raw["on_bus"] else "no GPU for Vulkan", **raw)
-    limit = 3 * host.get_parameter("vulkan_seconds", 10.0) + 120
+    limit = 3 * host.get_parameter("card_seconds", 10.0) + 120
     answers = [run_job_with_deadline(partial(run_one, host, place), limit) for place in found["chosen"]]
     raw["devices"] = [answer.get("value", answer) for answer in answers]
     busy = [device["busy"] for device in raw["devices"] if "busy" in device]

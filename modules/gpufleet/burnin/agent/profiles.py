@@ -45,6 +45,7 @@ CHECKS: dict[str, CheckSpec] = {
     "gpu_nvidia": CheckSpec("gpu.run_nvidia_gpu_check", 70.0, is_load=False),
     "gpu_xid": CheckSpec("gpu.run_xid_check", 70.0, is_load=False),
     "gpu_amd": CheckSpec("gpu.run_amd_gpu_check", 30.0, is_load=False),
+    "gpu_hip": CheckSpec("gpu_hip.run_gpu_hip_check", 400.0),
     "gpu_vulkan": CheckSpec("gpu_vulkan.run_gpu_vulkan_check", 400.0),
 }
 
@@ -61,7 +62,7 @@ PROFILES: dict[str, dict[str, Any]] = {
         "gpu_seconds": 10.0,
         "gpu_memory_seconds": 5.0,
         "gpu_copy_seconds": 1.0,
-        "vulkan_seconds": 10.0,
+        "card_seconds": 10.0,
     },
     "standard": {
         "rounds": 2,
@@ -76,7 +77,7 @@ PROFILES: dict[str, dict[str, Any]] = {
         "gpu_seconds": 300.0,
         "gpu_memory_seconds": 120.0,
         "gpu_copy_seconds": 5.0,
-        "vulkan_seconds": 120.0,
+        "card_seconds": 120.0,
     },
     "soak": {
         "rounds": 48,
@@ -91,7 +92,7 @@ PROFILES: dict[str, dict[str, Any]] = {
         "gpu_seconds": 900.0,
         "gpu_memory_seconds": 300.0,
         "gpu_copy_seconds": 10.0,
-        "vulkan_seconds": 300.0,
+        "card_seconds": 300.0,
     },
 }
 
@@ -108,7 +109,7 @@ REHEARSAL_PARAMETERS: dict[str, Any] = {
     "gpu_seconds": 0.5,
     "gpu_memory_seconds": 0.2,
     "gpu_copy_seconds": 0.1,
-    "vulkan_seconds": 0.5,
+    "card_seconds": 0.5,
 }
 
 MAX_REHEARSAL_ROUNDS = 2
@@ -123,7 +124,7 @@ WORK_PARAMETERS = (
     "gpu_seconds",
     "gpu_memory_seconds",
     "gpu_copy_seconds",
-    "vulkan_seconds",
+    "card_seconds",
 )
 
 

@@ -31,6 +31,8 @@ ARM64_PROGRAMS = {"qemu-aarch64-static": "qemu-user-static", "update-binfmts": "
 TEST_PROGRAMS = {
     "cc": "gcc libc6-dev",  # compiles the stand-in of NVIDIA's driver, and reads constants out of its headers
     "chromium": "chromium",
+    # Assembles the agent's HIP kernels for AMD's processors; the second has the headers of its prototypes.
+    "clang-19": "clang-19 libamdhip64-dev",
     "createrepo_c": "createrepo-c",
     "dnf": "dnf dnf-plugins-core",  # the second has versionlock
     "faketime": "faketime",

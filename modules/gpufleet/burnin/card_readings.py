@@ -1,4 +1,4 @@
-"""Metrics of GPU work through Vulkan: wrong results are faults; rates are recorded and have no thresholds."""
+"""Metrics of GPU work through Vulkan and HIP: wrong results are faults; rates are recorded and have no thresholds."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ from gpufleet.burnin.gpu_readings import (
 )
 
 # VkResult of vulkan_core.h: the driver lost the device, or it did not finish within the agent's time limit.
-LOST_CODES = frozenset({-4, 2})
+VULKAN_LOST_CODES = frozenset({-4, 2})
+# hipError_t of hip_runtime_api.h: uncorrectable ECC, illegal address, launch timeout and failure; and our time limit.
+HIP_LOST_CODES = frozenset({214, 700, 702, 719, 600})
 KINDS = ("u32", "f32")
 # What is known exactly of each product, and what every repetition must repeat.
 EXACT_COUNTS = ("wrong_rows", "fractions", "wrong_samples")
@@ -44,6 +46,16 @@ RATES = {
 
 
 def extract_gpu_vulkan_metrics(raw: Raw) -> CheckReadings:
+    """Read the check that works through Vulkan."""
+    return extract_card_metrics(raw, VULKAN_LOST_CODES)
+
+
+def extract_gpu_hip_metrics(raw: Raw) -> CheckReadings:
+    """Read the check that works through HIP."""
+    return extract_card_metrics(raw, HIP_LOST_CODES)
+
+
+def extract_card_metrics(raw: Raw, lost_codes: frozenset[int]) -> CheckReadings:
     """Wrong results, lost devices, missing cards, and the lowest rate of all devices."""
     if not isinstance(raw.get("devices"), list):
         return CheckReadings(unreadable="the record contains no list of GPUs")
@@ -62,7 +74,7 @@ def extract_gpu_vulkan_metrics(raw: Raw) -> CheckReadings:
     }
     margins = [explain_untested(device) or read_margin(device) for device in devices]
     readings["thermal_margin_c"] = find_lowest(margins)
-    readings["devices_lost"] = add_up_counts(count_lost(device) for device in devices)
+    readings["devices_lost"] = add_up_counts(count_lost(device, lost_codes) for device in devices)
     readings["checksums_differ"] = count_differing_checksums(devices)
     readings["gpus_missing"] = count_missing_gpus(raw, len(devices))
     for kind in KINDS:
@@ -112,10 +124,10 @@ def count_wrong_copies(device: Raw) -> Reading:
     return sum_fields([("copies", mapping_or_empty(device.get("copy")).get("wrong_vectors"))])
 
 
-def count_lost(device: Raw) -> Reading:
+def count_lost(device: Raw, lost_codes: frozenset[int]) -> Reading:
     """Return 1 where the driver lost the device or it hung; our kernels take less than a second each."""
     if "failed" in device:
-        return 1.0 if device.get("code") in LOST_CODES else explain_untested(device)
+        return 1.0 if device.get("code") in lost_codes else explain_untested(device)
     return explain_untested(device) or 0.0
 
 

@@ -1,0 +1,82 @@
+"""GPU work through HIP: AMD cards with ROCm. Kernels are compiled on the node by ROCm's own runtime compiler."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from .card_work import work_on_card
+from .clibrary import LibraryError
+from .drm import CardSensors, explain_use
+from .gpu import AMD, list_gpu_pci_addresses
+from .gpu_device import FAKE_MARK
+from .hip_api import Hip
+from .hip_device import HipDevice, list_names
+from .host import HostAccess, RawCheckResult, build_error_result, build_not_run_result
+from .workers import run_job_with_deadline, run_jobs_in_parallel
+
+COUNT_SECONDS = 60.0
+FILTERS = ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
+
+
+def open_hip(host: HostAccess) -> Hip:
+    """Load the runtime, which must show all cards."""
+    for name in FILTERS:
+        os.environ.pop(name, None)
+    return Hip(list_names(host.get_parameter("hip_library", ""))[0])
+
+
+def count_gpus(host: HostAccess) -> dict[str, Any]:
+    """Return how many GPUs HIP shows, or why it cannot say."""
+    try:
+        hip = open_hip(host)
+        return {"count": hip.count_devices(), "fake": hasattr(hip.library, FAKE_MARK)}
+    except LibraryError as error:
+        if error.code is None:
+            return {"missing": f"HIP: {error}"}
+        raise
+
+
+def work_on_device(host: HostAccess, ordinal: int) -> dict[str, Any]:
+    """Do all of the check on one device."""
+    hip = open_hip(host)
+    bus_id = hip.read_device_text("hipDeviceGetPCIBusId", ordinal).lower()
+    record: dict[str, Any] = {"name": hip.read_device_text("hipDeviceGetName", ordinal), "bus_id": bus_id}
+    busy = explain_use(host, bus_id)
+    if busy:
+        return {**record, "busy": busy}
+    integrated = hip.read_device_attribute("hipDeviceAttributeIntegrated", ordinal)
+    record["type"] = "integrated" if integrated else "discrete"
+    record["version"] = hip.read_version()
+    sensors = CardSensors(host, bus_id) if host.list_folder(f"/sys/bus/pci/devices/{bus_id}") else None
+    device = HipDevice(hip, ordinal, list_names(host.get_parameter("hip_library", ""))[1])
+    return work_on_card(host, device, record, sensors)
+
+
+def run_gpu_hip_check(host: HostAccess) -> RawCheckResult:
+    """Test all devices at once: a server's cards heat each other."""
+    raw: dict[str, Any] = {"on_bus": list_gpu_pci_addresses(host, AMD)}
+    counted = run_job_with_deadline(lambda: count_gpus(host), COUNT_SECONDS)
+    if "error" in counted:
+        return build_error_result(counted["error"], **raw)
+    found = counted["value"]
+    if "missing" in found:
+        return build_not_run_result(found["missing"], **raw)
+    if not found["count"]:
+        return build_not_run_result("no GPU for HIP", **raw)
+
+    def run_one(ordinal: int) -> dict[str, Any]:
+        try:
+            return work_on_device(host, ordinal)
+        except LibraryError as error:
+            return {"failed": str(error), "code": error.code}
+
+    limit = 3 * host.get_parameter("card_seconds", 10.0) + 120
+    answers = run_jobs_in_parallel(run_one, found["count"], limit)
+    raw["devices"] = [answer.get("value", answer) for answer in answers]
+    busy = [device["busy"] for device in raw["devices"] if "busy" in device]
+    if len(busy) == len(answers):
+        return build_not_run_result(busy[0], **raw)
+    if found["fake"]:
+        raw["fake"] = True
+    return RawCheckResult("ran", measured=len(answers), unit="GPUs", raw=raw)

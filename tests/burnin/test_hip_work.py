@@ -1,0 +1,217 @@
+"""The check gpu_hip: prototypes as in Debian's headers, kernels compiled for AMD's processors, and the whole path.
+
+No AMD card was available: the stand-in runtime compiles the same kernels for this processor, and runs them.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from c_values import compute_c_values
+from gpufleet.burnin.agent import hip_api
+from gpufleet.burnin.agent.clibrary import LibraryError
+from gpufleet.burnin.agent.hip_kernels import OPTIONS, SOURCE
+from gpufleet.burnin.agent.vulkan_kernels import KERNELS
+from gpufleet.burnin.thresholds import select_thresholds
+from gpufleet.burnin.verdict import judge_check
+
+HEADERS = Path("/usr/include/hip")
+needs_headers = pytest.mark.skipif(not HEADERS.exists(), reason="libamdhip64-dev is not installed")
+# Processors of Instinct MI210/MI250, MI300 and of Radeon RX 7900.
+TARGETS = ("gfx90a", "gfx942", "gfx1100")
+COMPILER = shutil.which("clang-19")
+# What AMD's compiler defines for HIP before it reads a source.
+BUILT_IN = """
+#define __global__ __attribute__((global))
+#define __device__ __attribute__((device))
+#define __shared__ __attribute__((shared))
+#define __launch_bounds__(n) __attribute__((amdgpu_flat_work_group_size(1, n)))
+struct Index { unsigned x; };
+#define threadIdx (Index{__builtin_amdgcn_workitem_id_x()})
+#define blockIdx (Index{__builtin_amdgcn_workgroup_id_x()})
+#define __syncthreads() (__builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "workgroup"), __builtin_amdgcn_s_barrier())
+"""
+SMALL = {
+    "ignore_busy": 1,
+    "card_seconds": 0.01,
+    "card_size": 256,
+    "card_chunk_mib": 1,
+    "card_copy_mib": 1,
+}
+
+
+def read_prototypes(name):
+    """Return a header's functions as our tables write them."""
+    text = re.sub(r"/\*.*?\*/|//[^\n]*", " ", (HEADERS / name).read_text(), flags=re.DOTALL)
+    text = re.sub(r"__dparm\(\w*\)|\s=\s*\w+", "", text)
+    functions = {}
+    for function, body in re.findall(r"\b(?:hipError_t|hiprtcResult)\s+(\w+)\s*\(([^;{)]*)\)\s*;", text):
+        types = [re.sub(r"\s*\b\w+$", "", " ".join(word.split())) for word in body.split(",")]
+        functions[function] = [re.sub(r"\s*(\*+)", r" \1", kind) for kind in types]
+    return functions
+
+
+@needs_headers
+@pytest.mark.parametrize(
+    ("header", "table"),
+    [("hip_runtime_api.h", hip_api.PROTOTYPES), ("hiprtc.h", hip_api.COMPILER_PROTOTYPES)],
+)
+def test_every_prototype_equals_debians_header(header, table):
+    declared, ours = read_prototypes(header), {}
+    for line in filter(None, table.splitlines()):
+        name, _, rest = line.rstrip(")").partition("(")
+        ours[name] = [word.strip() for word in rest.split(",")]
+    assert len(ours) > 5
+    # The header says "unsigned" where it means "unsigned int".
+    assert {
+        name: [re.sub(r"\bunsigned$", "unsigned int", kind) for kind in declared[name]] for name in ours
+    } == ours
+
+
+@needs_headers
+def test_every_number_equals_debians_header(tmp_path):
+    header = tmp_path / "hip.h"
+    header.write_text(
+        "#define __HIP_PLATFORM_AMD__ 1\n#define __HIP_PLATFORM_HCC__ 1\n#include <hip/hip_runtime_api.h>\n"
+    )
+    numbers = hip_api.CONSTANTS | hip_api.RESULTS
+    assert dict(zip(numbers, compute_c_values(header, numbers, tmp_path), strict=True)) == numbers
+
+
+@pytest.mark.skipif(COMPILER is None, reason="clang-19 is not installed")
+@pytest.mark.parametrize("target", TARGETS)
+def test_llvm_assembles_every_kernel_for_every_target(target, tmp_path):
+    source, assembly = tmp_path / "kernels.hip", tmp_path / "kernels.s"
+    source.write_text(BUILT_IN + SOURCE)
+    common = [
+        COMPILER,
+        "-x",
+        "hip",
+        "--cuda-device-only",
+        f"--offload-arch={target}",
+        "-nogpuinc",
+        "-nogpulib",
+    ]
+    subprocess.run([*common, *OPTIONS, "-Werror", "-S", "-o", assembly, source], check=True)
+    assembler = [COMPILER, "-target", "amdgcn-amd-amdhsa", f"-mcpu={target}", "-c"]
+    subprocess.run([*assembler, "-o", tmp_path / "kernels.o", assembly], check=True)
+    text = assembly.read_text()
+    assert set(re.findall(r"\.amdhsa_kernel (\w+)", text)) == set(KERNELS)
+    # A kernel that spills its sums to memory measures memory.
+    assert set(re.findall(r"; ScratchSize: (\d+)", text)) == {"0"}
+    assert re.search(r"\bv_(pk_)?fmac?_", text) or "v_dual_fmac" in text
+    assert "s_barrier" in text
+
+
+@pytest.fixture(scope="module")
+def runtime(tmp_path_factory):
+    """Compile the stand-in runtime."""
+    compiler = shutil.which("c++")
+    if compiler is None:
+        pytest.skip("no C++ compiler")
+    library = tmp_path_factory.mktemp("hip") / "libamdhip64.so.6"
+    source = Path(__file__).with_name("fake_hip.cpp")
+    flags = ["-O1", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+    subprocess.run([compiler, *flags, "-o", library, source], check=True)
+    return library
+
+
+@pytest.fixture(scope="module")
+def measure(agent, runtime, tmp_path_factory):
+    """Give the function that runs the check and returns its record."""
+    lock = tmp_path_factory.mktemp("agent-lock") / "lock"
+
+    def run(env=(), **params):
+        argv = [sys.executable, str(agent), "run", "--attempt", "a", "--lock", str(lock), "--only", "gpu_hip"]
+        for name, value in {"hip_library": runtime, **SMALL, **params}.items():
+            argv += ["-p", f"{name}={value}"]
+        environment = {**os.environ, **dict(env)}
+        done = subprocess.run(argv, capture_output=True, text=True, env=environment, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr
+        records = [json.loads(line) for line in done.stdout.splitlines()]
+        return next(record for record in records if record["type"] == "check")
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def healthy(measure):
+    """Run the check on two cards."""
+    return measure({"FAKE_HIP_DEVICES": "2"})
+
+
+def test_healthy_cards_compute_everything_right(healthy):
+    devices = healthy["raw"]["devices"]
+    assert [device["bus_id"] for device in devices] == ["0000:03:00.0", "0000:04:00.0"]
+    for device in devices:
+        for kind, product in zip(("u32", "f32"), device["matmul"], strict=True):
+            assert (product["kind"], product["size"], product["wrong_vectors"]) == (kind, 256, 0)
+            assert product["exact"] == {
+                "rows": 256, "wrong_rows": 0, "fractions": 0, "samples": 8, "wrong_samples": 0
+            }  # fmt: skip
+        assert set(device["memory"]["wrong_vectors"]) == {
+            "address",
+            "inverse",
+            "00",
+            "ff",
+            "55",
+            "aa",
+            "copy",
+        }
+        assert not any(device["memory"]["wrong_vectors"].values())
+        assert device["copy"]["wrong_vectors"] == 0
+    checksums = [[product["checksum"] for product in device["matmul"]] for device in devices]
+    assert checksums[0] == checksums[1]
+
+
+def test_what_a_stand_in_gives_never_passes(healthy):
+    assert healthy["raw"]["fake"] is True
+    result = judge_check(healthy, select_thresholds("gpu_server"), "", False)
+    assert (result.outcome, result.reason) == ("not_run", "answered by a fake tool")
+    real = {**healthy, "raw": {**healthy["raw"], "fake": False}}
+    assert judge_check(real, select_thresholds("gpu_server"), "", False).outcome == "pass"
+
+
+@pytest.mark.parametrize(
+    ("flip", "path"),
+    [
+        ("multiply_u32:2:4", ("matmul", 0, "wrong_vectors")),
+        ("fill_pattern:0:7", ("memory", "wrong_vectors", "00")),
+        ("weigh_c_f32:1:1", ("matmul", 1, "exact", "wrong_rows")),
+    ],
+)
+def test_a_bit_that_the_card_flips_is_found(measure, flip, path):
+    record = measure({"FAKE_HIP_FLIP": flip})
+    (value,) = record["raw"]["devices"]
+    for name in path:
+        value = value[name]
+    assert value == 1
+
+
+def test_a_hardware_error_of_the_runtime_fails(measure):
+    record = measure({"FAKE_HIP_RESULT": "214"})
+    assert record["raw"]["devices"] == [{"failed": "hipEventQuery: hipErrorECCNotCorrectable", "code": 214}]
+    real = {**record, "raw": {**record["raw"], "fake": False}}
+    assert judge_check(real, select_thresholds("gpu_server"), "", False).outcome == "fail"
+
+
+def test_no_card_and_no_runtime_are_not_run(measure):
+    record = measure({"FAKE_HIP_DEVICES": "0"})
+    assert (record["status"], record["reason"]) == ("not_run", "no GPU for HIP")
+    record = measure(hip_library="/nothing/libamdhip64.so")
+    assert (record["status"], record["reason"].startswith("HIP: ")) == ("not_run", True)
+
+
+def test_a_source_that_does_not_compile_names_the_error(runtime):
+    compiler = hip_api.HipCompiler((str(runtime),))
+    with pytest.raises(
+        LibraryError, match=r"hiprtcCompileProgram: hiprtcResult 6 .*error: .*nonsense"
+    ) as caught:
+        compiler.compile("nonsense", OPTIONS)
+    assert caught.value.code == 6
