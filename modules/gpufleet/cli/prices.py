@@ -240,7 +240,9 @@ def import_price_file(  # noqa: PLR0917 - click hands each option over by name
     printed_summary = summary if as_json else make_values_printable(summary)
     output.print_rendered(render(printed_summary, make_printable(loaded.name)), as_json=as_json)
     if summary.set_apart:
-        raise CheckFailed(f"{summary.set_apart} prices are not in use; correct the file, or pass --accept CODE")
+        raise CheckFailed(
+            f"{summary.set_apart} prices are not in use; correct the file, or pass --accept CODE"
+        )
 
 
 @prices_command.command("check")
