@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import re
+
 import pytest
 
 import cloud_corpus as corpus
@@ -31,3 +34,11 @@ def test_corpus_is_large_enough_and_each_case_has_a_source():
     assert [case["id"] for case in (*ILLEGAL, *LEGAL) if len(case["source"]) < 15] == []
     ids = [corpus.case_id(case) for case in (*ILLEGAL, *LEGAL)]
     assert len(set(ids)) == len(ids)
+
+
+def test_corpus_says_which_sources_were_read_again():
+    """A case without `read` names its page from memory; their number must not grow."""
+    assert [case["id"] for case in ILLEGAL if not isinstance(case.get("read", dt.date.min), dt.date)] == []
+    dated = re.compile(r"\.md \d{4}-\d\d-\d\d")
+    from_memory = [case for case in ILLEGAL if "read" not in case and not dated.search(case["source"])]
+    assert len(from_memory) <= 61

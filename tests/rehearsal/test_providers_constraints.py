@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
+import botocore.session
 import pytest
 
 from gpufleet.rehearsal.providers.constraints import CHECKS, SOURCES
+from gpufleet.rehearsal.providers.constraints.aws_storage import VOLUME_LIMITS
 
 INSTANCE, TEMPLATE = "aws:ec2/instance:Instance", "aws:ec2/launchTemplate:LaunchTemplate"
 GROUP, POLICY = "aws:autoscaling/group:Group", "aws:autoscaling/policy:Policy"
@@ -321,3 +325,26 @@ def test_every_constraint_refuses_something_here_and_names_its_source():
     fired = {name for token, inputs, _ in ILLEGAL for name in find_refusals(token, inputs)}
     assert set(SOURCES) - fired == set()
     assert [name for name, source in SOURCES.items() if len(source) < 10] == []
+
+
+def test_ebs_limits_are_those_of_ec2s_create_volume():
+    request = botocore.session.get_session().get_service_model("ec2").shape_for("CreateVolumeRequest")
+    text = {
+        key: re.sub(r"<[^>]+>|,", "", request.members[key].documentation)
+        for key in ("Size", "Iops", "Throughput")
+    }
+    sizes = {
+        kind: (int(smallest), int(largest))
+        for kinds, smallest, largest in re.findall(
+            r"([a-z][a-z0-9]+(?: and [a-z0-9]+)?): (\d+) - (\d+) GiB", text["Size"]
+        )
+        for kind in kinds.split(" and ")
+    }
+    iops = {kind: int(most) for kind, most in re.findall(r"([a-z]+\d): [^-]*- (\d+)", text["Iops"])}
+    throughput = re.findall(
+        r"supported for (\w+) volumes only.*range: \d+ - (\d+)", text["Throughput"].lower()
+    )
+    assert throughput == [("gp3", "2000")]
+    assert {
+        kind: (*sizes[kind], iops.get(kind, 0), 2_000 if kind == "gp3" else 0) for kind in sizes
+    } == VOLUME_LIMITS

@@ -170,6 +170,15 @@ def test_replacement_paths_exist_and_have_a_source(clouds):
                 assert _has_path(schema.inputs, schema.inputs.types[token], path.rstrip("$")), (token, path)
 
 
+def test_every_aws_row_says_whether_it_was_compared_with_the_source():
+    rows = json.loads((DATA / "replacements/aws.json").read_text())["types"]
+    unread = {token for token, row in rows.items() if row["read"] is None}
+    assert unread == {
+        "aws:s3/bucket:Bucket",
+        "aws:ec2/networkInterfaceAttachment:NetworkInterfaceAttachment",
+    }
+
+
 def test_terraform_source_is_read_as_terraform_means_it():
     source = """
 func ResourceThing() *schema.Resource {

@@ -16,8 +16,9 @@ from gpufleet.rehearsal.providers.constraints.registry import (
 
 VOLUME = "aws:ebs/volume:Volume"
 _TYPES = "https://docs.aws.amazon.com/ebs/latest/userguide/ebs-volume-types.html"
+# EC2 API, CreateVolume (botocore 1.44.5).
 # Smallest and largest size in GiB, and largest IOPS and MiB/s that may be provisioned; 0: cannot be provisioned.
-_LIMITS: dict[str, tuple[int, int, int, int]] = {
+VOLUME_LIMITS: dict[str, tuple[int, int, int, int]] = {
     "gp3": (1, 65_536, 80_000, 2_000),
     "gp2": (1, 16_384, 0, 0),
     "io1": (4, 16_384, 64_000, 0),
@@ -59,9 +60,9 @@ def _template_volumes_are_in_range(inputs: Inputs) -> Iterator[Problem]:
 
 def _check_volume(prefix: str, kind: object, size: object, values: Inputs) -> Iterator[Problem]:
     kind = str(kind or "gp2")
-    if kind not in _LIMITS:
+    if kind not in VOLUME_LIMITS:
         return
-    smallest, largest, most_iops, most_throughput = _LIMITS[kind]
+    smallest, largest, most_iops, most_throughput = VOLUME_LIMITS[kind]
     gib, iops, throughput = (
         as_number(size),
         as_number(values.get("iops")),
