@@ -17,6 +17,8 @@ from gpufleet.burnin.agent.nvml import COLUMNS, MAX_SAMPLES, SensorRecorder
 
 CHECKS = ("gpu_compute", "gpu_memory", "gpu_copy")
 SMALL = {
+    # Others run their tests on this machine too.
+    "ignore_busy": 1,
     "gpu_size": 256,
     "gpu_seconds": 0.01,
     "gpu_memory_seconds": 0.01,
@@ -41,11 +43,13 @@ def fake_driver(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def measure(agent, fake_driver):
+def measure(agent, fake_driver, tmp_path_factory):
     """Give the function that runs the agent's GPU checks and returns their records by name."""
 
+    lock = tmp_path_factory.mktemp("lock") / "lock"
+
     def run(*checks, env=(), **params):
-        argv = [sys.executable, str(agent), "run", "--attempt", "a"]
+        argv = [sys.executable, str(agent), "run", "--attempt", "a", "--lock", lock]
         argv += [word for check in checks for word in ("--only", check)]
         parameters = {"gpu_library": fake_driver, **SMALL, **params}
         argv += [word for name, value in parameters.items() for word in ("-p", f"{name}={value}")]
