@@ -391,4 +391,5 @@ _HANDLERS: dict[str, Handler] = {
     "burn_in": _apply_burn_in,
     "blade": _apply_hardware,
     "power": _apply_hardware,
+    "network_mesh": _apply_hardware,
 }

@@ -19,6 +19,7 @@ REPORTING_ACTIONS: Final[Mapping[str, frozenset[str]]] = {
     "driver_plan": frozenset({"driver_plan"}),
     "drivers": frozenset({"driver_state"}),
     "drivers_failed": frozenset({"report"}),
+    "network_mesh": frozenset({"report"}),
     "planned": frozenset({"report"}),
     "power": frozenset({"power"}),
     "kernel_upgraded": frozenset({"report"}),

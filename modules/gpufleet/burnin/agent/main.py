@@ -81,7 +81,25 @@ def build_argument_parser() -> argparse.ArgumentParser:
     peer.add_argument("--address", default="0.0.0.0")  # noqa: S104 - other nodes must reach it
     peer.add_argument("--port", type=int, required=True)
     peer.add_argument("--seconds", type=float, default=600.0)
+    add_pair_arguments(verbs)
     return top
+
+
+def add_pair_arguments(verbs: argparse._SubParsersAction[OneLineParser]) -> None:
+    """Describe the two ends of a measurement between nodes."""
+    listen = verbs.add_parser("pair-serve", help="listen in the background for one partner's pair-measure")
+    measure = verbs.add_parser("pair-measure", help="measure the network to a partner that listens")
+    measure.add_argument(
+        "--no-iperf3", action="store_true", help="do not use iperf3, even if both nodes have it"
+    )
+    for verb, meaning in (
+        (listen, "seconds after which it gives up"),
+        (measure, "seconds for each direction"),
+    ):
+        verb.add_argument("--address", required=True, help="the node's own address")
+        verb.add_argument("--partner", required=True, help="the partner's address")
+        verb.add_argument("--port", type=int, required=True)
+        verb.add_argument("--seconds", type=float, required=True, help=meaning)
 
 
 def run_attempt(
@@ -146,6 +164,10 @@ def main(argv: list[str] | None = None) -> int:
     args = build_argument_parser().parse_args(argv)
     if args.verb == "run":
         return run_profile(args)
+    if args.verb.startswith("pair-"):
+        from .network_pair import run_pair_command
+
+        return run_pair_command(args)
     from .network import receive_from_senders  # the one check that the agent itself needs
 
     with socket.create_server((args.address, args.port)) as listener:

@@ -24,6 +24,7 @@ options:
       - drivers_failed
       - kernel_upgraded
       - kernel_upgrade_failed
+      - network_mesh
       - planned
   part:
     description:

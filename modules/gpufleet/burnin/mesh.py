@@ -1,0 +1,278 @@
+"""The network between all nodes of a rack: rounds of pairs, and which node stands out of its pairs.
+
+Each node has one partner in a round, so that no pair disturbs another one at its own port. A slow pair has two ends:
+a node is blamed only if most of its pairs are worse than the rack's. Other pairs are reported with both ends.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from statistics import median, median_high, median_low
+from typing import Any, NamedTuple
+
+from gpufleet.boundary import decode_json_object, make_printable
+from gpufleet.burnin.evidence import to_finite_number
+from gpufleet.burnin.outliers import MIN_CUTOFF, MIN_GROUP, Direction, find_outliers
+from gpufleet.errors import InputError
+
+# Below this, one bad pair cannot be told from a bad node. Below outliers.MIN_GROUP the deviations of so few values say
+# nothing of noise: there, worse means less than half of the median, or above it by the floor.
+MIN_NODES = 3
+FEW_NODES_SHARE = 0.5
+# A node or pair is worse if it is off by more than 3.5 times these shares of the median (outliers.find_outliers).
+RATE_FLOOR = 0.1
+LOSS_FLOOR = 0.002
+SHARE_FLOOR = 0.1
+LONGEST_REASON = 200
+
+
+@dataclass(frozen=True)
+class PairMeasurement:
+    """What one pair measured, from the node that drove the session."""
+
+    node: str
+    partner: str
+    sent_mbit: float | None = None
+    received_mbit: float | None = None
+    loss_share: float | None = None
+    local_mtu: float | None = None
+    partner_mtu: float | None = None
+    path_mtu: float | None = None
+    round_trip_ms: float | None = None
+    error: str = ""
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        return self.node, self.partner
+
+    @property
+    def has_narrow_path(self) -> bool:
+        """True if frames of one end's own size do not reach the other."""
+        return self.local_mtu is not None and (self.path_mtu or 0.0) < self.full_mtu
+
+    @property
+    def full_mtu(self) -> float:
+        """The larger one of the ends' own frame sizes."""
+        return max(self.local_mtu or 0.0, self.partner_mtu or 0.0)
+
+
+@dataclass
+class NodeNetwork:
+    """One node's pairs: what they show of it, and why it stands out."""
+
+    name: str
+    outcome: str = "not_run"
+    sent_mbit: float | None = None
+    received_mbit: float | None = None
+    loss_share: float | None = None
+    path_mtu: float | None = None
+    pairs: int = 0
+    failed_pairs: int = 0
+    reasons: list[str] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def build_rounds(names: Sequence[str]) -> list[list[tuple[str, str]]]:
+    """Return rounds in which each name has one partner, and meets every other one once (circle method).
+
+    With an odd number of names, one of them rests in each round. Names take turns in driving a session.
+    """
+    numbers: list[int | None] = [*range(len(set(names))), *([None] if len(set(names)) % 2 else [])]
+    ordered, rounds = sorted(set(names)), []
+    for turn in range(len(numbers) - 1):
+        ring = [numbers[0], *numbers[1:][turn:], *numbers[1:][:turn]]
+        pairs = [
+            (one, two) if ((one + two) % 2) == (one < two) else (two, one)
+            for one, two in zip(ring, ring[: len(ring) // 2 - 1 : -1], strict=False)
+            if one is not None and two is not None
+        ]
+        rounds.append([(ordered[one], ordered[two]) for one, two in pairs])
+    return [pairs for pairs in rounds if pairs]
+
+
+def assign_roles(pairs: Iterable[tuple[str, str]]) -> dict[str, dict[str, Any]]:
+    """Return, by name, its partner in a round and whether it drives the session; the other one listens."""
+    roles: dict[str, dict[str, Any]] = {}
+    for driver, listener in pairs:
+        roles[driver] = {"partner": listener, "drives": True}
+        roles[listener] = {"partner": driver, "drives": False}
+    return roles
+
+
+def read_pair_session(node: str, partner: str, output: str, errors: str) -> PairMeasurement:
+    """Return what a session's program printed; a session without a report has an error."""
+    try:
+        facts = decode_json_object(output.strip(), f"{node} to {partner}")
+    except InputError:
+        lines = errors.strip().splitlines() or ["the session gave no report"]
+        return PairMeasurement(node, partner, error=make_printable(lines[-1])[:LONGEST_REASON])
+    return read_pair_measurement(node, partner, facts)
+
+
+def read_pair_measurement(node: str, partner: str, facts: Mapping[str, Any]) -> PairMeasurement:
+    """Return a pair's measurement; values that cannot be are left out, a pair without a rate has an error."""
+    sent, arrived = (to_finite_number(facts.get(name)) for name in ("datagrams_sent", "datagrams_received"))
+    sent_mbit, received_mbit = (read_positive(facts.get(name)) for name in ("sent_mbit", "received_mbit"))
+    error = facts.get("error")
+    step = facts.get("failed_step")
+    reason = f"{step}: {error}" if error and step else str(error or "")
+    if not reason and None in (sent_mbit, received_mbit):
+        reason = "no rate was measured"
+    return PairMeasurement(
+        node,
+        partner,
+        sent_mbit,
+        received_mbit,
+        loss_share=1 - arrived / sent if sent and arrived is not None and 0 <= arrived <= sent else None,
+        local_mtu=read_positive(facts.get("local_mtu")),
+        partner_mtu=read_positive(facts.get("partner_mtu")),
+        path_mtu=read_positive(facts.get("path_mtu")),
+        round_trip_ms=read_positive(facts.get("round_trip_ms")),
+        error=make_printable(reason)[:LONGEST_REASON],
+    )
+
+
+def read_positive(value: Any) -> float | None:
+    """Return a positive number, or None."""
+    number = to_finite_number(value)
+    return number if number is not None and number > 0 else None
+
+
+def judge_mesh(names: Iterable[str], pairs: Iterable[PairMeasurement]) -> dict[str, NodeNetwork]:
+    """Return each node's outcome: fail if it stands out, warn for pairs that nobody is blamed for."""
+    measured = list(pairs)
+    nodes = {name: NodeNetwork(name) for name in sorted(set(names))}
+    own_pairs: dict[str, list[PairMeasurement]] = defaultdict(list)
+    for pair in measured:
+        for end in pair.ends:
+            own_pairs[end].append(pair)
+    for node in nodes.values():
+        summarize_pairs(node, own_pairs[node.name])
+    blame_outliers(nodes, own_pairs)
+    blamed = {node.name for node in nodes.values() if node.reasons}
+    for pair, problem in list_pair_problems(measured):
+        if not blamed & set(pair.ends):
+            for name, other in (pair.ends, pair.ends[::-1]):
+                nodes[name].reasons.append(f"{other}: {problem}")
+    for node in nodes.values():
+        node.outcome = decide_outcome(node, is_blamed=node.name in blamed)
+    return nodes
+
+
+def summarize_pairs(node: NodeNetwork, pairs: list[PairMeasurement]) -> None:
+    """Sum a node's pairs up by its median: the better one of two, for a pair has another end too."""
+    good = [pair for pair in pairs if not pair.error]
+    node.pairs, node.failed_pairs = len(pairs), len(pairs) - len(good)
+    if good:
+        node.sent_mbit = median_high(pick_rate(pair, node.name, sending=True) for pair in good)
+        node.received_mbit = median_high(pick_rate(pair, node.name, sending=False) for pair in good)
+    losses = [pair.loss_share for pair in good if pair.loss_share is not None]
+    paths = [pair.path_mtu for pair in good if pair.path_mtu is not None]
+    node.loss_share = median_low(losses) if losses else None
+    node.path_mtu = median_high(paths) if paths else None
+
+
+def pick_rate(pair: PairMeasurement, name: str, *, sending: bool) -> float:
+    """Return the rate at which one end of a pair sent or received."""
+    rate = pair.sent_mbit if (pair.node == name) == sending else pair.received_mbit
+    return rate or 0.0
+
+
+def blame_outliers(nodes: dict[str, NodeNetwork], own_pairs: Mapping[str, list[PairMeasurement]]) -> None:
+    """Give each node that stands out of the rack its reasons."""
+    compared: list[tuple[str, Direction, float, float, dict[str, float], str]] = [
+        ("sends", "low", RATE_FLOOR, 0.0, {n.name: n.sent_mbit for n in nodes.values() if n.sent_mbit}, "Mbit/s"),
+        ("receives", "low", RATE_FLOOR, 0.0, {n.name: n.received_mbit for n in nodes.values() if n.received_mbit},
+         "Mbit/s"),
+        ("loses", "high", 0.0, LOSS_FLOOR, {n.name: n.loss_share for n in nodes.values() if n.loss_share is not None},
+         "of its datagrams"),
+        ("fails in", "high", 0.0, SHARE_FLOOR, share_of(own_pairs, lambda pair: bool(pair.error)), "of its pairs"),
+        ("passes no full frames in", "high", 0.0, SHARE_FLOOR,
+         share_of(own_pairs, lambda pair: pair.has_narrow_path), "of its pairs"),
+    ]  # fmt: skip
+    for verb, bad, relative_floor, absolute_floor, values, unit in compared:
+        for worse in find_worse(values, bad, relative_floor, absolute_floor):
+            text = f"{verb} {worse.value:.3g} {unit}, the rack's median is {worse.median:.3g}"
+            nodes[worse.name].reasons.append(text)
+
+
+class WorseNode(NamedTuple):
+    """A node that is worse than the rack's median."""
+
+    name: str
+    value: float
+    median: float
+
+
+def find_worse(
+    values: Mapping[str, float], bad: Direction, relative_floor: float, absolute_floor: float
+) -> list[WorseNode]:
+    """Return the nodes that stand out: by median and MAD, in a small rack by a share of the median."""
+    if len(values) >= MIN_GROUP:
+        found = find_outliers(values, bad=bad, relative_floor=relative_floor, absolute_floor=absolute_floor)
+        return [WorseNode(outlier.name, outlier.value, outlier.median) for outlier in found]
+    if len(values) < MIN_NODES:
+        return []
+    middle = median(values.values())
+    limit = FEW_NODES_SHARE * middle if bad == "low" else middle + MIN_CUTOFF * absolute_floor
+    sign = -1 if bad == "low" else 1
+    return [WorseNode(name, value, middle) for name, value in values.items() if sign * (value - limit) > 0]
+
+
+def share_of(
+    own_pairs: Mapping[str, list[PairMeasurement]], is_bad: Callable[[PairMeasurement], bool]
+) -> dict[str, float]:
+    """Return each node's share of bad pairs."""
+    return {name: sum(map(is_bad, pairs)) / len(pairs) for name, pairs in own_pairs.items() if pairs}
+
+
+def list_pair_problems(pairs: list[PairMeasurement]) -> list[tuple[PairMeasurement, str]]:
+    """Return what is wrong with single pairs, compared with the rack's pairs."""
+    problems = [(pair, pair.error) for pair in pairs if pair.error]
+    problems += [
+        (pair, f"frames of {pair.full_mtu:g} bytes do not pass, {pair.path_mtu or 0:g} do")
+        for pair in pairs
+        if not pair.error and pair.has_narrow_path
+    ]
+    by_name = {" - ".join(pair.ends): pair for pair in pairs if not pair.error}
+    slowest = {name: min(pair.sent_mbit or 0.0, pair.received_mbit or 0.0) for name, pair in by_name.items()}
+    lossy = {name: pair.loss_share for name, pair in by_name.items() if pair.loss_share is not None}
+    problems += [
+        (
+            by_name[outlier.name],
+            f"{outlier.value:.3g} Mbit/s, the median of all pairs is {outlier.median:.3g}",
+        )
+        for outlier in find_outliers(slowest, bad="low", relative_floor=RATE_FLOOR)
+    ]
+    problems += [
+        (by_name[outlier.name], f"{outlier.value:.1%} of the datagrams were lost")
+        for outlier in find_outliers(lossy, bad="high", relative_floor=0.0, absolute_floor=LOSS_FLOOR)
+    ]
+    return problems
+
+
+def decide_outcome(node: NodeNetwork, *, is_blamed: bool) -> str:
+    """Return a node's outcome; without any measured pair, nothing was measured."""
+    if is_blamed and node.failed_pairs < node.pairs:
+        return "fail"
+    if node.failed_pairs == node.pairs:
+        return "not_run"
+    return "warn" if node.reasons else "pass"
+
+
+def format_mesh(nodes: Mapping[str, NodeNetwork]) -> list[str]:
+    """Return one line for each node."""
+    lines = []
+    for node in nodes.values():
+        rates = [f"{value:.0f}" if value else "?" for value in (node.sent_mbit, node.received_mbit)]
+        loss = "?" if node.loss_share is None else f"{node.loss_share:.1%}"
+        measured = f"{rates[0]:>8} {rates[1]:>8} Mbit/s  loss {loss}  frames {node.path_mtu or 0:g}"
+        pairs = f"{node.pairs - node.failed_pairs}/{node.pairs} pairs"
+        lines.append(
+            f"{node.name:<16} {node.outcome:<8} {measured}  {pairs}  {'; '.join(node.reasons)}".rstrip()
+        )
+    return lines
