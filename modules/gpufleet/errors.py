@@ -2,7 +2,7 @@
 
 GpufleetError
 ├── CheckFailed         exit 1   a check ran and its result is negative
-├── InputError          exit 2   invalid input: place, value, remedy
+├── InputError          exit 2   invalid input: place, value, remedy (ProjectFileError: in a file of the project)
 └── EnvironmentFault    exit 3   the machine has no engine, credentials, privileges …
 """
 
@@ -48,6 +48,10 @@ class InputError(GpufleetError, ValueError):
         self.where = where
         self.key = key
         self.remedy = remedy
+
+
+class ProjectFileError(InputError):
+    """A file of the project is wrong: whatever a node reported must wait until it is corrected."""
 
 
 def _one_line(text: str) -> str:

@@ -41,7 +41,9 @@ def test_stricter_override_changes_the_verdict_and_is_shown(records_of):
     check = report.find_check_result("pi_temperature")
     assert (report.verdict, check.outcome, check.threshold) == ("degraded", "warn", 60)
     assert check.threshold_source.startswith("site override by Ada, 2026-11-20")
-    assert check.reason.endswith(f"site override: celsius below 60 °C instead of below 80 °C {NOTE}")
+    assert check.reason.endswith(
+        f"site override (stricter): celsius below 60 °C instead of below 80 °C {NOTE}"
+    )
 
 
 def test_looser_override_is_shown_on_a_check_that_passes(records_of):
@@ -50,7 +52,7 @@ def test_looser_override_is_shown_on_a_check_that_passes(records_of):
     assert check.outcome == "pass"
     assert (
         check.reason
-        == f"site override: copy_mb_per_s at least 2000 MB/s instead of at least 2080 MB/s {NOTE}"
+        == f"site override (looser): copy_mb_per_s at least 2000 MB/s instead of at least 2080 MB/s {NOTE}"
     )
 
 
@@ -73,7 +75,7 @@ def test_reports_without_a_touched_check_do_not_mention_the_override(records_of)
 
 def test_explanation_shows_the_override():
     text = burnin.format_explanation(burnin.explain_check("pi_temperature", "compute_blade", parse(ENTRY)))
-    assert f"  site override: celsius below 60 °C instead of below 80 °C {NOTE}" in text
+    assert f"  site override (stricter): celsius below 60 °C instead of below 80 °C {NOTE}" in text
 
 
 BAD = [
@@ -130,3 +132,21 @@ def test_any_text_in_a_field_is_accepted_or_one_line(text, key):
         parse_overrides(write({**ENTRY, key: text}), "f.yaml")
     except InputError as error:
         assert "\n" not in str(error)  # noqa: PT017 - both outcomes are right
+
+
+@pytest.mark.parametrize(
+    ("change", "direction"),
+    [
+        ({"value": 60}, "stricter"),
+        ({"value": 84}, "looser"),
+        ({"value": 80, "on_miss": "fail"}, "stricter"),
+        ({"value": 60, "on_miss": "fail"}, "stricter"),
+        ({"value": 84, "on_miss": "fail"}, "changed"),
+        ({"instead_of": -40, "value": -20}, "stricter"),
+        ({"instead_of": -40, "value": -50}, "looser"),
+        ({"instead_of": -40, "value": -40, "on_miss": "warn"}, "looser"),
+    ],
+)
+def test_override_says_whether_it_is_looser_or_stricter(change, direction):
+    (override,) = parse({**ENTRY, **change})
+    assert override.site.override.startswith(f"site override ({direction}): celsius ")

@@ -451,6 +451,51 @@ def run_gpu_report(content: bytes) -> object:
     return nvidia_smi.parse_nvidia_smi_report(text or "")
 
 
+THRESHOLDS = b"""overrides:
+  - {check: pi_temperature, metric: celsius, instead_of: 80, value: 75, reason: a warm closet,
+     by: Ada, date: 2026-11-20}
+  - check: memory
+    metric: copy_mb_per_s
+    kind: compute_blade
+    instead_of: 2080
+    value: 2000
+    on_miss: warn
+    reason: older modules of this rack
+    by: Ada
+    date: '2026-11-20'
+"""
+
+
+def run_overrides(content: bytes) -> object:
+    from gpufleet import boundary
+    from gpufleet.burnin.override_file import parse_overrides
+
+    return parse_overrides(boundary.decode_text(content, "f.yaml"), "f.yaml")
+
+
+def run_burnin_pages(content: bytes) -> object:
+    """Judge records, and show them as a page, as JUnit, and as a node's measurements."""
+    from gpufleet import boundary
+    from gpufleet.burnin import junit, outliers
+    from gpufleet.console import burnin_data, burnin_pages
+    from gpufleet.nodes import BurnInResult, Node
+
+    records = [value for _, value in boundary.decode_json_lines(content, "records")]
+    plain = [record for record in records if isinstance(record, dict)]
+    report = run_report(plain)
+    node = Node("n-1", "blade01", "compute_blade", "ready", AT, "a reason", rack="blades-1", slot="1")
+    result = BurnInResult("n-1", "attempt", report["verdict"], report, plain, AT)
+    (entry,) = burnin_data.collect_node_burnins([node], [result])
+    pages = burnin_pages.render_node_page(entry), burnin_pages.render_group_page("blades-1", [entry])
+    return *pages, junit.render_junit_xml([report]), outliers.measure_records(records)
+
+
+def run_report(records: list[dict[str, object]]) -> dict[str, object]:
+    from gpufleet import burnin
+
+    return burnin.judge_attempt(records, "compute_blade", "quick", node="blade01").as_json()
+
+
 def packed_reports() -> list[bytes]:
     import base64
     import zlib
@@ -676,6 +721,8 @@ TARGETS: dict[str, Target] = {
         Target("node drives", "json", lambda: parts_of("nodes/wipe/*.json", "seen"), run_drives),
         Target("wipe evidence", "json", lambda: [dump(EVIDENCE)], run_evidence),
         Target("burn-in records", "json lines", lambda: files("burnin/recorded/*.jsonl"), run_judge),
+        Target("burn-in pages", "json lines", lambda: files("burnin/recorded/*.jsonl"), run_burnin_pages),
+        Target("threshold overrides", "yaml", lambda: [THRESHOLDS], run_overrides),
         Target("nvidia-smi xml", "bytes", lambda: files("burnin/outputs/*.xml"), run_gpu_report),
         Target("packed gpu report", "json", packed_reports, run_packed_report),
         Target("address book", "json", address_books, in_file("book.json", run_address_book)),

@@ -233,13 +233,13 @@ def test_site_overrides_are_applied_when_judging_again(burn_in_registry, overrid
         "blade01": "degraded",
         "blade02": "degraded",
     }
-    assert "site override: celsius below 10" in run_command("rejudge").stdout
+    assert "site override (stricter): celsius below 10" in run_command("rejudge").stdout
     shown = run_command("thresholds", "--explain", "pi_temperature").stdout
     assert (
-        "site override: celsius below 10 °C instead of below 80 °C (Ada, 2026-11-20: a test of overrides)"
+        "site override (stricter): celsius below 10 °C instead of below 80 °C (Ada, 2026-11-20: a test of overrides)"
         in shown
     )
-    assert "site override: celsius below 10" in run_command("thresholds").stdout
+    assert "site override (stricter): celsius below 10" in run_command("thresholds").stdout
 
 
 @pytest.mark.parametrize(

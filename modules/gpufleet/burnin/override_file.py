@@ -140,4 +140,14 @@ def describe_override(row: Threshold, entry: OverrideEntry, note: str) -> str:
     """Return the line that reports show on a check that an override touched."""
     site = replace(row, value=entry.value)
     outcome = f", {entry.on_miss} on a miss" if entry.on_miss and entry.on_miss != row.on_miss else ""
-    return f"site override: {row.metric} {site.bound_text}{outcome} instead of {row.bound_text} ({note})"
+    change = f"{row.metric} {site.bound_text}{outcome} instead of {row.bound_text}"
+    return f"site override ({describe_direction(row, entry)}): {change} ({note})"
+
+
+def describe_direction(row: Threshold, entry: OverrideEntry) -> str:
+    """Return whether an override is looser or stricter than what it replaces, or both in different ways."""
+    is_higher = entry.value > entry.instead_of
+    bound = 0 if entry.value == entry.instead_of else 1 if is_higher == (row.bound == "floor") else -1
+    outcome = {("fail", "warn"): -1, ("warn", "fail"): 1}.get((row.on_miss, entry.on_miss or row.on_miss), 0)
+    directions = {bound, outcome} - {0}
+    return "changed" if len(directions) != 1 else "stricter" if directions == {1} else "looser"

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 from gpufleet import paths
 from gpufleet.boundary import make_printable
-from gpufleet.errors import EnvironmentFault, InputError
+from gpufleet.errors import EnvironmentFault, InputError, ProjectFileError
 from gpufleet.nodes import NEW_STATES, Node, NodeIdentity, NodeObservation, Registry
 from gpufleet.nodes.model import format_utc_time
 from gpufleet.operations.event_report import (
@@ -95,8 +95,8 @@ class EventIngester:
                     self._record_bad(event, event.problem)
                 else:
                     self._apply(event, handler)
-        except EnvironmentFault:
-            raise  # the registry's trouble is not the event's
+        except (EnvironmentFault, ProjectFileError):
+            raise  # the registry's trouble, or a wrong file of the project, is not the event's
         except Exception as error:  # noqa: BLE001 - whatever a node put into its report, the other events go on
             self._known.clear()
             with self._transaction(event):

@@ -10,7 +10,7 @@ from typing import Any
 from gpufleet import paths
 from gpufleet.boundary import read_text
 from gpufleet.burnin import BurninReport, ThresholdOverride, judge_attempt, observe_parts
-from gpufleet.errors import InputError
+from gpufleet.errors import InputError, ProjectFileError
 from gpufleet.nodes import Node, PartObservation, build_expected_hardware
 
 OVERRIDE_FILE = "burn-in-thresholds.yaml"
@@ -26,13 +26,16 @@ def find_override_file() -> Path | None:
 
 
 def load_site_overrides() -> tuple[ThresholdOverride, ...]:
-    """Return the site's overrides; InputError for a file that is not right: nothing is judged by half of it."""
+    """Return the site's overrides; ProjectFileError for a file that is not right: nothing is judged by half of it."""
     path = find_override_file()
     if path is None:
         return ()
     from gpufleet.burnin.override_file import parse_overrides  # its reader takes longer than a quick question
 
-    return parse_overrides(read_text(path), path.name)
+    try:
+        return parse_overrides(read_text(path), path.name)
+    except InputError as error:
+        raise ProjectFileError(error.problem, where=error.where, key=error.key, remedy=error.remedy) from None
 
 
 def judge_at_site(
