@@ -14,7 +14,7 @@ from gpufleet.burnin.agent.gpu_vulkan import explain_skip
 from gpufleet.burnin.agent.host import HostAccess
 from gpufleet.burnin.agent.vulkan_device import PhysicalDevice
 from gpufleet.burnin.thresholds import select_thresholds
-from gpufleet.burnin.verdict import judge_check
+from gpufleet.burnin.verdict import judge_attempt, judge_check
 from vulkan_software import build_environment, needs_lavapipe
 
 SMALL = {
@@ -26,6 +26,7 @@ SMALL = {
     "ignore_busy": 1,
     "card_copy_mib": 1,
 }
+BASES = Path(__file__).parents[1] / "cases/burnin/bases"
 SETTINGS = "khronos_validation.report_flags = error,warn,perf,info\nkhronos_validation.log_filename = {}\n"
 
 
@@ -223,13 +224,11 @@ def test_a_link_is_judged_under_load_against_card_and_slot(validated):
 
 
 @needs_lavapipe
-def test_equal_cards_with_different_products_fail_and_a_hidden_card_warns(validated):
+def test_equal_cards_with_different_products_fail(validated):
     other = copy.deepcopy(validated[0]["raw"]["devices"][0])
     other["matmul"][1]["checksum"] = "00000000"
     devices = [validated[0]["raw"]["devices"][0], other]
     assert "different products" in judge(validated[0], fake=False, devices=devices).reason
-    hidden = judge(validated[0], fake=False, on_bus=["0000:03:00.0", "0000:04:00.0"])
-    assert (hidden.outcome, "not visible to Vulkan" in hidden.reason) == ("warn", True)
 
 
 @needs_lavapipe
@@ -239,6 +238,26 @@ def test_an_untested_card_is_never_a_pass_and_hides_no_fault(validated, answer):
     assert judge(validated[0], fake=False, devices=[device, answer]).outcome == "not_run"
     device["copy"]["wrong_vectors"] = 1
     assert judge(validated[0], fake=False, devices=[device, answer]).outcome == "fail"
+
+
+@needs_lavapipe
+@pytest.mark.parametrize(
+    ("vendor", "cards", "outcome"), [("1002", 1, "pass"), ("1002", 2, "not_run"), ("8086", 1, "not_run")]
+)
+def test_a_card_that_vulkan_does_not_show_is_no_pass(validated, vendor, cards, outcome):
+    addresses = ["0000:03:00.0", "0000:04:00.0"][:cards]
+    result = judge_changed(validated[0], {"vendor": vendor}, amd_on_bus=addresses)
+    assert (result.outcome, "was not tested" in result.reason) == (outcome, outcome == "not_run")
+
+
+@needs_lavapipe
+def test_an_amd_card_on_the_bus_does_not_ask_for_nvidias_checks(validated):
+    records = json.loads((BASES / "cloud_vm.json").read_text())["records"]
+    checks = [record for record in records if record.get("name") != "gpu_vulkan"]
+    own = copy.deepcopy(validated[0])
+    own["raw"]["amd_on_bus"] = ["0000:03:00.0"]
+    report = judge_attempt([*checks[:-1], own, checks[-1]], "cloud_vm", "quick", is_configured=True)
+    assert "gpu_compute" not in report.required
 
 
 def make_device(**changes):

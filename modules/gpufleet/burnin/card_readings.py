@@ -11,7 +11,6 @@ from gpufleet.burnin.evidence import (
     Reading,
     add_up_counts,
     build_check_readings,
-    count_missing_gpus,
     find_lowest,
     list_or_empty,
     mapping_or_empty,
@@ -56,10 +55,10 @@ def extract_gpu_hip_metrics(raw: Raw) -> CheckReadings:
 
 
 def extract_card_metrics(raw: Raw, lost_codes: frozenset[int]) -> CheckReadings:
-    """Wrong results, lost devices, missing cards, and the lowest rate of all devices."""
+    """Wrong results, lost devices, and the lowest rate of all devices."""
     if not isinstance(raw.get("devices"), list):
         return CheckReadings(unreadable="the record contains no list of GPUs")
-    devices = list_devices(raw)
+    devices = [*list_devices(raw), *list_hidden_cards(raw)]
     counts: dict[str, Callable[[Raw], Reading]] = {
         "wrong_results": count_wrong_products,
         "wrong_vectors": lambda device: count_wrong_memory(select_memory(device)),
@@ -76,7 +75,6 @@ def extract_card_metrics(raw: Raw, lost_codes: frozenset[int]) -> CheckReadings:
     readings["thermal_margin_c"] = find_lowest(margins)
     readings["devices_lost"] = add_up_counts(count_lost(device, lost_codes) for device in devices)
     readings["checksums_differ"] = count_differing_checksums(devices)
-    readings["gpus_missing"] = count_missing_gpus(raw, len(devices))
     for kind in KINDS:
         rates = [explain_untested(device) or read_product_rate(device, kind) for device in devices]
         readings[f"{kind}_gops"] = find_lowest(rates)
@@ -86,6 +84,13 @@ def extract_card_metrics(raw: Raw, lost_codes: frozenset[int]) -> CheckReadings:
         )
     shown = readings["f32_gops"]
     return build_check_readings(readings, shown if isinstance(shown, float) else None, "GFLOP/s")
+
+
+def list_hidden_cards(raw: Raw) -> list[Raw]:
+    """Return an untested device for each AMD card on the bus that the API does not show: the others are no pass."""
+    tested = [device for device in list_devices(raw) if device.get("vendor") in (None, "1002")]
+    missing = len(list_or_empty(raw.get("amd_on_bus"))) - len(tested)
+    return [{"error": "an AMD GPU on the PCI bus was not tested: no driver shows it"}] * missing
 
 
 def list_products(device: Raw) -> dict[str, Raw]:

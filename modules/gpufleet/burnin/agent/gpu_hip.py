@@ -55,7 +55,7 @@ def work_on_device(host: HostAccess, ordinal: int) -> dict[str, Any]:
 
 def run_gpu_hip_check(host: HostAccess) -> RawCheckResult:
     """Test all devices at once: a server's cards heat each other."""
-    raw: dict[str, Any] = {"on_bus": list_gpu_pci_addresses(host, AMD)}
+    raw: dict[str, Any] = {"amd_on_bus": list_gpu_pci_addresses(host, AMD)}
     counted = run_job_with_deadline(lambda: count_gpus(host), COUNT_SECONDS)
     if "error" in counted:
         return build_error_result(counted["error"], **raw)

@@ -117,7 +117,7 @@ def run_one(host: HostAccess, place: int) -> dict[str, Any]:
 
 def run_gpu_vulkan_check(host: HostAccess) -> RawCheckResult:
     """Test one device after the other, so that each has the host's memory to itself."""
-    raw: dict[str, Any] = {"on_bus": list_gpu_pci_addresses(host, AMD)}
+    raw: dict[str, Any] = {"amd_on_bus": list_gpu_pci_addresses(host, AMD)}
     # The loader and every driver run in children: a crash of theirs costs one answer.
     listed = run_job_with_deadline(lambda: list_devices(host), LIST_SECONDS)
     if "error" in listed:
@@ -127,8 +127,8 @@ def run_gpu_vulkan_check(host: HostAccess) -> RawCheckResult:
         return build_not_run_result(found["missing"], **raw)
     raw["skipped"] = found["skipped"]
     if not found["chosen"]:
-        reason = f"{len(raw['on_bus'])} AMD GPU on the PCI bus, but no driver shows it to Vulkan"
-        return build_not_run_result(reason if raw["on_bus"] else "no GPU for Vulkan", **raw)
+        reason = f"{len(raw['amd_on_bus'])} AMD GPU on the PCI bus, but no driver shows it to Vulkan"
+        return build_not_run_result(reason if raw["amd_on_bus"] else "no GPU for Vulkan", **raw)
     limit = 3 * host.get_parameter("card_seconds", 10.0) + 120
     answers = [run_job_with_deadline(partial(run_one, host, place), limit) for place in found["chosen"]]
     raw["devices"] = [answer.get("value", answer) for answer in answers]
