@@ -14,6 +14,7 @@ from gpufleet.burnin.agent import (
     cpu,
     fio,
     gpu,
+    gpu_amd,
     identity,
     memory,
     network,
@@ -324,12 +325,12 @@ def test_amd_gpu_is_read_with_its_driver(make_host, tmp_path):
     driver.mkdir(parents=True)
     (driver / "bind").write_text("")
     (device / "driver").symlink_to(driver)
-    (facts,) = gpu.run_amd_gpu_check(host).raw["devices"]
+    (facts,) = gpu_amd.run_amd_gpu_check(host).raw["devices"]
     assert (facts["device"], facts["driver"]) == ("0x67ef", "amdgpu")
 
 
 def test_amd_check_does_not_run_without_a_card(make_host):
-    assert gpu.run_amd_gpu_check(make_host(expect_amd_gpus=1)).status == "not_run"
+    assert gpu_amd.run_amd_gpu_check(make_host(expect_amd_gpus=1)).status == "not_run"
 
 
 @pytest.mark.parametrize(

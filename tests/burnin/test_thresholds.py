@@ -198,7 +198,7 @@ def test_gpu_checks_are_required_by_the_vendor_of_the_gpus(kind):
         set(thresholds.list_required_checks(kind, "quick", vendors)) for vendors in ([], ["10de"], ["1002"])
     )
     assert nvidia - plain == GPU_CHECKS
-    assert amd - plain == (set() if kind == "pi_gpu_bench" else {"gpu_amd"})
+    assert amd - plain == {"gpu_amd", "gpu_xid"} - plain
     assert ("hardware" in plain) == (kind == "gpu_server")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from gpufleet.burnin import (
+    amd_readings,
     card_readings,
     drive_readings,
     gpu_readings,
@@ -104,18 +105,6 @@ def extract_pi_temperature_metrics(raw: Raw) -> CheckReadings:
     return CheckReadings({"celsius": celsius}, celsius, "°C")
 
 
-def extract_amd_gpu_metrics(raw: Raw) -> CheckReadings:
-    """Count of AMD GPUs and whether a driver holds them."""
-    devices = [mapping_or_empty(device) for device in list_or_empty(raw.get("devices"))]
-    declared = to_finite_number(raw.get("expect_amd_gpus"))
-    expected = max(declared or 0.0, 1.0)
-    metrics = drop_missing_metrics(
-        gpus_missing=max(0.0, expected - len(devices)),
-        without_driver=float(sum(not device.get("driver") for device in devices)),
-    )
-    return CheckReadings(metrics, float(len(devices)), "GPUs")
-
-
 def extract_crash_metrics(raw: Raw) -> CheckReadings:
     """Count how often the node went down under load since the last attempt that ended."""
     count = float(len(list_or_empty(raw.get("crashes"))))
@@ -140,7 +129,7 @@ READERS: dict[str, Callable[[Raw], CheckReadings]] = {
     "gpu_copy": gpu_readings.extract_gpu_copy_metrics,
     "gpu_nvidia": nvidia_smi.extract_nvidia_gpu_metrics,
     "gpu_xid": xid.extract_xid_metrics,
-    "gpu_amd": extract_amd_gpu_metrics,
+    "gpu_amd": amd_readings.extract_amd_gpu_metrics,
     "gpu_hip": card_readings.extract_gpu_hip_metrics,
     "gpu_vulkan": card_readings.extract_gpu_vulkan_metrics,
 }

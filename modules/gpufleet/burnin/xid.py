@@ -19,6 +19,9 @@ LINE_CLASSES = (
     (re.compile(r"SXid \([^)]*\): \d+, Fatal", re.IGNORECASE), "fatal"),
     (re.compile(r"SXid \("), "review"),
     (re.compile(r"RmInitAdapter failed|fallen off the bus"), "fatal"),
+    # amdgpu's words: github.com/ROCm/legacy-rocm-build/issues/4021 and 1552, github.com/ROCm/amdgpu/issues/202
+    (re.compile(r"amdgpu .*(?:uncorrectable hardware error|Fatal error during GPU init)"), "fatal"),
+    (re.compile(r"amdgpu .*(?:GPU reset begin|ring \S+ timeout)"), "review"),
     (re.compile(r"(?:AER|PCIe Bus Error).*(?:severity=)?Uncorrect(?:ed|able) \(Fatal\)"), "fatal"),
     (re.compile(r"(?:AER|PCIe Bus Error).*Uncorrect(?:ed|able)"), "review"),
     (re.compile(r"EDAC .*\bUE\b|Memory failure:|Uncorrected error|Uncorrected, software"), "fatal"),

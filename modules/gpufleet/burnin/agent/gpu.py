@@ -1,4 +1,4 @@
-"""GPUs: NVIDIA inventory and kernel errors, AMD inventory; raw output only, read centrally."""
+"""GPUs on the PCI bus, NVIDIA's report, and the kernel's errors; raw output only, read centrally."""
 
 from __future__ import annotations
 
@@ -77,33 +77,11 @@ def run_nvidia_gpu_check(host: HostAccess) -> RawCheckResult:
 
 def run_xid_check(host: HostAccess) -> RawCheckResult:
     """Keep the kernel log's hardware errors, grouped."""
-    reason = explain_missing_nvidia_smi(host)
-    if reason:
-        return build_not_run_result(reason)
+    has_gpu = any(list_gpu_pci_addresses(host, vendor) for vendor in (NVIDIA, AMD))
+    if not has_gpu and host.which("nvidia-smi") is None:
+        return build_not_run_result("no GPU of NVIDIA or AMD")
     errors = KernelErrorGroups()
     output = host.run(["dmesg"], COMMAND_SECONDS, errors.add)
     if output.code:
         return build_error_result(f"dmesg exited with code {output.code}: {output.err[:200]}")
     return RawCheckResult("ran", measured=errors.count, unit="lines", raw=errors.summarize())
-
-
-def run_amd_gpu_check(host: HostAccess) -> RawCheckResult:
-    """Read AMD GPUs, their driver, memory and link from sysfs; no tool is needed."""
-    devices = [read_amd_gpu(host, slot) for slot in list_gpu_pci_addresses(host, AMD)]
-    raw = {"devices": devices, "expect_amd_gpus": host.get_parameter("expect_amd_gpus", 0)}
-    if not devices:
-        return build_not_run_result("no AMD GPU", **raw)
-    return RawCheckResult("ran", measured=len(devices), unit="GPUs", raw=raw)
-
-
-def read_amd_gpu(host: HostAccess, pci_address: str) -> dict[str, Any]:
-    """Return one GPU as sysfs has it; the link files are those of any PCI device."""
-    base = f"/sys/bus/pci/devices/{pci_address}"
-    facts: dict[str, Any] = {"slot": pci_address, "device": host.read_text_file(f"{base}/device")}
-    facts["driver"] = (
-        host.resolve_path(f"{base}/driver").resolve().name if host.list_folder(f"{base}/driver") else None
-    )
-    facts["vram_bytes"] = host.read_integer_file(f"{base}/mem_info_vram_total")
-    for key in ("current_link_speed", "current_link_width", "max_link_speed", "max_link_width"):
-        facts[key] = host.read_text_file(f"{base}/{key}")
-    return facts

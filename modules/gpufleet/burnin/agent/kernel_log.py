@@ -8,6 +8,7 @@ from typing import Any
 # What burnin/xid.py and its data judge; everything else in the log is left on the node.
 INTERESTING = re.compile(
     r"NVRM: Xid |SXid \(|RmInitAdapter failed|fallen off the bus|AER: |PCIe Bus Error|\[Hardware Error\]|"
+    r"amdgpu .*(?:uncorrectable hardware error|Fatal error during GPU init|GPU reset begin|ring \S+ timeout)|"
     r"EDAC .*\b(?:UE|CE)\b|Memory failure:|Out of memory|oom-kill|critical medium error|I/O error, dev nvme|"
     r"nvme nvme\d+: (?:I/O .*timeout|controller is down|Device not ready|Removing after probe failure)"
 )

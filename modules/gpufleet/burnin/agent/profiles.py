@@ -44,7 +44,7 @@ CHECKS: dict[str, CheckSpec] = {
     "gpu_copy": CheckSpec("gpu_copy.run_gpu_copy_check", 1200.0),
     "gpu_nvidia": CheckSpec("gpu.run_nvidia_gpu_check", 70.0, is_load=False),
     "gpu_xid": CheckSpec("gpu.run_xid_check", 70.0, is_load=False),
-    "gpu_amd": CheckSpec("gpu.run_amd_gpu_check", 30.0, is_load=False),
+    "gpu_amd": CheckSpec("gpu_amd.run_amd_gpu_check", 30.0, is_load=False),
     "gpu_hip": CheckSpec("gpu_hip.run_gpu_hip_check", 400.0),
     "gpu_vulkan": CheckSpec("gpu_vulkan.run_gpu_vulkan_check", 400.0),
 }
