@@ -78,6 +78,6 @@ def test_share_of_degradations_that_is_found(measured, golden, repo_root):
         shares.append(find_share_named(node_class, measured, nodes))
         rows.append(f"| {name} | {size} | {node_class} | {' | '.join(f'{share:.0%}' for share in shares)} |")
     assert len({name for name, *_ in DEGRADATIONS}) >= 12
-    table = "\n".join(rows) + "\n"
-    golden(simulated_nodes.CASES / "simulated-degradations.md", table)
-    assert table in (repo_root / "docs/burn-in-reports.md").read_text()
+    # The table is the last part of the page; --regenerate writes it.
+    page = repo_root / "docs/burn-in-reports.md"
+    golden(page, page.read_text().partition("| degradation |")[0] + "\n".join(rows) + "\n")

@@ -233,7 +233,9 @@ def test_site_overrides_are_applied_when_judging_again(burn_in_registry, overrid
         "blade01": "degraded",
         "blade02": "degraded",
     }
-    assert "site override (stricter): celsius below 10" in run_command("rejudge").stdout
+    text = run_command("rejudge").stdout
+    assert "pi_temperature: pass -> warn" in text
+    assert "site override (stricter): celsius below 10" in text
     shown = run_command("thresholds", "--explain", "pi_temperature").stdout
     assert (
         "site override (stricter): celsius below 10 °C instead of below 80 °C (Ada, 2026-11-20: a test of overrides)"
@@ -374,3 +376,19 @@ def test_report_is_written_as_junit_and_as_pages(burn_in_registry, tmp_path):
     assert names == {"rack-blades-1.html", "node-blade01.html", "node-blade02.html"}
     assert isinstance(run_command("report", "--junit", str(tmp_path / "none/r.xml")).exception, InputError)
     assert isinstance(run_command("report", "--html", str(tmp_path / "none")).exception, InputError)
+
+
+def test_checks_that_keep_their_outcome_are_only_counted():
+    checks = [
+        {"name": "cpu", "before": "pass", "after": "pass", "reason": ""},
+        {"name": "memory", "before": "pass", "after": "fail", "reason": "memory copies slowly"},
+    ]
+    head = {"node": "blade01", "recorded_at": "2026-11-21T10:00:00Z", "applied": "no"}
+    text = operation.format_verdict_changes(
+        [{**head, "before": "healthy", "after": "faulty", "checks": checks}]
+    )
+    assert text.splitlines() == [
+        "blade01  2026-11-21T10:00:00Z  healthy -> faulty  applied: no",
+        "  memory: pass -> fail  memory copies slowly",
+        "  same outcome by another threshold or reason: 1",
+    ]

@@ -273,9 +273,10 @@ def format_verdict_changes(changes: list[Json]) -> str:
             f"{change['node']}  {change['recorded_at']}  {change['before']} -> {change['after']}"
             f"  applied: {change['applied']}"
         )
-        lines += [
-            f"  {c['name']}: {c['before']} -> {c['after']}  {c['reason']}".rstrip() for c in change["checks"]
-        ]
+        moved = [check for check in change["checks"] if check["before"] != check["after"]]
+        lines += [f"  {c['name']}: {c['before']} -> {c['after']}  {c['reason']}".rstrip() for c in moved]
+        if same := len(change["checks"]) - len(moved):
+            lines.append(f"  same outcome by another threshold or reason: {same}")
     return "\n".join(lines) or "today's thresholds change nothing"
 
 
