@@ -6,6 +6,7 @@ from datetime import date
 import pytest
 
 from gpufleet import catalog, fleet
+from gpufleet.nodes.cloud_api import find_azure_subscription, find_gcp_project
 
 CREATE = {"kind": "reserved", "reservation": "create"}
 
@@ -92,3 +93,21 @@ def test_node_price_includes_attached_cards(parse_pool):
 
 def test_node_without_a_price_has_none(parse_pool):
     assert fleet.pool_node_usd_per_hour(parse_pool(purchase=CREATE | {"term": "3y"}).pools[0]) is None
+
+
+def test_accounts_that_the_stack_file_names_for_the_providers_count(repo_root, tmp_path):
+    text = (repo_root / "stacks/Pulumi.production.yaml").read_text()
+    head = (
+        "config:\n  azure-native:subscriptionId: 11111111-2222-3333-4444-555555555555\n  gcp:project: lab\n"
+    )
+    stack_file = tmp_path / "Pulumi.production.yaml"
+    stack_file.write_text(text.replace("config:\n", head, 1))
+    declared = fleet.load_fleet("production", repo_root, stack_file)
+    assert [note for note in fleet.list_planning_notes(declared) if "azure.subscription" in note] == []
+    assert find_azure_subscription(declared, {}) == "11111111-2222-3333-4444-555555555555"
+    assert find_gcp_project(declared, {}) == "lab"
+
+    secret = head.replace("11111111-2222-3333-4444-555555555555", "{secure: AAABAD}")
+    stack_file.write_text(text.replace("config:\n", secret, 1))
+    unreadable = fleet.load_fleet("production", repo_root, stack_file)
+    assert find_azure_subscription(unreadable, {"ARM_SUBSCRIPTION_ID": "other"}) == "other"

@@ -28,6 +28,11 @@ from gpufleet.fleet.rule import find_fleet_problems, find_spec_problems
 from gpufleet.fleet.spec import Fleet, FleetSpec, RackReference, StackRack
 from gpufleet.paths import find_project_root
 
+PROVIDER_ACCOUNTS = {
+    "provider_project": "gcp:project",
+    "provider_subscription": "azure-native:subscriptionId",
+}
+
 
 def load_fleet(stack: str, root: Path | None = None, config_file: Path | None = None) -> Fleet:
     """Return the fleet that a stack declares; what is wrong is one line with file, line and key."""
@@ -54,7 +59,11 @@ def load_fleet(stack: str, root: Path | None = None, config_file: Path | None = 
             else f"put the fleet under config: {CONFIG_KEY}:"
         )
         raise InputError(f"has no {CONFIG_KEY}", where=document.label, remedy=remedy)
-    return _validate_fleet(YamlDocument(document.label, config[CONFIG_KEY], CONFIG_KEY), stack, root)
+    fleet = _validate_fleet(YamlDocument(document.label, config[CONFIG_KEY], CONFIG_KEY), stack, root)
+    accounts = {field: config.get(key) for field, key in PROVIDER_ACCOUNTS.items()}
+    return fleet.model_copy(
+        update={field: str(name) for field, name in accounts.items() if isinstance(name, str)}
+    )
 
 
 def parse_fleet(mapping: Any, *, stack: str = "", root: Path | None = None, where: str = "") -> Fleet:

@@ -67,7 +67,7 @@ def note_expiry(fleet: Fleet, today: date | None = None) -> str:
 def _note_unnamed_subscription(fleet: Fleet) -> str:
     """Return a note on Azure pools without a subscription: a build needs one from the provider's own settings."""
     names = [pool.name for pool in fleet.pools if pool.cloud == "azure"]
-    if not names or fleet.azure is not None:
+    if not names or fleet.azure is not None or fleet.provider_subscription:
         return ""
     return (
         f"azure.subscription is missing: `pulumi up` refuses {', '.join(names)} unless azure-native:subscriptionId "

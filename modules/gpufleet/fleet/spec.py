@@ -193,6 +193,9 @@ class Fleet(FleetSpec):
 
     stack: str
     racks: tuple[StackRack, ...] = ()
+    # The accounts that the stack's file names for Pulumi's providers: they count where the spec names none.
+    provider_project: str = ""
+    provider_subscription: str = ""
 
     @classmethod
     def from_spec(cls, spec: FleetSpec, stack: str, racks: tuple[StackRack, ...]) -> Self:

@@ -32,16 +32,16 @@ def list_aws_regions(declared: fleet.Fleet, others: Iterable[str] = ()) -> list[
 
 
 def find_gcp_project(declared: fleet.Fleet, environment: Mapping[str, str]) -> str:
-    """Return the project of a fleet's GCP pools; EnvironmentFault if neither spec nor environment names one."""
-    if declared.gcp:
-        return declared.gcp.project
+    """Return the project of a fleet's GCP pools; EnvironmentFault if stack and environment name none."""
+    if named := declared.gcp.project if declared.gcp else declared.provider_project:
+        return named
     return _first_variable(environment, GCP_PROJECT_VARIABLES, "gcp: no project", "gcp: {project: …}")
 
 
 def find_azure_subscription(declared: fleet.Fleet, environment: Mapping[str, str]) -> str:
-    """Return the subscription of a fleet's Azure pools; EnvironmentFault if neither names one."""
-    if declared.azure:
-        return declared.azure.subscription
+    """Return the subscription of a fleet's Azure pools; EnvironmentFault if stack and environment name none."""
+    if named := declared.azure.subscription if declared.azure else declared.provider_subscription:
+        return named
     setting = "azure: {subscription: …}"
     return _first_variable(environment, AZURE_SUBSCRIPTION_VARIABLES, "azure: no subscription", setting)
 
