@@ -162,6 +162,8 @@ def hostile(hostile_registry, shared_project, monkeypatch):
         ["nodes", "state", "blade01", HOSTILE, "--reason", "x"],
         ["nodes", "drivers"],
         ["nodes", "retire", "blade01", "--reason", HOSTILE],
+        ["nodes", "replace", "blade01", "--reason", HOSTILE],
+        ["nodes", "replace", HOSTILE, "--reason", HOSTILE],
         ["nodes", "sync", "-s", HOSTILE],
         ["nodes", "export", "--rack", HOSTILE],
         ["burnin", "report"],

@@ -42,18 +42,19 @@ def read_hosts(shell):
     return {name: host for name, host in plain.items() if host.get("gpufleet_kind") == "cloud_vm"}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def members(engine_project, rehearse_stack):
-    """Rehearse the dev stack with two more pools, under a name of its own."""
+    """Rehearse and build the dev stack with two more pools, under a name of its own."""
     text = (engine_project / "stacks/Pulumi.dev.yaml").read_text()
     path = engine_project / "stacks/Pulumi.members.yaml"
     path.write_text(text.replace("    templates:\n", f"{GROUPS}    templates:\n", 1))
-    yield rehearse_stack("members")
+    shell = rehearse_stack("members")
+    shell.up()
+    yield shell
     path.unlink()
 
 
 def test_nodes_and_members_on_three_clouds_are_hosts_of_ansible(members):
-    members.up()
     synced = json.loads(members.run("gpufleet nodes sync -s members --json").stdout)
     hosts = read_hosts(members)
     pools = Counter(host["gpufleet_pool"] for host in hosts.values())
@@ -74,3 +75,38 @@ def test_nodes_and_members_on_three_clouds_are_hosts_of_ansible(members):
     assert devices == {"serve": models, "farm": models}, "a single node and the members of a group"
     again = json.loads(members.run("gpufleet nodes sync -s members --cloud-api --json").stdout)
     assert [entry["created"] for entry in again["sources"]] == [[], [], [], []]
+
+
+def list_ids_by_pool(shell):
+    """Return the registry's ids of the hosts of Ansible's inventory, by pool."""
+    ids = {}
+    for host in read_hosts(shell).values():
+        ids.setdefault(host["gpufleet_pool"], set()).add(host["gpufleet_id"])
+    return ids
+
+
+def read_history(shell, node_id):
+    return json.loads(shell.run(f"gpufleet nodes history {node_id} --json").stdout)
+
+
+def test_failed_cloud_node_is_released_and_replaced(members):
+    """Replace a faulty member of a group and a faulty single machine; others take their places in the inventory."""
+    members.run("gpufleet nodes sync -s members")
+    before = list_ids_by_pool(members)
+    replaced = {pool: min(before[pool]) for pool in ("train", "serve")}  # an AWS group, a Google machine
+    for pool, node_id in replaced.items():
+        members.run(f"gpufleet nodes state {node_id} quarantined --reason 'XID 79'")
+        command = f"gpufleet nodes replace {node_id} --reason 'XID 79' --by ann"
+        dry = members.run(command)
+        assert "nothing was changed" in dry.stderr
+        assert ("replace" in dry.stderr.replace("nothing", "")) is (pool == "serve")  # the engine's preview
+        members.run(f"{command} --yes")
+    members.run("gpufleet nodes sync -s members")
+    after = list_ids_by_pool(members)
+    for pool, node_id in replaced.items():
+        assert len(after[pool]) == len(before[pool])
+        assert node_id not in after[pool]
+        history = read_history(members, node_id)
+        assert [row["event"] for row in history][-4:-1] == ["replace_begun", "replaced", "state"]
+        moved = next(row for row in history if row["to"] == "retired")
+        assert (moved["by"], moved["reason"]) == ("ann", "released and replaced: XID 79")

@@ -223,5 +223,6 @@ def _apply_change(
 
 
 nodes_command.add_command(nodes_lifecycle.export_first_boot_files)
+nodes_command.add_command(nodes_lifecycle.replace_node)
 nodes_command.add_command(nodes_lifecycle.retire_node)
 nodes_command.add_command(nodes_lifecycle.sweep_orphans)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +91,47 @@ def retire_node(as_json: bool, actor: str | None, **options: Any) -> None:
         output.print_json(result.as_json())
     else:
         output.print_lines(*result.lines)
+
+
+@click.command("replace")
+@click.argument("node")
+@click.option("--reason", required=True, help="The reason, for the node's history.")
+@click.option("--by", "actor", help="Who does it, for the history. Default: your login.")
+@click.option("-s", "--stack", help="The node's stack, if the registry does not know it.")
+@click.option("--yes", is_flag=True, help="Do it. Without it the plan is printed and nothing changes.")
+def replace_node(node: str, reason: str, actor: str | None, stack: str | None, yes: bool) -> None:
+    """Release a failed rented node and have another take its place; a dry run without --yes.
+
+    A group's member is given back to its cloud, and the group starts another. A single node is replaced by the engine
+    (pulumi up --target-replace). The registry retires the old node and keeps its history.
+    """
+    from gpufleet.operations import node_change, node_replacement
+    from gpufleet.operations import node_view as view
+
+    who = node_change.find_actor(actor)
+
+    def report(line: str) -> None:
+        output.print_lines(line, err=True)
+
+    with view.open_existing_registry() as registry:
+        request = node_replacement.ReplacementRequest(node, reason, stack, _find_simulated_release())
+        planned = node_replacement.plan_replacement(registry, request)
+        output.print_lines(*planned.format_plan())
+        if not yes:
+            planned.preview(report)
+            output.print_lines("nothing was changed; add --yes to do it", err=True)
+            return
+        node_replacement.execute_replacement(registry, planned, reason, who, report)
+    output.print_lines(f"{node} is retired; next: gpufleet nodes sync -s {planned.stack} --cloud-api")
+
+
+def _find_simulated_release() -> Callable[[str, str], str] | None:
+    """Return how a rehearsal's clouds take a member back; None outside of a rehearsal."""
+    if not os.environ.get("GPUFLEET_REHEARSAL"):
+        return None
+    from gpufleet.rehearsal.providers.members import release_group_member
+
+    return release_group_member
 
 
 @click.command("sweep")

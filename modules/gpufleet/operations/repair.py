@@ -75,6 +75,11 @@ def find_part_statuses(registry: Registry, reference: str) -> list[PartStatus]:
     return [status for status in statuses if status.node and status.node.id == node.id and status.faults]
 
 
+def find_node_parts(registry: Registry, node_id: str) -> list[PartStatus]:
+    """Return the parts that are in a node now."""
+    return [status for status in list_part_statuses(registry) if status.node and status.node.id == node_id]
+
+
 def record_action(
     registry: Registry, reference: str, action: str, reason: str, actor: str | None = None
 ) -> list[str]:

@@ -21,10 +21,16 @@ def read_stack_resources(
 
 
 def _export_state(stack: str, root: Path, environment: Mapping[str, str]) -> str:
-    """Ask the engine for the stack's state, with the engine that we built where none is on PATH."""
+    """Ask the engine for the stack's state."""
+    variables = build_engine_environment(environment)
+    return engine.run_pulumi(["stack", "export", "--stack", stack], root, variables)
+
+
+def build_engine_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment in which `pulumi` is found: the engine that we built where none is on PATH."""
     variables = dict(environment)
     installation = engine.find_pulumi_engine()
     if installation is not None:
         folders = (variables.get("PATH", os.defpath), str(installation.bin_dir))
         variables["PATH"] = os.pathsep.join(folders)
-    return engine.run_pulumi(["stack", "export", "--stack", stack], root, variables)
+    return variables

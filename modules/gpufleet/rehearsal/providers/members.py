@@ -6,6 +6,8 @@ from pathlib import Path
 
 from gpufleet.paths import state_home
 from gpufleet.rehearsal.providers.install import CLOUDS
+from gpufleet.rehearsal.providers.schema import load_cloud_schema
+from gpufleet.rehearsal.providers.side_effects import settle
 from gpufleet.rehearsal.providers.store import ResourceRow, open_resource_store
 
 
@@ -37,6 +39,26 @@ def list_group_members(stack: str, home: Path | None = None) -> list[dict[str, s
         ]
         store.close()
     return members
+
+
+def release_group_member(stack: str, instance_id: str, home: Path | None = None) -> str:
+    """Terminate a member as its cloud's API does; its group starts another. Return what happened."""
+    del stack  # as above
+    for cloud in CLOUDS:
+        if not ((home or state_home()) / "providers" / f"{cloud}.sqlite").exists():
+            continue
+        store = open_resource_store(cloud, home)
+        try:
+            with store.transaction():
+                for member in store.find_members():
+                    if member.id.lstrip("/") == instance_id.lstrip("/"):
+                        store.delete_member(member)
+                        settle(load_cloud_schema(cloud), store, member.kind)
+                        count = len(store.find_members(member.group_id))
+                        return f"{member.name} is terminated; its group has {count} machines"
+        finally:
+            store.close()
+    return f"{instance_id} is in no group any more"
 
 
 def list_remaining_resources(home: Path | None = None) -> list[ResourceRow]:
