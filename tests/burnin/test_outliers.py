@@ -114,3 +114,28 @@ def test_metrics_come_from_records_that_ran(records_of):
     assert measured["gpu_compute", "shown"] > 600
     broken = [{**record, "status": "error"} for record in records]
     assert outliers.measure_records([*broken, None, 3, {"type": "check", "status": "ran"}]) == {}
+
+
+def test_small_groups_share_their_spread():
+    (metric, *_) = outliers.load_compared_metrics()
+    generator = random.Random(3)
+
+    def build(zones):
+        return [
+            NodeMeasurements(
+                f"{zone}-{number}", {metric: generator.gauss(100, 8)}, {"machine": "m", "zone": zone}
+            )
+            for zone in range(zones)
+            for number in range(6)
+        ]
+
+    alarms = sum(entry.group_kind == "zone" for _ in range(20) for entry in find_stragglers(build(20)))
+    assert alarms <= 8  # of 2,400 healthy nodes; with each zone's own spread it was 25
+    zones = build(20)
+    slow = NodeMeasurements("slow", {metric: 45.0}, {"machine": "m", "zone": 3})
+    assert {
+        entry.group_kind for entry in find_stragglers([*zones, slow]) if entry.outlier.name == "slow"
+    } == {
+        "machine",
+        "zone",
+    }

@@ -5,7 +5,7 @@ e-Handbook of Statistical Methods, 1.3.5.17): the distance to the median over 1.
 deviation, which estimates the standard deviation of normal noise. Three things keep noise from being named:
 
 - the spread has a floor, because equal values have a MAD of almost zero;
-- a group needs a minimum number of members;
+- a group needs a minimum number of members, and small groups of a kind share their spread;
 - the cutoff is 3.5 as in the book, and higher for large groups: of large healthy groups with normal noise, one in a
   hundred has a member over it.
 
@@ -29,6 +29,7 @@ MIN_CUTOFF = 3.5
 FALSE_ALARMS_PER_GROUP = 0.01
 MIN_GROUP = 5
 SHOWN = "shown"
+MACHINE = "machine"
 
 Direction = Literal["low", "high"]
 
@@ -151,12 +152,20 @@ def measure_records(records: Iterable[object]) -> dict[ComparedMetric, float]:
 
 
 def find_stragglers(nodes: Iterable[NodeMeasurements], *, min_group: int = MIN_GROUP) -> list[Straggler]:
-    """Compare every metric within every group; return the outliers, worst first."""
+    """Compare every metric within every group; return the outliers, worst first.
+
+    A group of a few nodes estimates its spread badly: it counts with at least the spread that all groups of its kind
+    have around their own medians.
+    """
     grouped: dict[tuple[ComparedMetric, str, str], dict[str, float]] = {}
+    parents: dict[tuple[ComparedMetric, str, str], tuple[ComparedMetric, str, str]] = {}
     for node in nodes:
         for metric, value in node.values.items():
             for kind, group in node.groups.items():
-                grouped.setdefault((metric, kind, group), {})[node.name] = value
+                key = (metric, kind, group)
+                grouped.setdefault(key, {})[node.name] = value
+                parents[key] = (metric, kind, node.groups.get(MACHINE, group))
+    spreads = compute_pooled_spreads(grouped, parents)
     stragglers = [
         Straggler(metric, kind, group, outlier)
         for (metric, kind, group), values in grouped.items()
@@ -164,8 +173,22 @@ def find_stragglers(nodes: Iterable[NodeMeasurements], *, min_group: int = MIN_G
             values,
             bad=metric.bad,
             relative_floor=metric.relative_floor,
-            absolute_floor=metric.absolute_floor,
+            absolute_floor=max(metric.absolute_floor, spreads[parents[metric, kind, group]]),
             min_group=min_group,
         )
     ]
     return sorted(stragglers, key=lambda entry: (-entry.outlier.score, entry.outlier.name, entry.group_kind))
+
+
+def compute_pooled_spreads(
+    grouped: Mapping[tuple[ComparedMetric, str, str], Mapping[str, float]],
+    parents: Mapping[tuple[ComparedMetric, str, str], tuple[ComparedMetric, str, str]],
+) -> dict[tuple[ComparedMetric, str, str], float]:
+    """Return, for each kind of group of a machine type, the spread of all values around their own group's median."""
+    residuals: dict[tuple[ComparedMetric, str, str], list[float]] = {}
+    for key, values in grouped.items():
+        pool = residuals.setdefault(parents[key], [])
+        if len(values) > 1:
+            middle, lost = median(values.values()), (len(values) / (len(values) - 1)) ** 0.5
+            pool += [abs(value - middle) * lost for value in values.values()]
+    return {key: MAD_TO_SIGMA * median(pool) if pool else 0.0 for key, pool in residuals.items()}

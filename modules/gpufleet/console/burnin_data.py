@@ -68,8 +68,10 @@ def build_file_name(kind: str, name: str) -> str:
     return f"{kind}-{safe}.html" if safe == name else f"{kind}-{safe}-{digest}.html"
 
 
-def collect_node_burnins(nodes: Sequence[Node], results: Iterable[BurnInResult]) -> list[NodeBurnin]:
-    """Return every node that has results, in the registry's order."""
+def collect_node_burnins(
+    nodes: Sequence[Node], results: Iterable[BurnInResult], group: str | None = None
+) -> list[NodeBurnin]:
+    """Return every node that has results, or those of one rack or pool, in the registry's order."""
     by_node: dict[str, list[BurnInResult]] = {}
     for result in results:
         by_node.setdefault(result.node, []).append(result)
@@ -90,6 +92,7 @@ def collect_node_burnins(nodes: Sequence[Node], results: Iterable[BurnInResult])
             tuple(row for row in stragglers if row["node"] == stored.node.name),
         )
         for stored in newest
+        if group is None or find_group(stored.node) == group
     ]
 
 

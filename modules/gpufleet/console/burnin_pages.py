@@ -12,7 +12,7 @@ from typing import Any
 from gpufleet import boundary
 from gpufleet.boundary import make_block_printable, make_values_printable
 from gpufleet.burnin.outliers import ComparedMetric
-from gpufleet.console.burnin_data import NodeBurnin, collect_node_burnins
+from gpufleet.console.burnin_data import NodeBurnin, collect_node_burnins, find_group
 from gpufleet.console.line_plot import Line, Point, draw_plot
 from gpufleet.errors import InputError
 from gpufleet.operations.burnin import open_results_registry
@@ -26,18 +26,18 @@ def write_burnin_pages(folder: Path, node: str | None = None) -> list[Path]:
     if not folder.is_dir():
         raise InputError("no such folder", where=str(folder), remedy="create it first")
     with open_results_registry() as registry:
-        name = registry.get_node(node).name if node else None
-        shown = collect_node_burnins(registry.list_nodes(), registry.list_burn_in_results())
+        only = registry.get_node(node) if node else None
+        group = find_group(only) if only else None
+        shown = collect_node_burnins(registry.list_nodes(), registry.list_burn_in_results(), group)
+    name = only.name if only else None
     if not shown or (name and name not in {entry.node.name for entry in shown}):
         raise InputError("no burn-in result yet", where=name or "", remedy="see gpufleet nodes list")
     groups: dict[str, list[NodeBurnin]] = {}
     for entry in shown:
         groups.setdefault(entry.group, []).append(entry)
     written = []
-    for group, members in groups.items():
-        if name and name not in {entry.node.name for entry in members}:
-            continue
-        pages = {members[0].group_file: render_group_page(group, members)}
+    for title, members in groups.items():
+        pages = {members[0].group_file: render_group_page(title, members)}
         pages |= {
             entry.file_name: render_node_page(entry) for entry in members if name in {None, entry.node.name}
         }
