@@ -121,7 +121,7 @@ def card(tree):
     }.items():  # fmt: skip
         tree.write(f"{place}/hwmon/hwmon3/{name}", value)
     tree.write(f"{place}/ras/umc_err_count", "ue: 1\nce: 7")
-    tree.write(f"{place}/ras/gfx_err_count", "ue: 2\nce: 0")
+    tree.write(f"{place}/ras/aca_gfx", "ue: 2\nce: 0")
     devices = tree.root / "sys/bus/pci/devices"
     devices.mkdir(parents=True)
     (devices / BUS).symlink_to(tree.root / place.lstrip("/"))

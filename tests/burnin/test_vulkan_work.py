@@ -260,6 +260,33 @@ def test_an_amd_card_on_the_bus_does_not_ask_for_nvidias_checks(validated):
     assert "gpu_compute" not in report.required
 
 
+@pytest.mark.parametrize(
+    ("hip", "vulkan", "verdict", "required"),
+    [
+        ("absent", "pass", "healthy", "gpu_vulkan"),
+        ("not_run", "pass", "healthy", "gpu_vulkan"),
+        ("pass", "not_run", "healthy", "gpu_hip"),
+        ("not_run", "not_run", "incomplete", "gpu_hip"),
+        ("absent", "absent", "incomplete", "gpu_vulkan"),
+        ("fail", "pass", "faulty", "gpu_hip"),
+        ("pass", "fail", "faulty", "gpu_hip"),
+    ],
+)
+def test_an_amd_card_must_have_worked_through_hip_or_vulkan(hip, vulkan, verdict, required):
+    records = json.loads((BASES / "pi_gpu_bench.json").read_text())["records"]
+    work = next(record for record in records if record.get("name") == "gpu_vulkan")
+    records.remove(work)
+    for name, outcome in (("gpu_hip", hip), ("gpu_vulkan", vulkan)):
+        record = copy.deepcopy(work) | {"name": name, "status": "not_run" if outcome == "not_run" else "ran"}
+        if outcome == "fail":
+            record["raw"]["devices"][0]["copy"]["wrong_vectors"] = 1
+        if outcome != "absent":
+            records.insert(-1, record)
+    report = judge_attempt(records, "pi_gpu_bench", "quick", is_configured=True)
+    assert report.verdict == verdict
+    assert required in report.required
+
+
 def make_device(**changes):
     """Return a physical device as RADV shows one."""
     fields = {

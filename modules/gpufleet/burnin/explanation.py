@@ -7,7 +7,14 @@ from typing import Any
 
 from gpufleet.boundary import read_packaged_yaml
 from gpufleet.burnin.overrides import ThresholdOverride
-from gpufleet.burnin.thresholds import KINDS, REHEARSAL, Threshold, load_required_check_table, load_thresholds
+from gpufleet.burnin.thresholds import (
+    ALTERNATIVE,
+    KINDS,
+    REHEARSAL,
+    Threshold,
+    load_required_check_table,
+    load_thresholds,
+)
 from gpufleet.errors import InputError
 
 
@@ -48,10 +55,19 @@ def list_requiring_nodes(check_name: str, node_kind: str | None) -> list[str]:
     """Return the kinds, and the hardware, with which a node cannot be healthy without the check."""
     table = load_required_check_table()
     kinds = [kind for kind in KINDS if node_kind in {None, kind}]
-    required = [kind for kind in kinds if check_name in table["kinds"][kind]]
+    required = [kind for kind in kinds if is_listed(check_name, table["kinds"][kind])]
     others = [kind for kind in kinds if kind not in required]
-    titles = [HARDWARE_TITLES[key] for key, checks in table["with_hardware"].items() if check_name in checks]
+    titles = [
+        HARDWARE_TITLES[key]
+        for key, checks in table["with_hardware"].items()
+        if is_listed(check_name, checks)
+    ]
     return [*required, *(f"{kind} with {title}" for kind in others for title in titles)]
+
+
+def is_listed(check_name: str, entries: list[str]) -> bool:
+    """Return whether a list of required checks has a check, also as one of two."""
+    return any(check_name in entry.split(ALTERNATIVE) for entry in entries)
 
 
 def describe_bound(

@@ -13,6 +13,8 @@ from gpufleet.errors import InputError
 
 KINDS = ("compute_blade", "pi_gpu_bench", "gpu_server", "cloud_vm")
 REHEARSAL = "rehearsal"
+# Between two checks of which a node needs one.
+ALTERNATIVE = " or "
 BOUNDS = ("floor", "ceiling", "below", "unjudged")
 # A peak that the catalogue knows: `bandwidth_gb_s of NVIDIA H200`, or with a factor `500 x bandwidth_gb_s of …`.
 CATALOGUE_PEAK = re.compile(r"(?:(\d+(?:\.\d+)?) x )?([a-z0-9_]+) of (.+)")

@@ -12,7 +12,7 @@ from gpufleet.burnin.hardware import COMPARED, VENDORS, apply_expected_values, p
 from gpufleet.burnin.overrides import ThresholdOverride, apply_overrides
 from gpufleet.burnin.readings import extract_check_metrics
 from gpufleet.burnin.report import OUTCOMES, BurninReport, CheckResult
-from gpufleet.burnin.thresholds import Threshold, list_required_checks, select_thresholds
+from gpufleet.burnin.thresholds import ALTERNATIVE, Threshold, list_required_checks, select_thresholds
 
 Record = Mapping[str, Any]
 
@@ -63,11 +63,11 @@ def judge_attempt(
     """
     attempt = replace_expected_values(select_last_attempt(records), expected)
     hardware = list_known_hardware(attempt, expected)
-    required = list_required_checks(node_kind, profile, hardware)
     readings = [*attempt.checks, *build_configuration_if_missing(attempt, is_configured)]
     rules = apply_overrides(select_thresholds(node_kind, rehearsal=rehearsal), overrides, node_kind)
     refused = find_rehearsal_mismatch(attempt, rehearsal)
     judged = [judge_check(record, rules, refused, rehearsal) for record in readings]
+    required = choose_alternatives(list_required_checks(node_kind, profile, hardware), judged)
     checks = merge_required_checks(judged, required)
     return BurninReport(
         attempt=text_or_none(attempt.start.get("attempt")) or "",
@@ -241,6 +241,17 @@ def explain_missed_threshold(threshold: Threshold, readings: CheckReadings) -> s
         return f"{threshold.meaning} ({readings.display_value})"
     bound = "" if threshold.bound == "ceiling" and threshold.value == 0 else f", {threshold.bound_text}"
     return f"{threshold.meaning} ({measured:g} {threshold.unit}{bound})"
+
+
+def choose_alternatives(required: tuple[str, ...], judged: list[CheckResult]) -> tuple[str, ...]:
+    """Return the required checks with one name for each ``A or B``: the first that has run, else one with a record."""
+    ran = {check.name for check in judged if check.outcome != "not_run"}
+    recorded = {check.name for check in judged}
+
+    def choose(names: list[str]) -> str:
+        return next((name for known in (ran, recorded) for name in names if name in known), names[-1])
+
+    return tuple(dict.fromkeys(choose(entry.split(ALTERNATIVE)) for entry in required))
 
 
 def merge_required_checks(judged: list[CheckResult], required: tuple[str, ...]) -> tuple[CheckResult, ...]:

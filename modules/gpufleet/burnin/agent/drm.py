@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from .gpu_amd import RAS_COUNTS
 from .host import HostAccess
 
 WATCH_SECONDS = 0.5
@@ -177,7 +178,7 @@ class CardSensors:
         """Return amdgpu's RAS counters, added up over the card's blocks; None for a card without them."""
         folder, totals = f"{self.folder}/ras", dict[str, int]()
         for name in self.host.list_folder(folder):
-            if name.endswith("_err_count"):
+            if RAS_COUNTS.fullmatch(name):
                 text = self.host.read_text_file(f"{folder}/{name}") or ""
                 for kind, count in re.findall(r"^(ue|ce): (\d+)$", text, flags=re.MULTILINE):
                     totals[kind] = totals.get(kind, 0) + int(count)
