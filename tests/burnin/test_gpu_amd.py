@@ -78,6 +78,9 @@ def judge_server(tmp_path, records_of):
             result = check(host)
             record = {"type": "check", "name": name, "status": result.status, "reason": result.reason}
             records.insert(-1, {**record, "raw": result.raw})
+        bench = records_of({"base": "pi_gpu_bench"})
+        work = next(record for record in bench if record.get("name") == "gpu_vulkan")
+        records.insert(-1, {**work, "name": "gpu_hip"})
         return burnin.judge_attempt(records, kind, "quick", expected=expected)
 
     return judge
@@ -86,7 +89,7 @@ def judge_server(tmp_path, records_of):
 def test_healthy_server_with_instinct_cards_is_healthy(judge_server):
     report = judge_server()
     assert report.verdict == "healthy", report.list_unhealthy_reasons()
-    assert {"gpu_amd", "gpu_xid", "hardware"} <= set(report.required)
+    assert {"gpu_amd", "gpu_hip", "gpu_xid", "hardware"} <= set(report.required)
     assert not {*NVIDIA_CHECKS} & set(report.required)
 
 
