@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import time
-from typing import TYPE_CHECKING, Sequence  # noqa: UP035 - Python 3.9 runs this
+from typing import Any, Protocol, Sequence  # noqa: UP035 - Python 3.9 runs this
 
 from .card_device import NUMBERS, WAIT_SECONDS, Buffer
 from .clibrary import LibraryError
-from .vulkan_api import CONSTANTS, RESULTS, STRUCTURE_TYPES, make, make_array
-
-if TYPE_CHECKING:
-    from .vulkan_device import VulkanDevice
+from .vulkan_api import CONSTANTS, RESULTS, STRUCTURE_TYPES, Vulkan, make, make_array
 
 # Dispatches of one recording; each takes one descriptor set.
 MAX_DISPATCHES = 1024
@@ -20,10 +17,27 @@ ALL_STAGES = CONSTANTS["VK_PIPELINE_STAGE_ALL_COMMANDS_BIT"]
 HOST_TOO = ALL_STAGES | CONSTANTS["VK_PIPELINE_STAGE_HOST_BIT"]
 
 
+class RecordingDevice(Protocol):
+    """What a recording needs of a device: the library, and handles of objects that were made once."""
+
+    vulkan: Vulkan
+    physical: Any
+    handle: Any
+    queue: Any
+    commands: Any
+    command_buffer: Any
+    descriptors: Any
+    fence: Any
+    layout: Any
+    queries: Any
+    sets: Any
+    timestamp_bits: int
+
+
 class VulkanRecording:
     """Commands that run one after the other when the block ends; ``seconds`` is then the time they took."""
 
-    def __init__(self, device: VulkanDevice, wait_s: float = WAIT_SECONDS) -> None:
+    def __init__(self, device: RecordingDevice, wait_s: float = WAIT_SECONDS) -> None:
         self.device, self.vulkan, self.wait_s = device, device.vulkan, wait_s
         self.buffer, self.seconds = device.command_buffer, 0.0
 
