@@ -42,7 +42,7 @@ def test_every_cell_is_a_dash_or_names_its_source_at_a_commit(row):
                 rf"\[[^\]]+\]\(https://github\.com/{repository}/(?:blob|tree)/[0-9a-f]{{40}}/\S+\)", cell
             )
     assert set(list_own_checks(row[6])) <= set(READERS)
-    assert row[7] in {"H", "S", "V", "F", "L", "M", "N"}
+    assert row[7] in {"H", "S", "V", "F", "L", "M", "R", "N"}
     assert (row[6] == "-") == (row[7] == "N")
 
 

@@ -11,6 +11,7 @@ from gpufleet.burnin import (
     drive_readings,
     gpu_readings,
     hardware,
+    nccl,
     nvidia_smi,
     pi,
     system_readings,
@@ -50,8 +51,13 @@ def extract_cpu_metrics(raw: Raw) -> CheckReadings:
     stress = build_check_readings(
         system_readings.read_stress_ng(mapping_or_empty(raw.get("stress_ng"))), None, ""
     )
+    load = build_check_readings(
+        system_readings.read_load_series(mapping_or_empty(raw.get("under_load"))), None, ""
+    )
     rate = to_finite_number(raw.get("hash_mb_per_s"))
-    return replace(stress, metrics={**metrics, **stress.metrics}, display_value=rate, unit="MB/s")
+    return replace(
+        stress, metrics={**metrics, **stress.metrics, **load.metrics}, display_value=rate, unit="MB/s"
+    )
 
 
 def extract_network_metrics(raw: Raw) -> CheckReadings:
@@ -129,6 +135,7 @@ READERS: dict[str, Callable[[Raw], CheckReadings]] = {
     "gpu_copy": gpu_readings.extract_gpu_copy_metrics,
     "gpu_nvidia": nvidia_smi.extract_nvidia_gpu_metrics,
     "gpu_xid": xid.extract_xid_metrics,
+    "nccl": nccl.extract_nccl_metrics,
     "gpu_amd": amd_readings.extract_amd_gpu_metrics,
     "gpu_hip": card_readings.extract_gpu_hip_metrics,
     "gpu_vulkan": card_readings.extract_gpu_vulkan_metrics,

@@ -14,9 +14,11 @@ from gpufleet.burnin.evidence import (
     build_check_readings,
     drop_missing_metrics,
     explain_if_empty,
+    list_or_empty,
     mapping_or_empty,
     to_finite_number,
 )
+from gpufleet.burnin.pi import decode_throttled_flags
 
 # stress-ng(1), EXIT STATUS: 2 is a stressor that failed; the others are about options, resources and the run itself.
 STRESS_NG_FAILED = 2
@@ -119,3 +121,22 @@ def read_chrony_offset_ms(text: str, code: object) -> float | None:
     except ValueError:
         return None
     return abs(offset_s) * 1e3 if math.isfinite(offset_s) else None
+
+
+def read_load_series(series: Raw) -> dict[str, Reading]:
+    """Return the extremes of the time series that was recorded while the CPU was under load."""
+    bits = to_finite_number(series.get("throttled_any"))
+    alarms = to_finite_number(series.get("undervoltage_samples"))
+    now = decode_throttled_flags(int(bits)) if bits is not None and 0 <= bits < 1 << 32 else {}
+    fans = [mapping_or_empty(fan) for fan in list_or_empty(series.get("fans"))]
+    counted = [(to_finite_number(fan.get("pwm")), to_finite_number(fan.get("rpm"))) for fan in fans]
+    metrics = drop_missing_metrics(
+        load_celsius=to_finite_number(series.get("celsius_max")),
+        load_mhz=to_finite_number(series.get("mhz_min")),
+        load_undervoltage=max(float(now.get("undervoltage_now", False)), float(bool(alarms)))
+        if now or alarms is not None
+        else None,
+        load_throttled=float(now["throttled_now"] or now["frequency_capped_now"]) if now else None,
+        stalled_fans=float(sum(bool(pwm) and rpm == 0 for pwm, rpm in counted)) if counted else None,
+    )
+    return dict(metrics)

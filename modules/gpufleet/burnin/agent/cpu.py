@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 from .host import HostAccess, RawCheckResult, build_error_result
+from .load_series import record_load_series
 from .stress_ng import run_stress_ng
 from .workers import run_jobs_in_parallel
 
@@ -66,7 +67,12 @@ def run_cpu_check(host: HostAccess) -> RawCheckResult:
     """Work on every core this process may use."""
     seconds = host.get_parameter("cpu_seconds", 20.0)
     cores = len(os.sched_getaffinity(0))
-    results = run_jobs_in_parallel(lambda _index: solve_known_problems(seconds), cores, seconds * 3 + 30)
+
+    def work(index: int) -> dict[str, Any]:
+        # One process more than cores: it samples sensors while the others work.
+        return record_load_series(host, seconds) if index == cores else solve_known_problems(seconds)
+
+    *results, series = run_jobs_in_parallel(work, cores + 1, seconds * 3 + 30)
     errors = [answer["error"] for answer in results if "error" in answer]
     workers = [answer["value"] for answer in results if "value" in answer]
     raw = {
@@ -77,6 +83,7 @@ def run_cpu_check(host: HostAccess) -> RawCheckResult:
         "rounds": sum(worker["rounds"] for worker in workers),
         "wrong": sum(worker["wrong"] for worker in workers),
         "workers_lost": errors,
+        "under_load": series.get("value") or {"error": series.get("error")},
         "stress_ng": run_stress_ng(host, "--cpu", "0"),
     }
     if not workers:

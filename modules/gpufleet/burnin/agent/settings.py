@@ -50,6 +50,8 @@ PARAMETERS: dict[str, Setting] = {
     "storage_mib": MIB,
     "scratch": TEXT,
     "fio_seconds": SECONDS,
+    "nccl_mib": MIB,
+    "nccl_folder": TEXT,
     "network_seconds": SECONDS,
     "peer": TEXT,
     "peer_port": PORT,
