@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 from click.testing import CliRunner
 
+import simulated_nodes
 from gpufleet import burnin
 from gpufleet.burnin import verdict
 from gpufleet.cli.burnin import burnin_command
@@ -392,3 +393,38 @@ def test_checks_that_keep_their_outcome_are_only_counted():
         "  memory: pass -> fail  memory copies slowly",
         "  same outcome by another threshold or reason: 1",
     ]
+
+
+def test_slow_gpu_of_a_server_is_named_among_all_gpus_of_its_model(tmp_path, monkeypatch):
+    url = f"sqlite:///{tmp_path}/registry.db"
+    monkeypatch.setenv("GPUFLEET_DATABASE_URL", url)
+    with Registry(url) as opened:
+        for number in (1, 2):
+            case_records = json.loads(simulated_nodes.TEMPLATES["h100_server"])
+            memory = next(record for record in case_records if record.get("name") == "gpu_memory")
+            if number == 2:
+                memory["raw"]["devices"][5]["copy_gb_per_s"] *= 0.93
+            place = NodeIdentity(rack="gpus", slot=str(number))
+            opened.apply_observation(
+                NodeObservation("rack:gpus", f"server{number}", place, declared={"kind": "gpu_server"})
+            )
+            attempt = opened.start_attempt(f"server{number}", "burn_in")
+            report = burnin.judge_attempt(case_records, "gpu_server", "quick", node=f"server{number}")
+            opened.record_burn_in_result(
+                f"server{number}",
+                attempt,
+                {**report.as_json(), "attempt": attempt},
+                case_records,
+                reason="test",
+            )
+        # Two nodes are no group, their sixteen GPUs are one.
+        (row,) = json.loads(run_command("compare", "--json").stdout)["stragglers"]
+    assert (row["node"], row["device"], row["measurement"]) == ("server2", "0000:68:00.0", "GPU memory copy")
+    assert (row["group_kind"], row["group"], row["group_size"]) == (
+        "part",
+        "NVIDIA H100 80GB HBM3, quick",
+        16,
+    )
+    text = run_command("compare").stdout
+    assert "warn  server2 GPU 0000:68:00.0  GPU memory copy (gpu_memory)" in text
+    assert "of 16 GPUs of the same model (NVIDIA H100 80GB HBM3, quick)" in text

@@ -34,11 +34,11 @@ def explain_check(
         raise InputError(
             f"unknown check {check_name!r}", key="--explain", remedy=f"use one of {', '.join(texts)}"
         )
-    wanted = {node_kind} if node_kind == REHEARSAL else {node_kind, "any"} if node_kind else None
+    kinds = {node_kind} if node_kind == REHEARSAL else {node_kind, "any"} if node_kind else None
     rows = [
         row
         for row in load_thresholds()
-        if row.check == check_name and (wanted is None or row.applies_to in wanted)
+        if row.check == check_name and (kinds is None or row.applies_to in kinds)
     ]
     return {
         "check": check_name,

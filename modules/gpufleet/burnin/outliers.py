@@ -143,12 +143,12 @@ def measure_records(records: Iterable[object]) -> dict[ComparedMetric, float]:
         for record in map(mapping_or_empty, records)
         if record.get("type") == "check" and record.get("status") == "ran" and "name" in record
     }
-    found = (
+    values = (
         (metric, metric.read(readings[metric.check]))
         for metric in load_compared_metrics()
         if metric.check in readings
     )
-    return {metric: value for metric, value in found if value is not None}
+    return {metric: value for metric, value in values if value is not None}
 
 
 def find_stragglers(nodes: Iterable[NodeMeasurements], *, min_group: int = MIN_GROUP) -> list[Straggler]:

@@ -57,13 +57,13 @@ def parse_overrides(text: str, where: str) -> tuple[ThresholdOverride, ...]:
         for number, entry in enumerate(entries)
         for override in build_overrides(entry, where, f"overrides.{number}")
     )
-    taken: set[tuple[str | None, Threshold]] = set()
+    replaced_rows: set[tuple[str | None, Threshold]] = set()
     for override in overrides:
         for kind in (override.kind, None) if override.kind else (None, *KINDS):
-            if (kind, override.shipped) in taken:
+            if (kind, override.shipped) in replaced_rows:
                 shown = f"{override.shipped.check}.{override.shipped.metric}"
                 raise InputError(f"two overrides replace {shown} {override.shipped.bound_text}", where=where)
-        taken.add((override.kind, override.shipped))
+        replaced_rows.add((override.kind, override.shipped))
     check_combined_bounds(overrides, where)
     return overrides
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from gpufleet.burnin.evidence import list_or_empty, mapping_or_empty, to_finite_number
-from gpufleet.burnin.outliers import MIN_GROUP, ComparedMetric, find_stragglers, measure_records
+from gpufleet.burnin.outliers import MIN_GROUP, ComparedMetric, measure_records
 from gpufleet.console.line_plot import Point
 from gpufleet.nodes import BurnInResult, Node
 from gpufleet.operations import fleet_comparison
@@ -77,8 +77,7 @@ def collect_node_burnins(
         by_node.setdefault(result.node, []).append(result)
     measured = [node for node in nodes if node.id in by_node]
     newest = [StoredBurninResult(node, by_node[node.id][-1]) for node in measured]
-    found = find_stragglers(fleet_comparison.measure_nodes(newest), min_group=MIN_GROUP)
-    stragglers = [fleet_comparison.as_json(entry) for entry in found]
+    stragglers = fleet_comparison.find_straggler_rows(newest, MIN_GROUP)
     return [
         NodeBurnin(
             stored.node,
