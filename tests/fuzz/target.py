@@ -444,6 +444,42 @@ def run_judge(content: bytes) -> object:
     return json.dumps(report.as_json()), report.list_unhealthy_reasons()
 
 
+def run_parts(content: bytes) -> object:
+    from gpufleet import boundary, burnin
+
+    records = [value for _, value in boundary.decode_json_lines(content, "records")]
+    report = burnin.judge_attempt(records, "gpu_server", "quick")
+    return burnin.observe_parts(records, "gpu_server", report)
+
+
+@cache
+def passport_key() -> object:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    return Ed25519PrivateKey.from_private_bytes(b"k" * 32)
+
+
+def passports() -> list[bytes]:
+    from gpufleet.burnin.passport import sign_passport
+
+    return [sign_passport({"node": {"name": "n"}, "report": {"x": [1.5, None]}}, passport_key()).encode()]
+
+
+def run_passport(content: bytes) -> object:
+    from gpufleet.burnin.passport import verify_passport
+
+    return verify_passport(content, passport_key().public_key(), "passport")
+
+
+def run_bug_report(path: Path) -> object:
+    from gpufleet.operations.redaction import Redactor
+    from gpufleet.operations.rma_bundle import read_bug_report
+
+    text, redactor = read_bug_report(path), Redactor()
+    redactor.learn(text)
+    return redactor.redact_text(text)
+
+
 def run_gpu_report(content: bytes) -> object:
     from gpufleet.burnin import nvidia_smi
 
@@ -722,6 +758,11 @@ TARGETS: dict[str, Target] = {
         Target("wipe evidence", "json", lambda: [dump(EVIDENCE)], run_evidence),
         Target("burn-in records", "json lines", lambda: files("burnin/recorded/*.jsonl"), run_judge),
         Target("burn-in pages", "json lines", lambda: files("burnin/recorded/*.jsonl"), run_burnin_pages),
+        Target("parts of records", "json lines", lambda: files("burnin/recorded/*.jsonl"), run_parts),
+        Target("passport", "json", passports, run_passport),
+        Target(
+            "bug report", "bytes", lambda: files("burnin/recorded/dmesg/*"), in_file("r.log", run_bug_report)
+        ),
         Target("threshold overrides", "yaml", lambda: [THRESHOLDS], run_overrides),
         Target("nvidia-smi xml", "bytes", lambda: files("burnin/outputs/*.xml"), run_gpu_report),
         Target("packed gpu report", "json", packed_reports, run_packed_report),

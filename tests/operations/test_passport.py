@@ -139,6 +139,10 @@ TAMPERED = {
         rewrite(lambda d: d["passport"].update(key_id="SHA256:x")),
         "was signed by the key SHA256:x, not by",
     ),
+    "key id of several lines": (
+        rewrite(lambda d: d["passport"].update(key_id="a\nb")),
+        r"by the key a\nb, not by",
+    ),
     "format": (rewrite(lambda d: d["passport"].update(format="other/1")), "is not a passport of the format"),
     "indented": (
         lambda content: json.dumps(json.loads(content), indent=2).encode(),

@@ -85,7 +85,14 @@ def registry(tmp_path, monkeypatch):
         fault = ObservedFault("xid_79", "gpu_xid", write_sources(), "gpu", GPU.position, 1.0, 0.0, "events")
         seen = PartObservation((GPU,), (fault,))
         opened.record_burn_in_result(CANARIES["node"], "a1", report, records, reason="faulty", seen=seen)
-        (gpu,) = [part for part in opened.list_parts() if part.kind == "gpu"]
+        other = NodeIdentity("SERVER0002", rack="r1", slot="2")
+        opened.apply_observation(NodeObservation("rack:r1", "other", other, declared={"kind": "gpu_server"}))
+        opened.advance_node("other", "commissioning", "answered")
+        seen = PartObservation((ObservedPart("gpu", None, "GPU-ffffffff-1111", None, GPU.position),))
+        opened.record_burn_in_result(
+            "other", "a1", report | {"verdict": "healthy"}, [{"other": 1}], seen=seen
+        )
+        (gpu,) = [part for part in opened.list_parts() if part.serial == GPU.serial]
         opened.record_repair_action(gpu.id, "reboot", f"by {CANARIES['user']}", CANARIES["actor"])
         yield opened
 
@@ -124,7 +131,7 @@ def test_bundle_has_identity_evidence_records_timeline_and_bug_report(registry, 
     assert sorted(files) == [
         f"rma/{name}"
         for name in (
-            "evidence/a1.json", "manifest.json", "nvidia-bug-report.log.gz", "part.json", "records/a1.jsonl",
+            "evidence/1.json", "manifest.json", "nvidia-bug-report.log.gz", "part.json", "records/1.jsonl",
             "timeline.txt",
         )
     ]  # fmt: skip
@@ -169,6 +176,6 @@ def test_bug_report_is_bounded(tmp_path, content, problem):
 def test_command_lists_what_it_packed(registry, tmp_path):
     arguments = ["bundle", CANARIES["node"], "--out", str(tmp_path / "rma.tar.gz")]
     result = CliRunner().invoke(repairs_command, arguments)
-    assert "records/a1.jsonl" in result.stdout
+    assert "records/1.jsonl" in result.stdout
     assert "redacted: " in result.stdout
     assert io.BytesIO((tmp_path / "rma.tar.gz").read_bytes()).read(2) == b"\x1f\x8b"

@@ -11,7 +11,7 @@ import binascii
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from gpufleet.boundary import OWN_STATE, decode_json_object
+from gpufleet.boundary import OWN_STATE, decode_json_object, make_printable
 from gpufleet.errors import CheckFailed, InputError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def verify_passport(content: bytes, key: Ed25519PublicKey, where: str) -> Json:
     key_id = compute_key_id(key)
     if passport.get("key_id") != key_id:
         raise CheckFailed(
-            f"{where}: was signed by the key {str(passport.get('key_id'))[:80]}, not by {key_id}"
+            f"{where}: was signed by the key {make_printable(passport.get('key_id'), 80)}, not by {key_id}"
         )
     if _canonical(document) + b"\n" != content:
         raise CheckFailed(

@@ -161,13 +161,18 @@ def _add_place(
 
 def _ids_by_position(connection: Connection, node_id: str) -> dict[tuple[str, str], str]:
     """Return the parts that are in a node now, by kind and position."""
+    return {place: part_id for part_id, place in _find_parts_in(connection, node_id).items()}
+
+
+def _find_parts_in(connection: Connection, node_id: str) -> dict[str, tuple[str, str]]:
+    """Return kind and position of each part that is in a node now."""
     table, part = schema.placement, schema.part
     joined = select(table.c.part_id, part.c.kind).join(part, part.c.id == table.c.part_id)
     here = {}
     for part_id, kind in connection.execute(joined.where(table.c.node_id == node_id).distinct()):
         place = _newest_place(connection, part_id)
         if place is not None and place.node_id == node_id:
-            here[kind, place.position] = part_id
+            here[part_id] = (kind, place.position)
     return here
 
 
@@ -250,6 +255,11 @@ def load_parts(connection: Connection, part_ids: Iterable[str] | None = None) ->
         )
         for row in connection.execute(query)
     ]  # fmt: skip
+
+
+def find_parts_of_node(connection: Connection, node_id: str) -> list[str]:
+    """Return the ids of the parts that are in a node now."""
+    return sorted(_find_parts_in(connection, node_id))
 
 
 def load_entries(connection: Connection, part_ids: Sequence[str] | None) -> dict[str, list[RepairEntry]]:

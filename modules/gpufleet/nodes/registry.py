@@ -350,10 +350,11 @@ class Registry:
 
     # Parts
 
-    def list_parts(self) -> Sequence[Part]:
-        """Return every part that a counted burn-in saw, with its places and its repair ledger."""
+    def list_parts(self, node_id: str | None = None) -> Sequence[Part]:
+        """Return the parts that counted burn-ins saw, all or those in a node now, with their places and ledgers."""
         with self._reading() as connection:
-            return part_ledger.load_parts(connection)
+            ids = part_ledger.find_parts_of_node(connection, node_id) if node_id else None
+            return part_ledger.load_parts(connection, ids)
 
     def record_repair_action(self, part_id: str, action: str, reason: str, actor: str) -> Part:
         """Add what somebody did to a part to its ledger; return the part after it."""

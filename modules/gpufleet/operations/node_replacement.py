@@ -221,6 +221,6 @@ def execute_replacement(
             raise
         with registry.transaction():
             registry.add_history_entry_once(node.id, DONE, planned.description)
-            for status in repair.find_node_parts(registry, node.id):
+            for status in repair.list_part_statuses(registry, node):
                 registry.record_repair_action(status.part.id, "replace", reason, actor)
             registry.retire_node(node.id, f"released and replaced: {reason}")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpufleet.boundary import OWN_STATE, DocumentLimits, read_bytes, write_text
+from gpufleet.boundary import OWN_STATE, DocumentLimits, make_printable, read_bytes, write_text
 from gpufleet.burnin.passport import compute_key_id, sign_passport, verify_passport
 from gpufleet.errors import CheckFailed, InputError
 from gpufleet.nodes import BurnInResult, Node, Registry
@@ -109,9 +109,7 @@ def build_passport(registry: Registry, node: Node, issued_by: str) -> Json:
     """Return what the registry knows of a node: identity, parts with ledger, results, history."""
     results = registry.list_burn_in_results(node.id)
     names = {each.id: each.name for each in registry.list_nodes()}
-    statuses = [
-        status for status in repair.list_part_statuses(registry) if status.node and status.node.id == node.id
-    ]
+    statuses = repair.list_part_statuses(registry, node)
     return {
         "issued_at": format_utc_time(utc_now()),
         "issued_by": issued_by,
@@ -161,5 +159,7 @@ def verify_passport_file(path: Path, key_path: Path, *, require_healthy: bool = 
     key = load_public_key(key_path)
     passport = verify_passport(read_bytes(path, OWN_STATE), key, str(path))
     if require_healthy and passport.get("healthy") is not True:
-        raise CheckFailed(f"{path}: the signature is valid, but the node is {passport.get('statement')}")
+        raise CheckFailed(
+            f"{path}: the signature is valid, but the node is {make_printable(passport.get('statement'))}"
+        )
     return passport

@@ -43,11 +43,11 @@ class PartStatus:
         }
 
 
-def list_part_statuses(registry: Registry) -> list[PartStatus]:
-    """Return every part of the ledger with its node and its open faults."""
-    nodes = {node.id: node for node in registry.list_nodes()}
+def list_part_statuses(registry: Registry, in_node: Node | None = None) -> list[PartStatus]:
+    """Return every part of the ledger, or those that are in a node now, with its node and its open faults."""
+    nodes = {node.id: node for node in ([in_node] if in_node else registry.list_nodes())}
     statuses = []
-    for part in registry.list_parts():
+    for part in registry.list_parts(in_node.id if in_node else None):
         node = nodes.get(part.place.node) if part.place and part.place.node else None
         is_rented = part.kind == "instance" or bool(node and node.cloud)
         faults = burnin.find_open_faults(part.entries, is_rented=is_rented)
@@ -73,11 +73,6 @@ def find_part_statuses(registry: Registry, reference: str) -> list[PartStatus]:
             f"no part or node {reference!r}", remedy="see: gpufleet repairs list --all, gpufleet nodes list"
         ) from None
     return [status for status in statuses if status.node and status.node.id == node.id and status.faults]
-
-
-def find_node_parts(registry: Registry, node_id: str) -> list[PartStatus]:
-    """Return the parts that are in a node now."""
-    return [status for status in list_part_statuses(registry) if status.node and status.node.id == node_id]
 
 
 def record_action(
@@ -110,7 +105,7 @@ def build_node_details(registry: Registry, reference: str) -> Json:
     details = node_view.build_node_details(
         node, registry.list_node_values(node.id), registry.list_open_conflicts()
     )
-    statuses = [status for status in list_part_statuses(registry) if status.node == node]
+    statuses = list_part_statuses(registry, node)
     return details | {
         "evidence": build_quarantine_evidence(registry, node),
         "repairs": [status.as_json() for status in statuses if status.faults],

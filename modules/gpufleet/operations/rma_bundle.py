@@ -110,13 +110,18 @@ def _collect(
 ) -> dict[str, bytes]:
     """Return the files of the archive. What they name is learned from all of them before one is redacted."""
     details = repair.build_part_details(registry, status)
-    attempts = {entry.attempt for entry in status.part.entries if entry.attempt}
-    results = [result for result in registry.list_burn_in_results() if result.attempt in attempts]
+    # The nodes of one run share its attempt: another node's records are none of the vendor's business.
+    measured = {
+        (entry.node, entry.attempt): None for entry in status.part.entries if entry.node and entry.attempt
+    }
+    results = [
+        result for node, attempt in measured for result in registry.list_burn_in_results(node, attempt)
+    ]
     nodes = {node.id: node for node in registry.list_nodes()}
     documents: dict[str, Any] = {"part.json": _describe(details, results, nodes)}
     for result in results:
-        documents[f"evidence/{result.attempt}.json"] = result.report
-        documents[f"records/{result.attempt}.jsonl"] = result.records
+        documents[f"evidence/{result.number}.json"] = result.report
+        documents[f"records/{result.number}.jsonl"] = result.records
     for document in documents.values():
         redactor.learn_value(document)
     if bug_report is not None:
