@@ -103,6 +103,34 @@ def test_failed_check_without_parts_is_the_nodes(healthy):
     ]
 
 
+def test_amd_gpus_are_known_by_their_unique_id_and_judged_one_by_one():
+    cards = [
+        {
+            "slot": f"0000:0{number}:00.0",
+            "unique_id": f"a1b2c3d4e5f6071{number}",
+            "driver": "amdgpu",
+            "device": "0x744c",
+        }
+        for number in (1, 2)
+    ]
+    cards[1]["ras"] = {"features": "feature mask: 0x3fff", "counts": {"umc_err_count": "ue: 4\nce: 0"}}
+    raw = {"devices": cards, "expect_amd_gpus": 2}
+    records = [
+        {"type": "start", "attempt": "a"},
+        {"type": "check", "name": "gpu_amd", "status": "ran", "raw": raw},
+        {"type": "end"},
+    ]
+    report = burnin.judge_attempt(records, "gpu_server", "quick")
+    seen = burnin.observe_parts(records, "gpu_server", report)
+    assert [(part.uuid, part.position) for part in seen.parts] == [
+        ("a1b2c3d4e5f60711", "0000:01:00.0"),
+        ("a1b2c3d4e5f60712", "0000:02:00.0"),
+    ]
+    assert [fault for fault in faults(seen) if fault[0] == "gpu_amd.ras_uncorrected"] == [
+        ("gpu_amd.ras_uncorrected", "gpu", "0000:02:00.0")
+    ]
+
+
 @pytest.mark.parametrize("garbage", [None, 7, "x", [], [None], {"a": [1]}])
 def test_records_of_any_shape_are_read(healthy, garbage):
     def change(raws):

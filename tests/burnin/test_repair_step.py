@@ -70,6 +70,10 @@ FAULT = "fault:xid_95"  # RESET_GPU
         (("fault:gpu_nvidia.remap_failed",), ["rma"]),
         (("fault:gpu_compute.wrong_results",), ["reset"]),
         (("fault:smart.failing",), ["rma"]),
+        (("fault:gpu_amd.ras_uncorrected",), ["reset"]),
+        (("fault:gpu_amd.without_driver",), ["reboot"]),
+        (("fault:gpu_hip.wrong_results",), ["reset"]),
+        (("fault:clock.offset_s",), ["inspect"]),
         (("fault:xid_95", "fault:smart.failing"), ["reset", "rma"]),
     ],
 )

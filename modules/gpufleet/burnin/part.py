@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from types import MappingProxyType
 from typing import Any
 
+from gpufleet.burnin.amd_readings import find_card_name
 from gpufleet.burnin.evidence import CheckReadings, Raw, build_check_readings, list_or_empty, mapping_or_empty
 from gpufleet.burnin.nvidia_smi import NvidiaSmiReport, decompress_text, parse_nvidia_smi_report
 from gpufleet.burnin.overrides import ThresholdOverride, apply_overrides
@@ -18,7 +19,9 @@ from gpufleet.burnin.xid import RECOVERY_ACTION, XID, classify_line, drop_outdat
 from gpufleet.nodes.identity import normalize_serial
 from gpufleet.nodes.part import ObservedFault, ObservedPart, PartObservation
 
-GPU_WORK = ("gpu_compute", "gpu_memory", "gpu_copy")
+# Records with a list of devices: what must be left out so that one device is judged by itself.
+BUS_KEYS = {"on_bus": [], "amd_on_bus": [], "expect_gpus": 0, "expect_amd_gpus": 0}
+DEVICE_CHECKS = ("gpu_compute", "gpu_memory", "gpu_copy", "gpu_hip", "gpu_vulkan", "gpu_amd")
 PCI_ADDRESS = re.compile(r"\b([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.([0-7]))?\b")
 NVME = re.compile(r"\b(nvme\d+)(?:n\d+)?\b")
 
@@ -53,6 +56,12 @@ def _list_parts(checks: Iterable[Record]) -> Iterator[ObservedPart]:
             for gpu in report.gpus:
                 serial, uuid = normalize_serial(gpu.serial), _normalize_uuid(gpu.uuid)
                 yield ObservedPart("gpu", serial, uuid, gpu.model or None, normalize_pci(gpu.bus_id))
+        if check.get("name") == "gpu_amd":
+            for card in map(mapping_or_empty, list_or_empty(raw.get("devices"))):
+                serial = normalize_serial(_text(card.get("serial_number")))
+                uuid = normalize_serial(_text(card.get("unique_id")))
+                model = _text(card.get("product_name")) or find_card_name(card) or None
+                yield ObservedPart("gpu", serial, uuid, model, normalize_pci(_text(card.get("slot"))))
         if check.get("name") == "smart":
             for drive in map(mapping_or_empty, list_or_empty(raw.get("drives"))):
                 serial = normalize_serial(_text(drive.get("serial_number")))
@@ -127,10 +136,10 @@ def _split_by_part(check_name: str, raw: Raw) -> Iterator[tuple[str, str, CheckR
     if check_name == "gpu_nvidia" and (report := _read_smi(raw)) is not None:
         for gpu in report.gpus:
             yield "gpu", normalize_pci(gpu.bus_id), build_check_readings(gpu.readings, None, "")
-    elif check_name in GPU_WORK:
+    elif check_name in DEVICE_CHECKS:
         for device in map(mapping_or_empty, list_or_empty(raw.get("devices"))):
-            alone = {**raw, "devices": [device], "on_bus": [], "expect_gpus": 0}
-            position = normalize_pci(_text(device.get("bus_id")))
+            alone = {**raw, **BUS_KEYS, "devices": [device]}
+            position = normalize_pci(_text(device.get("bus_id") or device.get("slot")))
             yield "gpu", position, extract_check_metrics(check_name, alone)
     elif check_name == "smart":
         for drive in map(mapping_or_empty, list_or_empty(raw.get("drives"))):
