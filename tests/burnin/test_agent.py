@@ -120,7 +120,7 @@ def test_resumed_run_repeats_no_finished_check(agent, tmp_path):
         command(agent, "killed", out), capture_output=True, text=True, timeout=60, check=True
     )
     after = lines(resumed.stdout)
-    assert set(before) == {"clock", "hardware", "cpu", "memory", "storage"}
+    assert set(before) == {"versions", "clock", "hardware", "cpu", "memory", "storage"}
     assert {name: checks_by_name(after)[name] for name in before} == before
     assert after[-1]["type"] == "end"
     assert len([record for record in after if record["type"] == "check"]) == len(checks_by_name(after))

@@ -15,6 +15,7 @@ from gpufleet.burnin import (
     nvidia_smi,
     pi,
     system_readings,
+    version_consistency,
     xid,
 )
 from gpufleet.burnin.evidence import (
@@ -122,6 +123,7 @@ READERS: dict[str, Callable[[Raw], CheckReadings]] = {
     "crash": extract_crash_metrics,
     "clock": system_readings.extract_clock_metrics,
     "hardware": hardware.extract_hardware_metrics,
+    "versions": version_consistency.extract_versions_metrics,
     "cpu": extract_cpu_metrics,
     "memory": system_readings.extract_memory_metrics,
     "storage": drive_readings.extract_storage_metrics,

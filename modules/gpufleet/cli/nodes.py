@@ -169,6 +169,17 @@ def compare_node_drivers(as_json: bool) -> None:
     sys.exit(1 if report.has_skew_finding else 0)
 
 
+@nodes_command.command("versions")
+@output.json_option
+def compare_node_versions(as_json: bool) -> None:
+    """Compare kernels, firmware and drivers of equal nodes, by their newest burn-in; exit code 1 if nodes differ."""
+    from gpufleet.operations import version_consistency as operation
+
+    comparison = operation.compare_registered_versions()
+    _print_data(comparison, as_json, operation.format_version_comparison(comparison))
+    sys.exit(0 if comparison["agree"] else 1)
+
+
 nodes_argument = click.argument("nodes", metavar="NODE|RANGE")
 hold_argument = click.argument("kind", metavar="drift|cost|security|operator")
 

@@ -45,6 +45,7 @@ CONTROLLER_ACTIONS = frozenset(
         "include_vars",
         "meta",
         "pause",
+        "network_mesh",
         "power",
         "report",
         "set_fact",

@@ -30,6 +30,7 @@ class CheckSpec(NamedTuple):
 CHECKS: dict[str, CheckSpec] = {
     "clock": CheckSpec("clock.run_clock_check", 15.0, is_load=False),
     "hardware": CheckSpec("hardware.run_hardware_check", 15.0, is_load=False),
+    "versions": CheckSpec("versions.run_versions_check", 30.0, is_load=False),
     "cpu": CheckSpec("cpu.run_cpu_check", 120.0),
     "memory": CheckSpec("memory.run_memory_check", 180.0),
     "storage": CheckSpec("storage.run_storage_check", 300.0),
