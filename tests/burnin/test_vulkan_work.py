@@ -2,13 +2,17 @@
 
 import copy
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from gpufleet.burnin.agent import gpu_vulkan
 from gpufleet.burnin.agent.card_work import bound_tested_bytes
 from gpufleet.burnin.agent.gpu_vulkan import explain_skip
 from gpufleet.burnin.agent.host import HostAccess
@@ -321,3 +325,15 @@ def test_a_device_that_shares_the_hosts_memory_gets_a_quarter_of_it(tmp_path, ki
     (tmp_path / "proc/meminfo").write_text("MemTotal: 4000 kB\nMemAvailable: 1000 kB\n")
     host = HostAccess(root=str(tmp_path))
     assert bound_tested_bytes(host, kind, 1000 << 10) == expected << 10
+
+
+def test_a_driver_that_hangs_or_dies_costs_only_this_check(monkeypatch, tmp_path):
+    host = HostAccess(root=str(tmp_path))
+    monkeypatch.setattr(gpu_vulkan, "LIST_SECONDS", 0.2)
+    monkeypatch.setattr(gpu_vulkan, "list_devices", lambda _host: time.sleep(60))
+    result = gpu_vulkan.run_gpu_vulkan_check(host)
+    assert (result.status, result.reason) == ("error", "the check exceeded its time limit and was stopped")
+    monkeypatch.setattr(gpu_vulkan, "LIST_SECONDS", 60)
+    monkeypatch.setattr(gpu_vulkan, "list_devices", lambda _host: os.kill(os.getpid(), signal.SIGKILL))
+    result = gpu_vulkan.run_gpu_vulkan_check(host)
+    assert (result.status, result.reason) == ("error", "the process of the check died (signal 9)")
