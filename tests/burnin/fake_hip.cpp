@@ -1,8 +1,8 @@
 // A stand-in for ROCm's libamdhip64 and libhiprtc: the agent's own kernels, compiled for this processor and run on it.
 //
 // It takes the same source and options as the real compiler. Threads of a group that meet barriers are fibers.
-// FAKE_HIP_DEVICES, FAKE_HIP_MIB: what there is. FAKE_HIP_FLIP=kernel:buffer:launch flips one bit of a buffer after
-// that launch of the kernel. FAKE_HIP_RESULT: what every query of an event returns after the tenth.
+// FAKE_HIP_DEVICES, FAKE_HIP_MIB: what there is. FAKE_HIP_FLIP=kernel:buffer:launch,… flips one bit of a buffer
+// after that launch of the kernel. FAKE_HIP_RESULT: what every query of an event returns after the tenth.
 #include <dlfcn.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -13,6 +13,7 @@
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -81,12 +82,14 @@ void run_group(unsigned threads) {
 void flip_on_request(const std::string &name, void **arguments) {
   static std::map<std::string, int> launches;
   const char *text = getenv("FAKE_HIP_FLIP");
-  std::string wish = text ? text : "";
-  size_t first = wish.find(':'), second = wish.rfind(':');
-  if (first == std::string::npos || wish.substr(0, first) != name) return;
-  if (++launches[name] != std::stoi(wish.substr(second + 1))) return;
-  unsigned *buffer = *(unsigned **)arguments[std::stoi(wish.substr(first + 1))];
-  buffer[100] ^= 1u << 7;
+  std::stringstream wishes(text ? text : "");
+  launches[name]++;
+  for (std::string wish; std::getline(wishes, wish, ',');) {
+    size_t first = wish.find(':'), second = wish.rfind(':');
+    if (wish.substr(0, first) != name || launches[name] != std::stoi(wish.substr(second + 1))) continue;
+    unsigned *buffer = *(unsigned **)arguments[std::stoi(wish.substr(first + 1))];
+    buffer[100] ^= 1u << 7;
+  }
 }
 }  // namespace
 

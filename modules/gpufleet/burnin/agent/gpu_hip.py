@@ -10,7 +10,7 @@ from .clibrary import LibraryError
 from .drm import CardSensors, explain_use
 from .gpu import AMD, list_gpu_pci_addresses
 from .gpu_device import FAKE_MARK
-from .hip_api import Hip
+from .hip_api import NO_DEVICE, Hip
 from .hip_device import HipDevice, list_names
 from .host import HostAccess, RawCheckResult, build_error_result, build_not_run_result
 from .workers import run_job_with_deadline, run_jobs_in_parallel
@@ -32,7 +32,7 @@ def count_gpus(host: HostAccess) -> dict[str, Any]:
         hip = open_hip(host)
         return {"count": hip.count_devices(), "fake": hasattr(hip.library, FAKE_MARK)}
     except LibraryError as error:
-        if error.code is None:
+        if error.code is None or error.code in NO_DEVICE:
             return {"missing": f"HIP: {error}"}
         raise
 

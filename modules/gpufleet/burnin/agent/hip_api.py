@@ -59,6 +59,7 @@ CONSTANTS = {
 RESULTS = {
     "hipErrorOutOfMemory": 2,
     "hipErrorNoDevice": 100,
+    "hipErrorInvalidDevice": 101,
     "hipErrorInvalidImage": 200,
     "hipErrorNoBinaryForGpu": 209,
     "hipErrorECCNotCorrectable": 214,
@@ -68,6 +69,8 @@ RESULTS = {
     "hipErrorLaunchFailure": 719,
 }
 NAMES_OF_RESULTS = {code: name for name, code in RESULTS.items()}
+# What the runtime answers on a machine without a card; Debian's 5.7.1 gives the second.
+NO_DEVICE = {RESULTS["hipErrorNoDevice"], RESULTS["hipErrorInvalidDevice"]}
 LOG_CHARACTERS = 600
 
 
@@ -86,8 +89,8 @@ class Hip(Library):
         """Return how many devices HIP shows."""
         count = ctypes.c_int()
         code = self.try_call("hipGetDeviceCount", ctypes.addressof(count))
-        if code not in (0, RESULTS["hipErrorNoDevice"]):
-            raise LibraryError(f"hipGetDeviceCount: {self.describe_error(code or 0)}", code)
+        if code and code not in NO_DEVICE:
+            raise LibraryError(f"hipGetDeviceCount: {self.describe_error(code)}", code)
         return 0 if code else count.value
 
     def read_device_attribute(self, name: str, ordinal: int) -> int:
