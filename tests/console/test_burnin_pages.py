@@ -204,6 +204,23 @@ def test_series_of_the_node_itself_is_shown():
     assert (series.check, series.label, series.points) == ("cpu", "temperature, °C", ((0, 40), (1, 41)))
 
 
+def test_series_of_the_loaded_cpu_and_of_a_cards_copies_are_shown():
+    table = {
+        "columns": ["seconds", "celsius", "mhz", "throttled"],
+        "samples": [[0, 40, 1500, None], [1, 41, 1500, 0]],
+    }
+    cpu = {"name": "cpu", "raw": {"under_load": table}}
+    card = {"name": "gpu_hip", "raw": {"devices": [{"name": "MI", "copy": {"series": table}}]}}
+    found = burnin_data.collect_series([cpu, card])
+    shown = [(series.check, series.device, series.label, len(series.points)) for series in found]
+    assert shown[:3] == [
+        ("cpu", "", "temperature, °C", 2),
+        ("cpu", "", "CPU clock, MHz", 2),
+        ("cpu", "", "throttling flags", 1),
+    ]
+    assert shown[3][:2] == ("gpu_hip copies", "MI")
+
+
 def test_plot_places_points_and_limits():
     svg = str(draw_plot([Line([(0, 0), (10, 10)])], 'a "label"', limits=[5], width=106, height=56))
     assert 'points="3.0,' in svg

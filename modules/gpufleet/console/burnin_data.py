@@ -28,6 +28,9 @@ SENSORS = {
     "margin_c": ("margin to slowdown, °C", 1.0),
     "link_generation": ("PCIe generation", 1.0),
     "link_lanes": ("PCIe lanes", 1.0),
+    "mhz": ("CPU clock, MHz", 1.0),
+    "throttled": ("throttling flags", 1.0),
+    "undervoltage": ("under-voltage alarm", 1.0),
 }
 
 
@@ -111,13 +114,14 @@ def collect_series(records: Iterable[object]) -> Iterable[SensorSeries]:
     """Yield the sensors that a check read while its load ran, of the node or of each device."""
     for record in map(mapping_or_empty, records):
         raw = mapping_or_empty(record.get("raw"))
-        sources = [
-            ("", raw),
-            *((describe_device(entry), entry) for entry in list_or_empty(raw.get("devices"))),
-        ]
-        for device, source in sources:
-            table = mapping_or_empty(mapping_or_empty(source).get("series"))
-            yield from read_series(str(record.get("name")), device, table)
+        check = str(record.get("name"))
+        yield from read_series(check, "", mapping_or_empty(raw.get("under_load")))
+        devices = [(describe_device(entry), entry) for entry in list_or_empty(raw.get("devices"))]
+        for device, source in [("", raw), *devices]:
+            values = mapping_or_empty(source)
+            yield from read_series(check, device, mapping_or_empty(values.get("series")))
+            copies = mapping_or_empty(mapping_or_empty(values.get("copy")).get("series"))
+            yield from read_series(f"{check} copies", device, copies)
 
 
 def describe_device(device: object) -> str:
