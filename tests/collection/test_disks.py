@@ -161,6 +161,25 @@ def test_volume_is_not_mounted_over_files(loop, run):
 
 
 @pytest.mark.skipif(not shutil.which("mkfs.ext4", path="/usr/sbin:/sbin"), reason="needs e2fsprogs")
+def test_file_system_grows_with_its_disk(loop, run, tmp_path):
+    """XFS grows on a booted host: tests/roles/test_storage.py."""
+    assert run(loop)["changed"]
+    (run.place / "weights").write_text("kept")
+    os.truncate(tmp_path / "disk", 2 << 30)
+    subprocess.run(["losetup", "--set-capacity", loop], check=True)
+    trial = run(loop, check=True)
+    assert (trial["changed"], trial["steps"]) == (True, [["resize2fs", loop]])
+    grown = run(loop)
+    assert (run.place / "weights").read_text() == "kept"
+    if grown.get("failed"):  # ext4 asks for CAP_SYS_RESOURCE, which a container's root may not have
+        reason = "its disk has grown, but its file system could not: resize2fs: Permission denied"
+        assert grown["msg"].startswith(f"{run.place}: {reason}")
+        pytest.skip(grown["msg"])
+    assert shutil.disk_usage(run.place).total > 1800 << 20
+    assert run(loop)["changed"] is False
+
+
+@pytest.mark.skipif(not shutil.which("mkfs.ext4", path="/usr/sbin:/sbin"), reason="needs e2fsprogs")
 def test_kept_mode_leaves_the_folder_to_its_service(loop, run):
     assert run(loop, mode="keep", owner="nobody-known")["changed"]
     os.chown(run.place, 1000, 1000)

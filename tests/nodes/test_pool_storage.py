@@ -20,7 +20,7 @@ PLACES = {
     "gcp": {"region": "us-central1", "zones": ["us-central1-a"], "machine": "a2-ultragpu-2g"},
     "azure": {"region": "eastus", "machine": "Standard_ND96isr_H100_v5"},
 }
-DISK = {"count": 1, "options": ["noatime", "x-systemd.growfs"], "mode": "keep"}
+DISK = {"count": 1, "mode": "keep"}
 LOCAL = {"layout": "raid0", "filesystem": "ext4"}
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import subprocess
 from types import SimpleNamespace
 
 import pytest
@@ -295,6 +297,13 @@ def test_only_required_packages_are_installed(storage_host, created_volumes, cre
     assert not storage_host.host.package("exim4-base").is_installed, "mdadm recommends a mail server"
 
 
+def grow_drive(device, size):
+    """Grow a drive as a cloud grows a volume: its size changes under the running system."""
+    show = ["losetup", "--noheadings", "--output", "BACK-FILE", device]
+    os.truncate(subprocess.check_output(show, text=True).strip(), size)
+    subprocess.run(["losetup", "--set-capacity", device], check=True)
+
+
 @pytest.fixture(scope="module")
 def cloud_volumes(storage_host):
     """Configure the host as a node on Google, whose udev names the drives; run again, and as a replaced node."""
@@ -311,6 +320,7 @@ def cloud_volumes(storage_host):
     host.check_output(f"install -d -o 1000 {VOLUMES}/models && echo kept >{VOLUMES}/models/weights")
     seen.again = storage_host.lab.run(ROLE, extra_vars=variables)
     seen.mounts = {place: find_mount(storage_host, place) for place in ("/fast", f"{VOLUMES}/models")}
+    grow_drive(storage_host.network, 1200 << 20)
     # The boot disk is a new one, the volume is not.
     host.check_output(
         f"umount {VOLUMES}/models && rmdir {VOLUMES}/models && sed -i '\\#{VOLUMES}#d' /etc/fstab"
@@ -329,12 +339,14 @@ def test_volumes_of_a_cloud_node_are_formatted_and_mounted_once(storage_host, cl
     assert (cloud_volumes.again.failure_text("disk01"), cloud_volumes.again.changed("disk01")) == (None, 0)
 
 
-def test_kept_volume_of_a_replaced_node_is_mounted_as_it_is(storage_host, cloud_volumes):
+def test_kept_volume_of_a_replaced_node_is_mounted_and_only_grown(storage_host, cloud_volumes):
     assert cloud_volumes.replaced.failure_text("disk01") is None
     (result,) = [
         r.output for r in cloud_volumes.replaced.results_of("disk01") if "Create and mount" in r.task
     ]
-    assert (result["changed"], result["steps"]) == (True, [])
+    assert (result["changed"], result["steps"]) == (True, [["xfs_growfs", f"{VOLUMES}/models"]])
+    mebibytes = storage_host.host.check_output(f"df --output=size -BM {VOLUMES}/models | tail -1")
+    assert int(mebibytes.strip().rstrip("M")) > 1000
     weights = storage_host.host.file(f"{VOLUMES}/models/weights")
     assert weights.content_string == "kept\n"
     assert storage_host.host.file(f"{VOLUMES}/models").uid == 1000

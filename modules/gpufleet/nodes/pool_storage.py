@@ -26,9 +26,8 @@ LOCAL_DRIVES = {
     "gcp": ["/dev/disk/by-id/google-local-nvme-ssd-*"],
     "azure": ["model:Microsoft NVMe Direct Disk*"],
 }
-# The file system follows a disk that has grown (systemd.mount(5)). Owner and mode of the folder are the container's:
-# its service sets them at each start.
-DISK_SETTINGS: dict[str, Any] = {"count": 1, "options": ["noatime", "x-systemd.growfs"], "mode": "keep"}
+# Owner and mode of the folder are the container's: its service sets them at each start.
+DISK_SETTINGS: dict[str, Any] = {"count": 1, "mode": "keep"}
 
 
 def build_pool_storage(

@@ -6,11 +6,16 @@ from __future__ import annotations
 
 import fnmatch
 import hashlib
+import struct
 from typing import TypedDict
 
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError
 
 KINDS = ("disk", "loop")
+# Clouds grow disks by whole GiB; less than this is what mkfs leaves at the end of a disk.
+SMALLEST_GROWTH = 512 << 20
+SUPERBLOCKS = 4096  # bytes at the start of a device that have the superblock of either file system
+EXT4_MAGIC = 0xEF53
 MKFS = {"xfs": ["mkfs.xfs", "-q", "-L"], "ext4": ["mkfs.ext4", "-q", "-L"]}
 
 
@@ -221,6 +226,31 @@ def plan_volume(
              f"--name={name}", f"--raid-devices={len(members)}", *(disk["path"] for disk in members)]
         )  # fmt: skip
     return device, [*plan, [*MKFS[volume["filesystem"]], volume_label(volume["mount"]), device]]
+
+
+def parse_filesystem_size(head: bytes, filesystem: str) -> int | None:
+    """Return the bytes that a file system spans, from the first bytes of its device; None if it is not there.
+
+    XFS: struct xfs_dsb of the kernel's fs/xfs/libxfs/xfs_format.h. ext4: struct ext4_super_block of fs/ext4/ext4.h.
+    """
+    if filesystem == "xfs":
+        magic, block_size, blocks = struct.unpack_from(">4sIQ", head)
+        return block_size * blocks if magic == b"XFSB" else None
+    blocks_low, shift = (
+        struct.unpack_from("<I", head, 1024 + 0x04)[0],
+        struct.unpack_from("<I", head, 1024 + 0x18)[0],
+    )
+    (magic,) = struct.unpack_from("<H", head, 1024 + 0x38)
+    (blocks_high,) = struct.unpack_from("<I", head, 1024 + 0x150)
+    return (blocks_high << 32 | blocks_low) * (1024 << shift) if magic == EXT4_MAGIC else None
+
+
+def grow_command(device: str, device_size: int, head: bytes, volume: ScratchVolume) -> list[str] | None:
+    """Return the command that grows a mounted file system to its disk, None if it has that size."""
+    size = parse_filesystem_size(head, volume["filesystem"])
+    if size is None or device_size - size < SMALLEST_GROWTH:
+        return None
+    return ["xfs_growfs", volume["mount"]] if volume["filesystem"] == "xfs" else ["resize2fs", device]
 
 
 def fstab_line(uuid: str, volume: ScratchVolume) -> str:

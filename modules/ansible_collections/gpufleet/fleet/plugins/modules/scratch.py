@@ -13,7 +13,8 @@ description:
   - Fails before that, too, if an owner does not exist, the kernel has no such file system or no RAID 0, another
     file system is mounted at the mount point, or the folder there has files that the volume would hide.
   - Fails for a disk with data, unless its serial is in I(wipe_confirmed); a disk in use is never erased.
-  - Mounts by UUID, in C(/etc/fstab) with nofail. A volume that exists already is found by its label and left unchanged.
+  - Mounts by UUID, in C(/etc/fstab) with nofail. A volume that exists already is found by its label and left unchanged,
+    except that its file system grows with its disk.
 options:
   volumes:
     description: The volumes.
@@ -205,6 +206,24 @@ def mount_volume(device: str, volume: disks.ScratchVolume, check_mode: bool) -> 
     return True
 
 
+def plan_growth(device: str, volume: disks.ScratchVolume) -> list[list[str]]:
+    """Return the command that grows a mounted volume to its disk, if the disk has grown."""
+    if not Path(volume["mount"]).is_mount():
+        return []
+    with Path(device).open("rb") as file:
+        head = file.read(disks.SUPERBLOCKS)
+        command = disks.grow_command(device, file.seek(0, os.SEEK_END), head, volume)
+    return [command] if command else []
+
+
+def grow_filesystem(command: list[str], volume: disks.ScratchVolume) -> None:
+    """Run the command; both programs print their name or the old size first, and the reason last."""
+    status, out, err = run_program(command)
+    if status != 0:
+        lines = (err.strip() or out.strip() or "no reason given").splitlines()
+        raise HostError(f"{volume['mount']}: its disk has grown, but its file system could not: {lines[-1]}")
+
+
 def make_and_mount_volumes(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Plan all volumes, then make and mount them."""
     for volume in params["volumes"]:
@@ -224,16 +243,20 @@ def make_and_mount_volumes(params: dict[str, Any], check_mode: bool) -> dict[str
         raise HostError(f"{', '.join(shared)} would be part of two volumes")
     for plan in plans:
         check_volume_preconditions(*plan)
-    changed = False
+    changed, steps = False, []
     for volume, device, commands in plans:
         for command in [] if check_mode else commands:
             run_required_program(*command)
         changed = changed or bool(commands)
         if not (check_mode and commands):
             changed = mount_volume(device, volume, check_mode) or changed
+        growth = [] if commands else plan_growth(device, volume)
+        for command in [] if check_mode else growth:
+            grow_filesystem(command, volume)
+        steps += [*commands, *growth]
     return {
-        "changed": changed,
-        "steps": [command for __, __, commands in plans for command in commands],
+        "changed": changed or bool(steps),
+        "steps": steps,
         "devices": {volume["mount"]: device for volume, device, __ in plans},
     }
 
