@@ -502,6 +502,7 @@ def test_drives_are_read_from_sysfs_with_size_and_link(make_host):
     assert first == {
         "name": "nvme0", "model": "KIOXIA", "sectors": 1000215216, "current_link_speed": "5.0 GT/s PCIe",
         "current_link_width": None, "max_link_speed": None, "max_link_width": "4",
+        "port_max_link_speed": None, "port_max_link_width": None,
     }  # fmt: skip
     assert (second["name"], second["sectors"]) == ("nvme1", 7)
     assert pi.run_nvme_link_check(make_host(sysfs="/elsewhere/")).reason == "/elsewhere is not there"

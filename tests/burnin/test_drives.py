@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpufleet.burnin.agent import fio, smart
+from gpufleet.burnin.agent import fio, pi, smart
 from gpufleet.burnin.agent.command import CommandOutput
 from gpufleet.burnin.agent.host import HostAccess
 from gpufleet.burnin.readings import extract_check_metrics
@@ -186,3 +186,35 @@ def test_fio_itself_accepts_the_options_and_verifies(tmp_path):
     assert facts["read_ios"] > 0
     assert judge("storage", storage_record(fio=facts)).outcome == "pass"
     assert (set(Path.cwd().iterdir()), list(tmp_path.iterdir())) == (before, [])
+
+
+@pytest.mark.parametrize(
+    ("speed", "width", "outcome", "reason"),
+    [
+        ("16.0 GT/s PCIe", "4", "pass", ""),
+        ("8.0 GT/s PCIe", "4", "warn", "below the generation"),
+        ("16.0 GT/s PCIe", "2", "warn", "fewer lanes"),
+    ],
+)
+def test_nvme_link_is_compared_with_drive_and_port(tmp_path, speed, width, outcome, reason):
+    bridge = tmp_path / "sys/devices/pci0000:00/0000:00:01.0"
+    device = bridge / "0000:01:00.0"
+    device.mkdir(parents=True)
+    limits = {bridge: ("16.0 GT/s PCIe", "8"), device: ("32.0 GT/s PCIe", "4")}
+    for folder, (max_speed, max_width) in limits.items():
+        (folder / "max_link_speed").write_text(max_speed)
+        (folder / "max_link_width").write_text(max_width)
+    (device / "current_link_speed").write_text(speed)
+    (device / "current_link_width").write_text(width)
+    controller = tmp_path / "sys/class/nvme/nvme0"
+    controller.mkdir(parents=True)
+    (controller / "device").symlink_to(device)
+    raw = pi.run_nvme_link_check(HostAccess(root=str(tmp_path))).raw
+    result = judge("nvme_link", raw)
+    assert result.outcome == outcome
+    assert reason in result.reason
+
+
+def test_nvme_link_of_an_unknown_port_is_not_judged():
+    raw = {"root": "/sys", "devices": [{"current_link_speed": "8.0 GT/s", "max_link_speed": "16.0 GT/s"}]}
+    assert "links_slow" not in extract_check_metrics("nvme_link", raw).metrics

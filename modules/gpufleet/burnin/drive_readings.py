@@ -33,6 +33,7 @@ FIO_IO_ERRORS = {
 # Bits of NVMe's critical_warning, by enum nvme_smart_crit of libnvme. Temperature passes; the others do not.
 SPARE_LOW, TOO_HOT, DEGRADED, READ_ONLY, BACKUP_FAILED = 0x01, 0x02, 0x04, 0x08, 0x10
 FAILING_BITS = SPARE_LOW | DEGRADED | READ_ONLY | BACKUP_FAILED
+LINK_NAMES = ("current_link_{}", "max_link_{}", "port_max_link_{}")
 REALLOCATED, REPORTED, PENDING, UNCORRECTABLE = 5, 187, 197, 198
 
 
@@ -203,7 +204,28 @@ def extract_nvme_link_metrics(raw: Raw) -> CheckReadings:
         link_gt_per_s=min(speeds) if len(speeds) == len(devices) and devices else None,
         link_lanes=min(lanes) if len(lanes) == len(devices) and devices else None,
     )
-    return CheckReadings(metrics, metrics.get("link_gt_per_s"), "GT/s")
+    below = build_check_readings(
+        {
+            "links_slow": add_up_counts(
+                is_link_below(device, "speed", pi.parse_pcie_link_gt_per_s) for device in devices
+            ),
+            "links_narrow": add_up_counts(
+                is_link_below(device, "width", pi.parse_pcie_link_lanes) for device in devices
+            ),
+        },
+        None,
+        "",
+    )
+    return CheckReadings({**metrics, **below.metrics}, metrics.get("link_gt_per_s"), "GT/s")
+
+
+def is_link_below(device: Any, field: str, parse: Callable[[object], float | int | None]) -> Reading:
+    """Return 1 for a drive whose link is below what both drive and port can; unknown ports are not judged."""
+    facts = mapping_or_empty(device)
+    current, own, port = (parse(facts.get(name.format(field))) for name in LINK_NAMES)
+    if current is None or own is None or port is None:
+        return NOT_APPLICABLE
+    return float(current < min(own, port))
 
 
 def collect_link_values(

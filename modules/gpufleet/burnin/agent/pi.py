@@ -66,6 +66,9 @@ def read_nvme_drive(host: HostAccess, sysfs_folder: str, controller: str) -> dic
     )
     facts: dict[str, Any] = {"model": host.read_text_file(f"{sysfs_folder}/model"), "sectors": sectors}
     facts.update({key: host.read_text_file(f"{sysfs_folder}/device/{key}") for key in LINK_FILES})
+    # The link `device` leads into the folder of the port that the drive is plugged into; a VM shows no port.
+    ports = {key: host.read_text_file(f"{sysfs_folder}/device/../{key}") for key in LINK_FILES[2:]}
+    facts.update({f"port_{key}": text for key, text in ports.items()})
     return facts
 
 
