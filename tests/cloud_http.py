@@ -27,11 +27,15 @@ UNSIGNED = b"<Response><Errors><Error><Code>MissingAuthenticationToken</Code></E
 
 
 class CloudService:
-    """Answers by pattern of the path; ``seen`` has every request that was allowed as (method, path, query)."""
+    """Answers by pattern of the path; ``seen`` has every request that was allowed as (method, path, query).
+
+    ``body`` is the newest request's body.
+    """
 
     def __init__(self):
         self.routes = []
         self.seen = []
+        self.body = None
         self.url = ""
 
     def route(self, method, pattern, answer):
@@ -235,7 +239,8 @@ def make_handler(service):
 
         def answer(self):
             parts = urlsplit(self.path)
-            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            service.body = json.loads(body) if body else None
             status, value = service.respond(self.command, parts.path, parse_qs(parts.query), self.headers)
             content = b"" if value is None else json.dumps(value).encode()
             self.send_response(status)

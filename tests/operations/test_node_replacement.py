@@ -6,9 +6,12 @@ import boto3
 import pytest
 from moto import mock_aws
 
+import cloud_http
 from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
 from gpufleet.nodes import NodeIdentity, NodeObservation, Registry
+from gpufleet.nodes.cloud_api.azure import AzureApi
 from gpufleet.operations import node_replacement as operation
+from gpufleet.operations.member_release import release_aws_member, release_azure_member, release_gcp_member
 
 REGION = "us-east-1"
 GROUP = "arn:aws:autoscaling:us-east-1:1:autoScalingGroup:x:autoScalingGroupName/train"
@@ -44,18 +47,6 @@ def test_other_nodes_are_refused(registry, node, state, problem):
         registry.move_node(node, state, "x")
     with pytest.raises(InputError, match=problem):
         plan(registry, node)
-
-
-def test_member_of_an_azure_set_is_refused_with_what_to_do(registry):
-    observed = {"kind": "cloud_vm", "cloud": "azure", "region": "eastus", "stack": "dev", "group": "mill"}
-    registry.apply_observation(
-        NodeObservation("azure:dev", "mill-1", NodeIdentity(instance_id="v-1"), observed=observed)
-    )
-    registry.move_node("mill-1", "quarantined", "XID 79")
-    with pytest.raises(
-        InputError, match="does not give members of groups back to azure; delete the instance"
-    ):
-        plan(registry, "mill-1")
 
 
 def test_plan_changes_nothing_and_failure_keeps_the_node(registry):
@@ -120,7 +111,7 @@ def test_terminated_member_of_an_aws_group_is_replaced(group):
     size, members = list_members(group)
     failed = min(members)
     lines = []
-    operation.release_aws_member(REGION, failed, lines.append)
+    release_aws_member(REGION, failed, lines.append)
     new_size, now = list_members(group)
     assert (size, new_size, len(now)) == (2, 2, 2)
     assert failed not in now
@@ -129,7 +120,7 @@ def test_terminated_member_of_an_aws_group_is_replaced(group):
 
 def test_member_that_is_gone_already_is_released(group):
     lines = []
-    operation.release_aws_member(REGION, "i-0123456789abcdef0", lines.append)
+    release_aws_member(REGION, "i-0123456789abcdef0", lines.append)
     assert lines == ["i-0123456789abcdef0 is in no group any more"]
 
 
@@ -165,10 +156,61 @@ class GoogleApi:
 def test_google_group_is_asked_to_recreate_its_member(place):
     api, lines = GoogleApi(), []
     path = f"projects/p/{place}/instanceGroupManagers/farm"
-    operation.release_gcp_member("p", path, "us-central1-a", "farm-x1", "us-central1", lines.append, api)
+    release_gcp_member("p", path, "us-central1-a", "farm-x1", "us-central1", lines.append, api)
     (request,) = api.calls
     assert request.instance_group_manager == "farm"
     body = getattr(request, "region_instance_group_managers_recreate_request_resource", None) or (
         request.instance_group_managers_recreate_instances_request_resource
     )
     assert list(body.instances) == ["projects/p/zones/us-central1-a/instances/farm-x1"]
+
+
+SUBSCRIPTION = "00000000-0000-0000-0000-000000000001"
+SET = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/dev/providers/Microsoft.Compute/virtualMachineScaleSets/mill"
+
+
+class ScaleSet(cloud_http.AzureService):
+    """A Uniform scale set. ``keeps_size``: whether a deletion leaves its size as it is."""
+
+    def __init__(self, *, keeps_size):
+        super().__init__()
+        self.keeps_size, self.size, self.numbers = keeps_size, 2, [3, 7]
+        self.route("GET", SET, lambda *_: self.describe())
+        self.route("PATCH", SET, self.resize)
+        self.route("POST", f"{SET}/delete", self.delete)
+        self.route("GET", f"{SET}/virtualMachines", lambda *_: {"value": [*map(self.member, self.numbers)]})
+
+    def describe(self):
+        sku = {"name": "Standard_NC4as_T4_v3", "tier": "Standard", "capacity": self.size}
+        return {"id": SET, "name": "mill", "location": "eastus", "sku": sku, "properties": {}}
+
+    def member(self, number):
+        return {
+            "id": f"{SET}/virtualMachines/{number}",
+            "instanceId": str(number),
+            "properties": {"vmId": f"v-{number}"},
+        }
+
+    def delete(self, *_):
+        self.numbers = [number for number in self.numbers if str(number) not in self.body["instanceIds"]]
+        self.size -= not self.keeps_size
+        return 200, None
+
+    def resize(self, *_):
+        assert self.body["sku"]["name"] == "Standard_NC4as_T4_v3"
+        self.size = self.body["sku"]["capacity"]
+        self.numbers += range(10, 10 + self.size - len(self.numbers))
+        return self.describe()
+
+
+@pytest.mark.parametrize("keeps_size", [False, True])
+def test_scale_set_has_its_size_after_a_member_was_deleted(tmp_path, keeps_size):
+    certificate, lines = str(cloud_http.write_certificate(tmp_path / "azure.pem")), []
+    with cloud_http.serve(ScaleSet(keeps_size=keeps_size), certificate) as service:
+        api = AzureApi(
+            SUBSCRIPTION, cloud_http.StaticAzureCredential(), service.url, certificates=certificate
+        )
+        release_azure_member(SUBSCRIPTION, SET, "v-3", lines.append, api)
+        release_azure_member(SUBSCRIPTION, SET, "v-3", lines.append, api)
+    assert (service.size, 3 in service.numbers, 7 in service.numbers) == (2, False, True)
+    assert lines == ["v-3 is deleted; mill has 2 machines again", "v-3 is in no scale set any more"]

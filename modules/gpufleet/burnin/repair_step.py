@@ -19,7 +19,7 @@ STEP_MEANINGS = {
     REPLACE_NODE: "release the rented node and let another take its place: gpufleet nodes replace NODE",
 }
 PHYSICAL = frozenset({"rma", "reseat", "inspect", "replace"})
-"""Steps that need hands on the hardware: nobody does them to a rented node."""
+"""Steps that need hands on the hardware, which a rented node does not allow."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from gpufleet.nodes import journal, revision, schema
 from gpufleet.nodes.identity import normalize_serial
 from gpufleet.nodes.part import ObservedFault, ObservedPart, Part, PartObservation, Placement, RepairEntry
 
-MAX_PARTS = 512  # of one node in one attempt; more is no machine but an attack
+MAX_PARTS = 512  # of one node in one attempt; more is an attack
 _LONGEST_TEXT, _LONGEST_POSITION = 255, 64  # characters of a column
 NODE_KINDS = ("board", "instance")
 """Kinds of the part that stands for the node itself: its board, or the instance that a cloud lent."""
@@ -193,7 +193,7 @@ def _add_fault(
     digest: str,
     at: datetime,
 ) -> None:
-    """Add a fault, once for the same raw records: judging them again is no recurrence."""
+    """Add a fault, once for the same raw records: judging them again is not a recurrence."""
     table = schema.repair.c
     same = table.part_id == part_id, table.event == "fault", table.name == fault.fault, table.digest == digest
     if connection.execute(select(table.number).where(*same)).first() is not None:

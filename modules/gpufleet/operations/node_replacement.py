@@ -16,8 +16,9 @@ from typing import Any
 from gpufleet import engine, fleet, paths
 from gpufleet.errors import CheckFailed, GpufleetError, InputError
 from gpufleet.nodes import Node, Registry, latest_values_by_key
-from gpufleet.nodes.cloud_api import find_gcp_project
+from gpufleet.nodes.cloud_api import find_azure_subscription, find_gcp_project
 from gpufleet.operations import repair
+from gpufleet.operations.member_release import release_aws_member, release_azure_member, release_gcp_member
 from gpufleet.operations.node_change import require_reason
 from gpufleet.operations.stack_state import build_engine_environment
 
@@ -59,7 +60,7 @@ class NodeReplacement:
 
 
 def plan_replacement(registry: Registry, request: ReplacementRequest) -> NodeReplacement:
-    """Return how a node is replaced; InputError for a node that is in use, not rented, or nobody's to replace."""
+    """Return how a node is replaced; InputError for a node that is in use, not rented, or of unknown origin."""
     require_reason(request.reason)
     node = registry.get_node(request.node)
     _check_is_replaceable(node)
@@ -132,73 +133,11 @@ def _find_release(
         project = find_gcp_project(declared, request.environment)
         zone = str(values.get("observed.zone") or "")
         return partial(release_gcp_member, project, group, zone, node.name, str(node.region))
-    raise InputError(
-        f"gpufleet does not give members of groups back to {node.cloud}",
-        where=node.name,
-        remedy="delete the instance in the scale set and restore the set's capacity, then: gpufleet nodes retire",
-    )
-
-
-def release_aws_member(
-    region: str, instance_id: str, report: Callable[[str], None], create: Any = None
-) -> None:
-    """Terminate a member; its group starts another. One that is gone already is released.
-
-    The group's size stays (``ShouldDecrementDesiredCapacity``): EC2's own TerminateInstances would do as well, but only
-    after a health check has noticed.
-    """
-    from botocore.exceptions import ClientError
-
-    from gpufleet.catalog.prices.refresh.aws import translate_boto_errors
-    from gpufleet.nodes.cloud_api.aws import create_client
-
-    permission = "autoscaling:TerminateInstanceInAutoScalingGroup"
-    with translate_boto_errors(permission, f"aws {region}"):
-        client = (create or create_client)("autoscaling", region)
-        listed = client.describe_auto_scaling_instances(InstanceIds=[instance_id])["AutoScalingInstances"]
-        if not listed:
-            report(f"{instance_id} is in no group any more")
-            return
-        try:
-            client.terminate_instance_in_auto_scaling_group(
-                InstanceId=instance_id, ShouldDecrementDesiredCapacity=False
-            )
-        except ClientError as error:
-            if "not found" not in str(error).lower():
-                raise
-    report(f"{instance_id} is being terminated; {listed[0]['AutoScalingGroupName']} starts another")
-
-
-def release_gcp_member(  # noqa: PLR0917 - the parts of one address
-    project: str,
-    group: str,
-    zone: str,
-    name: str,
-    region: str,
-    report: Callable[[str], None],
-    api: Any = None,
-) -> None:
-    """Have a managed group delete a member and create it again, under the same name."""
-    from gpufleet.nodes.cloud_api.account import READ_TIMEOUT_S
-    from gpufleet.nodes.cloud_api.gcp import GcpApi
-
-    access = api or GcpApi(project)
-    regional = "/regions/" in group
-    place = {"region": region} if regional else {"zone": zone}
-    member = f"projects/{project}/zones/{zone}/instances/{name}"
-    kind = "region_" if regional else ""
-    request = {
-        "project": project,
-        "instance_group_manager": group.rpartition("/")[2],
-        f"{kind}instance_group_managers_recreate_{'' if regional else 'instances_'}request_resource": {
-            "instances": [member]
-        },
-        **place,
-    }
-    client = access.client("RegionInstanceGroupManagers" if regional else "InstanceGroupManagers")
-    with access.translate_errors("compute.instanceGroupManagers.update"):
-        client.recreate_instances(request=request, timeout=READ_TIMEOUT_S).result(timeout=READ_TIMEOUT_S)
-    report(f"{name} is being deleted and created again by {group.rpartition('/')[2]}")
+    if node.cloud == "azure":
+        declared = fleet.load_fleet(stack, paths.find_project_root())
+        subscription = find_azure_subscription(declared, request.environment)
+        return partial(release_azure_member, subscription, group, str(node.instance_id))
+    raise InputError(f"gpufleet gives no members of groups back to {node.cloud}", where=node.name)
 
 
 def execute_replacement(
