@@ -25,6 +25,7 @@ HOSTS = {
     "amd01": {"kind": "servers", "accelerators": [{"model": "Instinct MI300X", "count": 8}]},
     "amd02": {"kind": "servers", "accelerators": [{"model": "Radeon RX 460"}]},
     "blade01": {"kind": "blades", "arch": "arm64"},
+    "blade02": {"kind": "blades"},
 }
 ARM64 = ("blade01",)
 
