@@ -72,8 +72,12 @@ def main():
         tool.write_text("#!/bin/sh\necho throttled=0x0\n")
         tool.chmod(0o755)
         rows = [run_agent(agent, environment) for _ in range(repeat)]
-        for what, values in zip(("start record", "first result", "end"), zip(*rows, strict=True), strict=True):
-            print(f"{what}: median {statistics.median(values):.3f} s, fastest {min(values):.3f} s, {repeat} runs")
+        for what, values in zip(
+            ("start record", "first result", "end"), zip(*rows, strict=True), strict=True
+        ):
+            print(
+                f"{what}: median {statistics.median(values):.3f} s, fastest {min(values):.3f} s, {repeat} runs"
+            )
         print(f"largest process: {measure_memory(agent, environment):.1f} MiB")
         tool.write_text(f"#!/bin/sh\nyes | head -c {FLOOD_BYTES}\n")
         started = time.perf_counter()
