@@ -95,6 +95,18 @@ def test_drive_is_compared_with_the_declared_size(measure, records_of, sectors, 
     assert result.outcome == outcome
 
 
+def test_rehearsed_blade_is_judged_by_its_fake_drive_and_a_server_without_one_by_its_cards(records_of):
+    drive = {"name": "nvme0", "model": "FAKE NVMe 500GB", "sectors": 976_773_168}
+    raw = {"root": "/etc/gpufleet-rehearsal/sys", "devices": [], "drives": [drive]}
+    expected = {"expect_drive_gib": 465.7}
+    for drives, outcome in (([drive], "pass"), ([], "not_run")):
+        records = records_of(
+            {"base": "compute_blade", "change": {"hardware": {"raw": {**raw, "drives": drives}}}}
+        )
+        report = burnin.judge_attempt(records, "compute_blade", "quick", rehearsal=True, expected=expected)
+        assert report.find_check_result("hardware").outcome == outcome
+
+
 def test_sata_and_virtual_drives_are_listed(measure):
     files = {
         "/sys/block/sda/size": "1000",
