@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 import socket
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from collections import Counter
 import pytest
 
 from gpufleet.burnin import mesh
-from gpufleet.burnin.agent import network_pair
+from gpufleet.burnin.agent import network_stream
 
 GOOD = {
     "sent_mbit": 9400.0, "received_mbit": 9400.0, "datagrams_sent": 400, "datagrams_received": 400,
@@ -162,6 +163,22 @@ def test_pair_of_agents_measures_both_directions(agent):
     assert "connect: " in mesh.read_pair_session("a", "b", again.stdout, again.stderr).error
 
 
+@pytest.mark.skipif(shutil.which("iperf3") is None, reason="iperf3 is not installed")
+def test_pair_with_iperf3_on_both_ends_uses_it(agent):
+    ends = ("--address=127.0.0.1", "--partner=127.0.0.1", f"--port={free_port()}")
+    assert run_agent(agent, "pair-serve", *ends, "--seconds=60").returncode == 0
+    session = run_agent(agent, "pair-measure", *ends, "--seconds=0.1")
+    assert json.loads(session.stdout)["method"] == "iperf3"
+    assert mesh.read_pair_session("a", "b", session.stdout, "").received_mbit > 10
+
+
+def test_listening_port_is_found():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        assert network_stream.is_listening(port)
+    assert not network_stream.is_listening(port)
+
+
 def test_listener_refuses_strangers_and_a_used_port(agent):
     port = free_port()
     ends = ("--address=127.0.0.1", "--partner=127.0.0.2", f"--port={port}")
@@ -184,5 +201,5 @@ def test_duplicated_datagrams_count_once():
         receiver.bind(("127.0.0.1", 0))
         for data in (b"\0\0\0\0x", b"\0\0\0\0x", b"\1\0\0\0x"):
             sender.sendto(data, receiver.getsockname())
-        count, endpoint = network_pair.collect_datagrams(receiver, {"127.0.0.1"})
+        count, endpoint = network_stream.collect_datagrams(receiver, {"127.0.0.1"})
     assert (count, endpoint[0]) == (2, "127.0.0.1")

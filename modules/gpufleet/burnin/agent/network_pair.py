@@ -14,91 +14,36 @@ import select
 import shutil
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import time
 from typing import Any, Callable, TextIO  # noqa: UP035 - Python 3.9 runs this
 
-CHUNK_BYTES = 1 << 18
+from .network_stream import (
+    DATAGRAMS,
+    RECEIVE_BUFFER_BYTES,
+    collect_datagrams,
+    is_listening,
+    read_retransmits,
+    receive_to_end,
+    resolve_addresses,
+    send_datagrams,
+    send_for,
+    to_mbit,
+)
+
 CONNECT_SECONDS = 5.0
 # What a request may take beyond the seconds that it measures.
 MARGIN_SECONDS = 10.0
-# Few and small: the reader's buffer (425,984 bytes at most) holds them all, so that only the network loses any.
-RECEIVE_BUFFER_BYTES = 1 << 20
-DATAGRAMS, DATAGRAM_BYTES, DATAGRAM_SECONDS = 200, 200, 0.5
 ROUND_TRIPS = 10
-# linux/in.h and linux/tcp.h; Python has no names for them.
+# linux/in.h; Python has no names for them.
 IP_MTU_DISCOVER, IP_PMTUDISC_PROBE, IP_MTU = 10, 3, 14
-TCP_INFO_TOTAL_RETRANS_OFFSET = 100
 UDP_HEADERS = 28
 DISCARD_PORT = 9  # RFC 863; connecting a datagram socket sends nothing
 # Frames to try below the interface's own size: jumbo, Ethernet, common tunnels, and the smallest of IPv6 and IPv4.
 FRAME_SIZES = (9000, 8900, 4096, 1500, 1492, 1450, 1400, 1280, 576)
 PROBE_TRIES, PROBE_SECONDS = 3, 0.2
 IPERF3_STREAMS = 4
-
-
-def read_retransmits(connection: socket.socket) -> int | None:
-    """Return the segments that a connection sent again, None where the kernel does not say."""
-    end = TCP_INFO_TOTAL_RETRANS_OFFSET + 4
-    try:
-        info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
-    except OSError:
-        return None
-    return struct.unpack("I", info[end - 4 : end])[0] if len(info) >= end else None
-
-
-def send_for(connection: socket.socket, seconds: float) -> None:
-    """Send for a time, then end the stream."""
-    data, deadline = bytes(CHUNK_BYTES), time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        connection.sendall(data)
-    connection.shutdown(socket.SHUT_WR)
-
-
-def receive_to_end(connection: socket.socket) -> dict[str, float]:
-    """Read a stream to its end; return bytes and the seconds from the first byte to the last."""
-    buffer, total, started = bytearray(CHUNK_BYTES), 0, 0.0
-    while True:
-        count = connection.recv_into(buffer)
-        if not count:
-            return {"bytes": total, "seconds": time.monotonic() - started if started else 0.0}
-        started = started or time.monotonic()
-        total += count
-
-
-def to_mbit(received: dict[str, Any]) -> float | None:
-    """Return the rate of a stream; None for one without data."""
-    seconds = float(received.get("seconds") or 0.0)
-    return round(float(received["bytes"]) * 8 / seconds / 1e6, 1) if seconds > 0 else None
-
-
-def resolve_addresses(name: str) -> set[str]:
-    """Return the addresses of a name or address."""
-    return {str(entry[4][0]) for entry in socket.getaddrinfo(name, None)}
-
-
-def send_datagrams(send: Callable[[bytes], int]) -> None:
-    """Send numbered datagrams at a low rate; one that cannot be sent is lost."""
-    for number in range(DATAGRAMS):
-        with contextlib.suppress(OSError):
-            send(struct.pack("I", number).ljust(DATAGRAM_BYTES, b"\0"))
-        time.sleep(DATAGRAM_SECONDS / DATAGRAMS)
-
-
-def collect_datagrams(receiver: socket.socket, senders: set[str]) -> tuple[int, Any]:
-    """Return how many different datagrams arrived, for the network may repeat one, and from which endpoint."""
-    seen, endpoint = set(), None
-    while select.select([receiver], [], [], 0.2)[0]:
-        try:
-            data, source = receiver.recvfrom(2048)
-        except OSError:  # the partner's port refused an earlier datagram
-            continue
-        if source[0] in senders:
-            seen.add(data[:4])
-            endpoint = source
-    return len(seen), endpoint
 
 
 class PairListener:
@@ -201,8 +146,12 @@ class PairListener:
         argv = ["timeout", limit, "iperf3", "-s", "-1", "-B", host, "-p", str(port)]
         null = subprocess.DEVNULL
         process = subprocess.Popen(argv, stdin=null, stdout=null, stderr=null)
-        time.sleep(0.3)  # until it listens
-        return {"ready": process.poll() is None}
+        deadline = time.monotonic() + CONNECT_SECONDS
+        while process.poll() is None and time.monotonic() < deadline:
+            if is_listening(port):  # a connection to find out would be its one test
+                return {"ready": True}
+            time.sleep(0.05)
+        return {"ready": False}
 
 
 class PairSession:
