@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import shlex
-import signal
 import subprocess
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from gpufleet import burnin
+from gpufleet.burnin.agent import supervisor
 
 HOST = "blade02"
 ROOT = Path(__file__).resolve().parents[2]
@@ -249,14 +249,15 @@ def test_standard_profile_survives_the_loss_of_its_connection(runs, lab):
     play = lab.home / "long.yml"
     play.write_text(PLAY.format(host=HOST))
     lab._write_inventory()
-    argv = ["ansible-playbook", "-i", lab.home / "inventory", "--limit", HOST, play]
-    extra = ["-e", json.dumps(variables | {"burn_in_attempt": "lost"})]
+    # Under the supervisor, as gpufleet runs it: workers of Ansible outlive a killed ansible-playbook.
+    argv = [sys.executable, supervisor.__file__, "--", "ansible-playbook", "-i", lab.home / "inventory"]
+    extra = ["--limit", HOST, "-e", json.dumps(variables | {"burn_in_attempt": "lost"}), play]
     first = subprocess.Popen(
-        [*argv, *extra], env=lab.env(), cwd=ROOT / "playbooks", stdout=subprocess.DEVNULL, start_new_session=True
-    )  # fmt: skip
+        [*argv, *extra], env=lab.env(), cwd=ROOT / "playbooks", stdout=subprocess.DEVNULL
+    )
     while runs.shell.run("systemctl is-active --quiet gpufleet-burn-in").rc:
         assert first.poll() is None
-    os.killpg(first.pid, signal.SIGKILL)
+    first.kill()
     first.wait()
     later = lab.run(play, HOST, extra_vars=variables | {"burn_in_attempt": "later"})
     (measured,) = [r for r in later.results_of(HOST, "ok") if "gpufleet" in r.output]
