@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import socket
 import sys
@@ -159,15 +160,30 @@ def run_profile(args: argparse.Namespace) -> int:
     return run_supervised(lambda: run_attempt(args, params, memory, lock, sys.stdout), policy)
 
 
+def run_pair(args: argparse.Namespace) -> int:
+    """Run one end of a measurement between nodes."""
+    from .network_pair import measure_pair, serve_pair
+
+    if args.verb == "pair-measure":
+        facts = measure_pair(
+            args.address, args.partner, args.port, args.seconds, may_use_iperf3=not args.no_iperf3
+        )
+        print(json.dumps(facts))
+        return 0
+    try:
+        return serve_pair(args.address, args.port, args.partner, args.seconds)
+    except OSError as error:
+        report_error(f"cannot listen on {args.address}:{args.port}: {error.strerror}")
+        return USAGE
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run the agent's command line."""
     args = build_argument_parser().parse_args(argv)
     if args.verb == "run":
         return run_profile(args)
     if args.verb.startswith("pair-"):
-        from .network_pair import run_pair_command
-
-        return run_pair_command(args)
+        return run_pair(args)
     from .network import receive_from_senders  # the one check that the agent itself needs
 
     with socket.create_server((args.address, args.port)) as listener:

@@ -15,9 +15,8 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
-from typing import Any, Callable, TextIO  # noqa: UP035 - Python 3.9 runs this
+from typing import Any, Callable  # noqa: UP035 - Python 3.9 runs this
 
 from .network_stream import (
     DATAGRAMS,
@@ -327,18 +326,3 @@ def serve_pair(address: str, port: int, partner: str, seconds: float) -> int:
             PairListener(listener, partner, time.monotonic() + seconds).serve()
     finally:
         os._exit(0)
-
-
-def run_pair_command(args: Any, stream: TextIO = sys.stdout) -> int:
-    """Run the command line's `pair-serve` or `pair-measure`."""
-    if args.verb == "pair-serve":
-        try:
-            return serve_pair(args.address, args.port, args.partner, args.seconds)
-        except OSError as error:
-            print(f"agent: cannot listen on {args.address}:{args.port}: {error.strerror}", file=sys.stderr)
-            return 2
-    facts = measure_pair(
-        args.address, args.partner, args.port, args.seconds, may_use_iperf3=not args.no_iperf3
-    )
-    print(json.dumps(facts), file=stream)
-    return 0
