@@ -226,7 +226,7 @@ def import_price_file(  # noqa: PLR0917 - click hands each option over by name
 ) -> None:
     """Import a price file into the local store. Suspicious prices are set apart and not used.
 
-    FILE is - for standard input. The exit code is 1 if a price is set apart.
+    FILE is - for standard input. The exit code is 1 if all are set apart.
     """
     from gpufleet.catalog.prices import PriceStore, imports, report
 
@@ -239,10 +239,8 @@ def import_price_file(  # noqa: PLR0917 - click hands each option over by name
     render = report.format_import_summary_json if as_json else report.format_import_summary
     printed_summary = summary if as_json else make_values_printable(summary)
     output.print_rendered(render(printed_summary, make_printable(loaded.name)), as_json=as_json)
-    if summary.set_apart:
-        raise CheckFailed(
-            f"{summary.set_apart} prices are not in use; correct the file, or pass --accept CODE"
-        )
+    if summary.set_apart and not summary.imported:
+        raise CheckFailed("no price of the file is in use; correct the file, or pass --accept CODE")
 
 
 @prices_command.command("check")
