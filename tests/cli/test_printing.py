@@ -33,7 +33,6 @@ ALLOWED = {
     "remote/sharded_run.py",  # likewise
     "burnin/agent/journal.py",  # runs on a node; prints JSON
     "burnin/agent/main.py",
-    "burnin/agent/network_pair.py",
     "fleet/schema.py",  # prints our own schema
     "nodes/template_vars.py",  # prints JSON
     "cost/inputs/program/child.py",  # flushes what a user's program printed

@@ -13,6 +13,7 @@ from gpufleet.nodes import (
     declare_pool_fabrics,
     read_stack_fabrics,
 )
+from gpufleet.nodes.host import make_inventory_host
 from gpufleet.nodes.model import utc_now
 
 PLAN = {"pool": "train", "kind": "efa", "adapters": 4, "expected_gbit_per_s": 400.0, "interfaces": []}
@@ -68,3 +69,6 @@ def test_fabric_of_a_pool_is_expected_of_its_nodes(registry, aspect):
     assert expected["expect_fabric"] == "efa"
     assert (expected["expect_fabric_adapters"], expected["expect_fabric_gbit_per_s"]) == (4, 400.0)
     assert "expect_fabric" not in build_expected_hardware(registry.get_node("b"))
+    hosts = {name: make_inventory_host(name, registry.get_node(name)).vars for name in ("a", "b")}
+    assert hosts["a"]["gpufleet_fabric"] == "efa"  # the play fabrics.yml selects its hosts by it
+    assert "gpufleet_fabric" not in hosts["b"]

@@ -10,7 +10,6 @@ from gpufleet.fleet import load_racks
 from gpufleet.nodes import Node, Registry, build_ansible_inventory, is_rehearsal_address
 from gpufleet.nodes.declaration import NEVER
 from gpufleet.nodes.host import ansible_group_name
-from gpufleet.nodes.inventory import _fabric as fabric_of
 from gpufleet.nodes.inventory import assemble_ansible_inventory
 from gpufleet.nodes.private_access import build_private_ssh_arguments
 
@@ -46,20 +45,6 @@ def test_bench_is_a_new_node_but_not_a_new_blade(repo_root, missing_registry_url
     assert "new_nodes" in groups
     assert "new_blades" not in groups
     assert {"gpu_model_radeon_rx_460", "gpu_vendor_amd", "kind_pi_gpu_bench"} <= set(groups)
-
-
-@pytest.mark.parametrize(
-    ("machine", "cloud", "fabric"),
-    [
-        ("p4d.24xlarge", "aws", "efa"),
-        ("Standard_ND96isr_H100_v5", "azure", "infiniband"),
-        ("n1-standard-8", "gcp", None),
-        ("a machine of tomorrow", "aws", None),
-        ("GPU server", None, None),
-    ],
-)
-def test_cloud_machine_type_gives_its_fabric(machine, cloud, fabric):
-    assert fabric_of(machine, cloud) == fabric
 
 
 def test_board_must_match_the_serial_in_the_rack_file(registry, lab):

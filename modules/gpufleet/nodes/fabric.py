@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from gpufleet.catalog.fact_value import Fabric
 from gpufleet.engine import StateResource
-from gpufleet.nodes.model import NodeObservation
+from gpufleet.nodes.model import Node, NodeObservation
 from gpufleet.nodes.pulumi_state import get_nested_text, get_nested_value
 from gpufleet.nodes.source_report import SourceReport
 
@@ -29,6 +29,12 @@ def read_stack_fabrics(resources: Sequence[StateResource]) -> dict[str, PoolFabr
         known = {name: value for name, value in figures.items() if _is_positive_number(value)}
         fabrics[pool] = {"kind": kind, **known}
     return fabrics
+
+
+def get_fabric_kind(node: Node) -> str | None:
+    """Return the fabric that the stack declares for a node, such as ``efa``; None if it declares none."""
+    kind = (node.hardware.get("fabric") or {}).get("kind")
+    return kind if kind in get_args(Fabric) else None
 
 
 def declare_pool_fabrics(report: SourceReport, fabrics: Mapping[str, PoolFabric]) -> SourceReport:

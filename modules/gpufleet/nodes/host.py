@@ -13,6 +13,7 @@ from gpufleet.boundary import is_identifier, make_printable
 from gpufleet.errors import InputError
 from gpufleet.nodes import expectation
 from gpufleet.nodes.declaration import KINDS
+from gpufleet.nodes.fabric import get_fabric_kind
 from gpufleet.nodes.identifier_check import IDENTIFIER_KINDS
 from gpufleet.nodes.model import Node
 from gpufleet.nodes.states import BUSY_STATES, HOLDS, NEW_STATES, STATES
@@ -91,6 +92,8 @@ def make_inventory_host(
         operator_values["gpufleet_template"] = node.template
     if expected := expectation.build_expected_hardware(node):  # numbers and names of the catalogue
         operator_values[expectation.VARIABLE] = expected
+    if kind := get_fabric_kind(node):
+        operator_values["gpufleet_fabric"] = kind
     vocabulary = {key: value for key, value in variables.items() if _is_own_vocabulary(key, value)}
     observed = {
         key: value for key, value in variables.items() if key not in operator_values and key not in vocabulary

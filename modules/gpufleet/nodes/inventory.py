@@ -15,9 +15,8 @@ from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
-from gpufleet import catalog, fleet
+from gpufleet import fleet
 from gpufleet.boundary import make_printable
-from gpufleet.errors import InputError
 from gpufleet.nodes.blueprint import build_blueprint_variables
 from gpufleet.nodes.declaration import list_declared_nodes
 from gpufleet.nodes.host import InventoryHost, find_identity_problem, make_inventory_host
@@ -292,16 +291,6 @@ def _unique_names(nodes: list[Node]) -> Iterator[tuple[str, Node]]:
     for node in nodes:
         identifier = node.id or f"{node.rack}-{node.slot}"
         yield (node.name if count[node.name] == 1 else f"{node.name}-{identifier}"), node
-
-
-def _fabric(machine: str | None, cloud: str | None) -> str | None:
-    """Return the fabric of a cloud's machine: ``efa``, ``infiniband``. For a rack, the operator declares it."""
-    if not (machine and cloud):
-        return None
-    try:
-        return catalog.get_machine(machine, cloud).fabric
-    except InputError:
-        return None
 
 
 def _registered_nodes(url: str) -> Iterable[Node]:
