@@ -76,6 +76,8 @@ def test_setting_has_its_type(name, text, value):
         ("rehearsal=maybe", "must be true or false"),
         ("peer=\x1b[31m", "must be printable text"),
         ("peer_port=99999", "from 0 to 65535"),
+        ("expect_fabric=eva", "expect_fabric must be of efa, infiniband"),
+        ("vulkan_devices=nvidia,amd", "vulkan_devices must be of nvidia, cpu"),
         ("novalue", "is not KEY=VALUE"),
     ],
 )
@@ -87,6 +89,15 @@ def test_wrong_setting_is_one_line(capsys, option, message):
     out, err = capsys.readouterr()
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert message in err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["run", "--attempt", "a/../b"], ["run", "--attempt", ""], ["serve", "--port", "99999"]]
+)
+def test_wrong_attempt_or_port_is_one_line(capsys, arguments):
+    with pytest.raises(SystemExit) as exit_:
+        main(arguments)
+    assert (exit_.value.code, capsys.readouterr().err.count("\n")) == (2, 1)
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,8 @@ from gpufleet.burnin.agent import (
 )
 from gpufleet.burnin.agent.command import CommandOutput, run_command
 from gpufleet.burnin.agent.host import HostAccess
+from gpufleet.burnin.thresholds import select_thresholds
+from gpufleet.burnin.verdict import judge_check
 
 ROUTE = "Iface\tDestination\tGateway\tFlags\neth1\t00000000\t010012C6\t0003\n"
 
@@ -137,10 +139,14 @@ def test_stale_read_is_detected(tmp_path, monkeypatch):
     assert storage.write_and_verify_scratch_file(str(tmp_path), 2)["wrong_mib"] == 2
 
 
-def test_missing_scratch_folder_is_reported_as_no_space(make_host, tmp_path):
-    assert storage.max_scratch_mib(str(tmp_path / "absent")) == 0
+def test_missing_scratch_folder_is_not_a_full_disk(make_host, tmp_path):
+    """A wrong parameter must not make a healthy node faulty."""
     result = storage.run_storage_check(make_host(scratch=str(tmp_path / "absent")))
-    assert result.raw["write_error"] == "ENOSPC"
+    record = {"name": "storage", "status": result.status, "reason": result.reason, "raw": result.raw}
+    judged = judge_check(record, select_thresholds("cloud_vm"), "", rehearsal=False)
+    assert judged.outcome == "not_run"
+    assert "there is no folder" in judged.reason
+    assert "free_share" in result.raw["root"]  # the root file system is judged all the same
 
 
 def test_failed_write_is_recorded_as_a_finding(tmp_path, monkeypatch):
@@ -431,8 +437,6 @@ def test_fio_runs_only_if_requested_and_installed(make_host, tmp_path):
     assert (plain.raw["root"]["type"], plain.raw["root"]["read_only"]) == ("ext4", True)
     assert plain.raw["scratch"] == {"folder": str(tmp_path), "type": "ext4"}
     assert plain.raw["scratch_mib"] == 1
-    none = storage.run_storage_check(make_host(scratch=str(tmp_path / "absent")))
-    assert none.raw["fio"] == {"ran": False, "reason": "no room"}
 
 
 def test_disk_read_method_is_recorded(tmp_path, monkeypatch):

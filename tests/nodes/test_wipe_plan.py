@@ -88,7 +88,7 @@ def test_evidence_that_matches_the_plan_is_accepted():
         ({"evidence": [*WIPED, WIPED[0]]}, "but the plan has other drives"),
         ({"evidence": [WIPED[0], WIPED[1] | {"serial": "S9"}]}, "but the plan has other drives"),
         ({"evidence": [WIPED[0], WIPED[1] | {"wiped": "false"}]}, "valid boolean, got 'false'"),
-        ({"evidence": [WIPED[0], {"path": "/dev/sdb", "serial": "S2"}]}, "wiped: Field required"),
+        ({"evidence": [WIPED[0], {"path": "/dev/sdb", "serial": "S2"}]}, "wiped: is missing"),
         ({"evidence": {"a": 1}}, "valid list"),
         ({"plan": "xyz"}, "the evidence is of plan xyz, not of abc"),
         ({"complete": 1}, "valid boolean"),

@@ -89,6 +89,11 @@ def test_unknown_attempt_is_refused(burn_in_registry):
         operation.load_newest_reports(attempt="gone")
 
 
+def test_no_report_is_not_a_success():
+    with pytest.raises(CheckFailed, match="no node was measured yet"):
+        operation.require_healthy_reports([])
+
+
 def test_missing_registry_is_reported(tmp_path, monkeypatch):
     monkeypatch.setenv("GPUFLEET_DATABASE_URL", f"sqlite:///{tmp_path}/none.db")
     with pytest.raises(

@@ -244,7 +244,8 @@ def test_other_keys_are_refused_in_one_line(issued, content):
     else:
         path.write_bytes(b"\x00garbage" if content == "garbage" else (issued / "key.pub").read_bytes())
     path.chmod(0o600)
-    with pytest.raises(InputError, match="is not an unencrypted Ed25519 private key in PEM"):
+    problem = "is a public key" if content == "public" else "is not an unencrypted Ed25519 private key in PEM"
+    with pytest.raises(InputError, match=problem):
         passport.load_private_key(path)
     if content != "public":
         with pytest.raises(InputError, match="is not an Ed25519 public key in PEM"):

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 
     Model = TypeVar("Model", bound=BaseModel)
 
+UNKNOWN_KEY = "extra_forbidden"
+PLAIN_MESSAGES = {
+    UNKNOWN_KEY: "unknown key",
+    "missing": "is missing",
+}  # pydantic's name of the error: our words
 _LARGEST_WHOLE = 1 << 63  # what SQLite, PostgreSQL and most JSON readers keep exactly
 
 
@@ -82,8 +87,12 @@ def validate_with_pydantic(model: type[Model], data: Any, where: str) -> Model:
         return model.model_validate(data)
     except ValidationError as error:
         problems = error.errors(include_url=False, include_context=False)
-        first = problems[0]
+        first = min(
+            problems, key=lambda problem: problem["type"] != UNKNOWN_KEY
+        )  # it often explains the others
         key = ".".join(make_printable(step, 60) for step in first["loc"])
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        text = f"{make_printable(first['msg'])}, got {shorten_repr(first['input'])}{more}"
+        message = PLAIN_MESSAGES.get(first["type"])
+        text = message or f"{make_printable(first['msg'])}, got {shorten_repr(first['input'])}"
+        text += more
         raise InputError(text, where=where, key=key) from None

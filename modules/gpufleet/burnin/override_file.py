@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import date
+from difflib import get_close_matches
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
@@ -85,9 +86,8 @@ def build_overrides(entry: OverrideEntry, where: str, key: str) -> list[Threshol
     rows = [row for row in rows if row.applies_to != "rehearsal" and row.value is not None]
     shown = make_printable(f"{entry.check}.{entry.metric}", 80)
     if not rows:
-        raise InputError(
-            f"no threshold bounds {shown}", where=where, key=key, remedy="see gpufleet burnin thresholds"
-        )
+        remedy = suggest_threshold(entry)
+        raise InputError(f"no threshold bounds {shown}", where=where, key=key, remedy=remedy)
     replaced = [row for row in rows if row.value == entry.instead_of]
     if not replaced:
         bounds = ", ".join(dict.fromkeys(row.bound_text for row in rows))
@@ -115,6 +115,16 @@ def build_overrides(entry: OverrideEntry, where: str, key: str) -> list[Threshol
     if faults:
         raise InputError(faults[0], where=where, key=key)
     return overrides
+
+
+def suggest_threshold(entry: OverrideEntry) -> str:
+    """Return what an entry may have meant: the metrics of its check, or the name of a check."""
+    checks = {row.check for row in load_thresholds()}
+    metrics = {row.metric for row in load_thresholds() if row.check == entry.check and row.value is not None}
+    if metrics:
+        return f"{entry.check} has: {', '.join(sorted(metrics))}"
+    similar = get_close_matches(entry.check, checks, n=1)
+    return f"did you mean {similar[0]}?" if similar else f"use one of {', '.join(sorted(checks))}"
 
 
 def check_entry(entry: OverrideEntry, where: str, key: str) -> None:

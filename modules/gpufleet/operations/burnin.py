@@ -77,7 +77,9 @@ def load_newest_reports(node: str | None = None, attempt: str | None = None) -> 
 
 
 def require_healthy_reports(reports: Sequence[Json]) -> None:
-    """Raise CheckFailed if a report is not healthy."""
+    """Raise CheckFailed if a report is not healthy, or if there is none: what was not measured is not healthy."""
+    if not reports:
+        raise CheckFailed("no node was measured yet")
     unhealthy = [report["node"] for report in reports if report["verdict"] != "healthy"]
     if unhealthy:
         raise CheckFailed(f"not healthy: {', '.join(unhealthy)}")

@@ -64,6 +64,8 @@ def load_private_key(path: Path) -> Ed25519PrivateKey:
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     content = read_bytes(path, _KEY_FILE)
+    if b"PUBLIC KEY" in content:
+        raise InputError("is a public key", where=str(path), remedy="give the private one, without .pub")
     if stat.S_IMODE(path.stat().st_mode) & 0o077:
         mode = f"{stat.S_IMODE(path.stat().st_mode):04o}"
         raise InputError(

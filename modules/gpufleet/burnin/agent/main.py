@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import socket
 import sys
 from functools import partial
@@ -26,6 +27,7 @@ from .supervisor import SupervisionPolicy, run_supervised
 from .workers import run_job_with_deadline
 
 USAGE, LOCKED, BUSY_NODE = 2, 4, 5
+MAX_PORT = 65_535
 
 
 def remove_control_characters(text: str) -> str:
@@ -55,6 +57,20 @@ def parse_key_value(text: str) -> list[str]:
     return [key, value]
 
 
+def parse_attempt(text: str) -> str:
+    """Return an attempt's id: a name that can be part of a path."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", text):
+        raise argparse.ArgumentTypeError("must be letters, digits, '.', '_', ':' and '-', at most 128")
+    return text
+
+
+def parse_port(text: str) -> int:
+    """Return a TCP port."""
+    if not (text.isdecimal() and 1 <= int(text) <= MAX_PORT):
+        raise argparse.ArgumentTypeError(f"must be from 1 to {MAX_PORT}")
+    return int(text)
+
+
 def build_argument_parser() -> argparse.ArgumentParser:
     """Describe the command line."""
     top = OneLineParser(
@@ -65,7 +81,9 @@ def build_argument_parser() -> argparse.ArgumentParser:
     verbs = top.add_subparsers(dest="verb", required=True)
     run = verbs.add_parser("run", help="run a profile's checks; JSON lines on standard output")
     run.add_argument("--profile", choices=sorted(PROFILES), default="quick")
-    run.add_argument("--attempt", required=True, help="id of this attempt, from the controller")
+    run.add_argument(
+        "--attempt", required=True, type=parse_attempt, help="id of this attempt, from the controller"
+    )
     run.add_argument("--out", help="write the record to this file; an unfinished attempt in it is resumed")
     run.add_argument(
         "--resume", action="store_true", help="resume an unfinished attempt of any id, if it is the same work"
@@ -80,7 +98,7 @@ def build_argument_parser() -> argparse.ArgumentParser:
     run.add_argument("-p", "--param", action="append", type=parse_key_value, default=[], metavar="KEY=VALUE")
     peer = verbs.add_parser("serve", help="receive other nodes' network throughput checks")
     peer.add_argument("--address", default="0.0.0.0")  # noqa: S104 - other nodes must reach it
-    peer.add_argument("--port", type=int, required=True)
+    peer.add_argument("--port", type=parse_port, required=True)
     peer.add_argument("--seconds", type=float, default=600.0)
     add_pair_arguments(verbs)
     return top
@@ -99,7 +117,7 @@ def add_pair_arguments(verbs: argparse._SubParsersAction[OneLineParser]) -> None
     ):
         verb.add_argument("--address", required=True, help="the node's own address")
         verb.add_argument("--partner", required=True, help="the partner's address")
-        verb.add_argument("--port", type=int, required=True)
+        verb.add_argument("--port", type=parse_port, required=True)
         verb.add_argument("--seconds", type=float, required=True, help=meaning)
 
 

@@ -14,11 +14,12 @@ class SettingError(ValueError):
 
 
 class Setting(NamedTuple):
-    """A parameter's type and, for numbers, its range."""
+    """A parameter's type and, for numbers, its range; for texts the words that a comma-separated list may have."""
 
     kind: type
     low: float = 0
     high: float = 0
+    words: tuple[str, ...] = ()
 
 
 SECONDS = Setting(float, 0, DAY_SECONDS)
@@ -27,6 +28,8 @@ COUNT = Setting(int, 0, 100_000)
 PORT = Setting(int, 0, 65_535)
 TEXT = Setting(str)
 FLAG = Setting(bool)
+
+FABRICS = ("efa", "infiniband", "gpudirect_tcpx", "gpudirect_tcpxo", "gpudirect_rdma")
 
 PARAMETERS: dict[str, Setting] = {
     "rehearsal": FLAG,
@@ -40,7 +43,7 @@ PARAMETERS: dict[str, Setting] = {
     "expect_amd_gpus": COUNT,
     "expect_gpu_models": TEXT,
     "expect_drive_gib": Setting(float, 0, 1 << 30),
-    "expect_fabric": TEXT,
+    "expect_fabric": Setting(str, words=FABRICS),
     "expect_fabric_adapters": COUNT,
     "expect_fabric_gbit_per_s": Setting(float, 0, 1 << 30),
     "cpu_seconds": SECONDS,
@@ -63,7 +66,7 @@ PARAMETERS: dict[str, Setting] = {
     "gpu_memory_share": Setting(float, 0.01, 0.99),
     "gpu_copy_mib": Setting(int, 1, 65_536),
     "gpu_chunk_mib": Setting(int, 1, 1 << 20),
-    "gpu_kernels": TEXT,
+    "gpu_kernels": Setting(str, words=("all",)),
     "gpu_cublas": FLAG,
     "gpu_flip_bit": FLAG,
     "gpu_library": TEXT,
@@ -73,7 +76,7 @@ PARAMETERS: dict[str, Setting] = {
     "card_chunk_mib": Setting(int, 1, 1 << 20),
     "card_copy_mib": Setting(int, 1, 65_536),
     "hip_library": TEXT,
-    "vulkan_devices": TEXT,
+    "vulkan_devices": Setting(str, words=("nvidia", "cpu")),
     "vulkan_library": TEXT,
     "controller_time": Setting(float, 0, 1e11),
     "sysfs": TEXT,
@@ -91,6 +94,11 @@ def parse_setting(name: str, text: str) -> Any:
             raise SettingError(
                 f"{name} must be printable text of at most {TEXT_CHARACTERS} characters, got {text[:60]!r}"
             )
+        unknown = [
+            word for word in text.split(",") if setting.words and word.strip() not in ("", *setting.words)
+        ]
+        if unknown:
+            raise SettingError(f"{name} must be of {', '.join(setting.words)}, got {text[:60]!r}")
         return text
     if setting.kind is bool:
         if text.strip().lower() not in BOOLEANS:

@@ -135,6 +135,8 @@ def run_storage_check(host: HostAccess) -> RawCheckResult:
         },
         "scratch": {"folder": folder, "type": find_mount(folder, table).get("type")},
     }
+    if not os.path.isdir(folder):  # noqa: PTH112 - a name, not a disk that is full
+        return RawCheckResult("ran", reason=f"there is no folder {folder} (parameter scratch)", raw=raw)
     mib = min(host.get_parameter("storage_mib", 256), max_scratch_mib(folder))
     raw.update(
         write_and_verify_scratch_file(folder, mib) if mib > 0 else {"write_error": "ENOSPC", "scratch_mib": 0}
@@ -149,7 +151,7 @@ def is_mounted_read_only(mount: dict[str, str]) -> bool | None:
 
 
 def max_scratch_mib(folder: str) -> int:
-    """Return the MiB that a scratch file may take in a folder; 0 when there is no such folder."""
+    """Return the MiB that a scratch file may take in a folder; 0 if the folder cannot be read."""
     try:
         stat = os.statvfs(folder)
     except OSError:
