@@ -39,6 +39,7 @@ ROLE_GROUPS: Mapping[str, tuple[str, ...]] = {
         "image",
         "kernel_arguments",
         "network",
+        "network_mesh",
         "nfs_client",
         "nfs_server",
         "os_upgrade",
