@@ -92,7 +92,7 @@ def test_wrong_setting_is_one_line(capsys, option, message):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["run", "--attempt", "a/../b"], ["run", "--attempt", ""], ["serve", "--port", "99999"]]
+    "arguments", [["run", "--attempt", "\x1b[2J"], ["run", "--attempt", ""], ["serve", "--port", "99999"]]
 )
 def test_wrong_attempt_or_port_is_one_line(capsys, arguments):
     with pytest.raises(SystemExit) as exit_:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import socket
 import sys
 from functools import partial
@@ -27,7 +26,7 @@ from .supervisor import SupervisionPolicy, run_supervised
 from .workers import run_job_with_deadline
 
 USAGE, LOCKED, BUSY_NODE = 2, 4, 5
-MAX_PORT = 65_535
+MAX_PORT, MAX_ATTEMPT_CHARACTERS = 65_535, 128
 
 
 def remove_control_characters(text: str) -> str:
@@ -58,9 +57,9 @@ def parse_key_value(text: str) -> list[str]:
 
 
 def parse_attempt(text: str) -> str:
-    """Return an attempt's id: a name that can be part of a path."""
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", text):
-        raise argparse.ArgumentTypeError("must be letters, digits, '.', '_', ':' and '-', at most 128")
+    """Return an attempt's id; names of files are made of it with other characters replaced."""
+    if not (text.isprintable() and 1 <= len(text) <= MAX_ATTEMPT_CHARACTERS):
+        raise argparse.ArgumentTypeError(f"must be 1 to {MAX_ATTEMPT_CHARACTERS} printable characters")
     return text
 
 
