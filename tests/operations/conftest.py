@@ -58,3 +58,20 @@ def report():
         return {"changed": False, "gpufleet": {"node": "x", "event": event, "attempt": attempt, **more}}
 
     return make
+
+
+@pytest.fixture
+def override_file(tmp_path, monkeypatch):
+    """Give the override file of an otherwise empty project, which is the current folder."""
+    (tmp_path / "Pulumi.yaml").touch()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "burn-in-thresholds.yaml"
+
+
+@pytest.fixture
+def override_text():
+    """Give a file with one override, under which every blade is too hot."""
+    return """overrides:
+  - {check: pi_temperature, metric: celsius, instead_of: 80, value: 10, reason: a test of overrides, by: Ada,
+     date: 2026-11-20}
+"""

@@ -217,23 +217,9 @@ def test_since_and_apply_cannot_be_combined(burn_in_registry):
     assert str(result.exception).startswith("--since cannot be combined with --apply")
 
 
-OVERRIDE = """overrides:
-  - {check: pi_temperature, metric: celsius, instead_of: 80, value: 10, reason: a test of overrides, by: Ada,
-     date: 2026-11-20}
-"""
-
-
-@pytest.fixture
-def override_file(tmp_path, monkeypatch):
-    """Give the override file of an otherwise empty project, which is the current folder."""
-    (tmp_path / "Pulumi.yaml").touch()
-    monkeypatch.chdir(tmp_path)
-    return tmp_path / "burn-in-thresholds.yaml"
-
-
-def test_site_overrides_are_applied_when_judging_again(burn_in_registry, override_file):
+def test_site_overrides_are_applied_when_judging_again(burn_in_registry, override_file, override_text):
     assert operation.rejudge_results() == []
-    override_file.write_text(OVERRIDE)
+    override_file.write_text(override_text)
     changes = operation.rejudge_results()
     assert {change["node"]: change["after"] for change in changes} == {
         "blade01": "degraded",
@@ -253,8 +239,10 @@ def test_site_overrides_are_applied_when_judging_again(burn_in_registry, overrid
 @pytest.mark.parametrize(
     "arguments", [("rejudge",), ("thresholds",), ("thresholds", "--explain", "cpu"), ("run",)]
 )
-def test_wrong_override_file_stops_every_command_that_judges(burn_in_registry, override_file, arguments):
-    override_file.write_text(OVERRIDE.replace("80", "81"))
+def test_wrong_override_file_stops_every_command_that_judges(
+    burn_in_registry, override_file, override_text, arguments
+):
+    override_file.write_text(override_text.replace("80", "81"))
     result = run_command(*arguments)
     assert isinstance(result.exception, InputError)
     assert str(result.exception).startswith(

@@ -275,32 +275,20 @@ def test_event_files_are_numbered_by_a_64_bit_counter(tmp_path, digits, events):
     assert len(list(read_artifact_events(tmp_path))) == events
 
 
-OVERRIDES = """overrides:
-  - {check: pi_temperature, metric: celsius, instead_of: 80, value: 10, reason: a test of overrides, by: Ada,
-     date: 2026-11-20}
-"""
-
-
-@pytest.fixture
-def override_file(tmp_path, monkeypatch):
-    """Give the override file of a project that is the current folder."""
-    (tmp_path / "Pulumi.yaml").touch()
-    monkeypatch.chdir(tmp_path)
-    return tmp_path / "burn-in-thresholds.yaml"
-
-
-def test_results_are_judged_by_the_site_overrides(registry, complete_run, override_file):
-    override_file.write_text(OVERRIDES)
+def test_results_are_judged_by_the_site_overrides(registry, complete_run, override_file, override_text):
+    override_file.write_text(override_text)
     assert ingest_folder(registry, complete_run).verdicts == {"blade01": "degraded"}
     (result,) = registry.list_burn_in_results("blade01")
     shown = {check["name"] for check in result.report["checks"] if "site override" in check["reason"]}
     assert shown == {"pi_temperature"}
 
 
-def test_result_is_not_lost_while_the_override_file_is_wrong(registry, complete_run, override_file):
-    override_file.write_text(OVERRIDES.replace("80", "81"))
+def test_result_is_not_lost_while_the_override_file_is_wrong(
+    registry, complete_run, override_file, override_text
+):
+    override_file.write_text(override_text.replace("80", "81"))
     with pytest.raises(ProjectFileError, match="has no bound of 81"):
         ingest_folder(registry, complete_run)
     assert registry.list_burn_in_results("blade01") == []
-    override_file.write_text(OVERRIDES)
+    override_file.write_text(override_text)
     assert ingest_folder(registry, complete_run).verdicts == {"blade01": "degraded"}

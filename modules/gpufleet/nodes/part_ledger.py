@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import secrets
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, Row, Table, insert, select, update
 
 from gpufleet.boundary import is_identifier
 from gpufleet.nodes import journal, revision, schema
@@ -262,14 +262,20 @@ def find_parts_of_node(connection: Connection, node_id: str) -> list[str]:
     return sorted(_find_parts_in(connection, node_id))
 
 
-def load_entries(connection: Connection, part_ids: Sequence[str] | None) -> dict[str, list[RepairEntry]]:
-    """Return the ledger of each part, in the order of revisions."""
-    table = schema.repair
+def _load_rows_of_parts(
+    connection: Connection, table: Table, part_ids: Sequence[str] | None
+) -> Iterator[Row[Any]]:
+    """Yield a table's rows of these parts (None: of all), in the order of revisions."""
     query = select(table).order_by(table.c.revision, table.c.number)
     if part_ids is not None:
         query = query.where(table.c.part_id.in_(part_ids))
+    yield from connection.execute(query)
+
+
+def load_entries(connection: Connection, part_ids: Sequence[str] | None) -> dict[str, list[RepairEntry]]:
+    """Return the ledger of each part, in the order of revisions."""
     entries: dict[str, list[RepairEntry]] = defaultdict(list)
-    for row in connection.execute(query):
+    for row in _load_rows_of_parts(connection, schema.repair, part_ids):
         entry = RepairEntry(
             row.number, row.part_id, row.node_id, row.at, row.event, row.name, row.detail, row.check_name,
             row.measured, row.threshold, row.unit, row.attempt, row.digest, row.actor,
@@ -279,12 +285,8 @@ def load_entries(connection: Connection, part_ids: Sequence[str] | None) -> dict
 
 
 def _load_placements(connection: Connection, part_ids: Sequence[str] | None) -> dict[str, list[Placement]]:
-    table = schema.placement
-    query = select(table).order_by(table.c.revision, table.c.number)
-    if part_ids is not None:
-        query = query.where(table.c.part_id.in_(part_ids))
     places: dict[str, list[Placement]] = defaultdict(list)
-    for row in connection.execute(query):
+    for row in _load_rows_of_parts(connection, schema.placement, part_ids):
         place = Placement(row.at, row.node_id, row.rack, row.slot, row.position, row.attempt)
         places[row.part_id].append(place)
     return places

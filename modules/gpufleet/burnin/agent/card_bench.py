@@ -18,6 +18,7 @@ from .card_device import (
     read_bytes,
     write_bytes,
 )
+from .product_record import build_product_record
 from .ptx_basic import THREADS, mix
 
 SEED_A, SEED_B = 0x10000000, 0x50000000
@@ -26,7 +27,7 @@ NO_ERRORS = struct.pack("<4I", 0, 0xFFFFFFFF, 0, 0)
 KINDS = ("u32", "f32")
 SMALLEST, LARGEST = 256, 4096
 # One product takes less, also on a slow device: its queue stays far from the kernel's time limit.
-PRODUCT_SECONDS, MAX_BATCH, MAX_RATES = 0.25, 8, 60
+PRODUCT_SECONDS, MAX_BATCH = 0.25, 8
 SAMPLES = 8
 WORD = 0xFFFFFFFF
 
@@ -208,15 +209,5 @@ def repeat_products(products: Products, kind: str, seconds: float, *, flips_bit:
             bench.flip_bit(products.results[-1], products.reference.size // 2)
         products.compare()
         runs += len(products.results)
-    wrong, first, bits = bench.read_counts()
-    ordered = sorted(rates)
-    return {
-        "runs": runs,
-        "wrong_vectors": wrong,
-        "first_wrong_vector": first if wrong else None,
-        "wrong_bits": f"{bits:08x}",
-        "gops": ordered[len(ordered) // 2],
-        "gops_range": [ordered[0], ordered[-1]],
-        "rates": rates[:: -(-len(rates) // MAX_RATES)],
-        "checksum": bench.sum_buffer(products.reference),
-    }
+    record = build_product_record(runs, bench.read_counts(), "gops", rates)
+    return {**record, "checksum": bench.sum_buffer(products.reference)}

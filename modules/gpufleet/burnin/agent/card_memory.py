@@ -9,7 +9,7 @@ from typing import Any
 from .card_bench import CardBench
 from .card_device import GROUP_BYTES, Buffer
 from .clibrary import LibraryError
-from .gpu_memory import MAX_FAULTS, PATTERNS, SEED_FACTOR
+from .gpu_memory import PATTERNS, SEED_FACTOR, note_faults
 
 ADDRESS = PATTERNS["address"]
 # Copies of one recording.
@@ -77,14 +77,7 @@ class MemoryTest:
         self.wrong[name] = self.wrong.get(name, 0) + count
         if not count:
             return
-        found = len(self.faults)
-        for number in numbers:
-            again, first, wrong_bits = self.count_wrong([number], bits, seeds)
-            if again and len(self.faults) < MAX_FAULTS:
-                fault = {"pattern": name, "chunk": number, "vectors": again, "first_vector": first}
-                self.faults.append({**fault, "bits": f"{wrong_bits:08x}"})
-        if found == len(self.faults) < MAX_FAULTS:
-            self.faults.append({"pattern": name, "vanished": True})
+        note_faults(self.faults, name, (self.count_wrong([number], bits, seeds) for number in numbers))
 
     def copy_and_verify(self) -> None:
         """Copy the first half of the chunks over the second; the copies must have the originals' pattern."""

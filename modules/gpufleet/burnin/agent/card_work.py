@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable  # noqa: UP035 - Python 3.9 runs this
 
 from .card_bench import CardBench, work_on_products
 from .card_device import GROUP_BYTES, Card
 from .card_memory import choose_chunk_bytes, work_on_copies, work_on_memory
+from .clibrary import LibraryError
 from .drm import CardSensors
-from .host import HostAccess
+from .host import HostAccess, RawCheckResult, build_not_run_result
 from .memory import MAX_MEMORY_SHARE, parse_meminfo
 from .nvml import GpuSensors, SensorRecorder
 
@@ -57,3 +58,26 @@ def work_on_card(
     record["slot"] = sensors.describe_slot() if isinstance(sensors, CardSensors) else {}
     record["errors_after"] = sensors.read_errors() if sensors else {}
     return {**record, "compile_s": round(bench.compile_s, 3)}
+
+
+def try_work(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Do a card's work, or return what its library failed with."""
+    try:
+        return work()
+    except LibraryError as error:
+        return {"failed": str(error), "code": error.code}
+
+
+def compute_work_limit_s(host: HostAccess) -> float:
+    """Return the seconds after which one card's work is ended."""
+    return float(3 * host.get_parameter("card_seconds", 10.0) + 120)
+
+
+def build_cards_result(raw: dict[str, Any], answers: list[dict[str, Any]]) -> RawCheckResult:
+    """Return the result of all cards; it is not run only if every card is busy."""
+    raw["devices"] = [answer.get("value", answer) for answer in answers]
+    busy = [device["busy"] for device in raw["devices"] if "busy" in device]
+    # One busy card must not hide what another one got wrong.
+    if len(busy) == len(answers):
+        return build_not_run_result(busy[0], **raw)
+    return RawCheckResult("ran", measured=len(answers), unit="GPUs", raw=raw)

@@ -18,12 +18,13 @@ from .cuda_driver import Stopwatch
 from .gpu_device import GpuWorkbench, run_on_every_gpu
 from .host import HostAccess, RawCheckResult
 from .nvml import SensorRecorder
+from .product_record import build_product_record
 from .ptx_basic import BLOCK_BYTES, CHAINS, THREADS, compute_orbits
 from .ptx_catalog import list_matmul_kernels
 from .ptx_matmul import MatmulKernel
 
 SEED_A, SEED_B = 0x10000000, 0x50000000
-MAX_BATCH, MAX_RATES = 8, 60
+MAX_BATCH = 8
 # A context, a framework's leftovers and the display need room too.
 RESERVED_BYTES = 1 << 29
 ORBIT_STEPS, ORBIT_BLOCKS_PER_MULTIPROCESSOR = 2000, 8
@@ -172,18 +173,8 @@ def repeat_products(
             compare_results(bench, operands, result)
         runs += len(results)
     device.synchronize()
-    wrong, first, bits = bench.read_counts()
-    ordered = sorted(rates)
-    return {
-        "runs": runs,
-        "wrong_vectors": wrong,
-        "first_wrong_vector": first if wrong else None,
-        "wrong_bits": f"{bits:08x}",
-        "tflops": ordered[len(ordered) // 2],
-        "tflops_range": [ordered[0], ordered[-1]],
-        "rates": rates[:: -(-len(rates) // MAX_RATES)],
-        "checksum": sum_words(bench, operands.reference, operands.result_bytes),
-    }
+    record = build_product_record(runs, bench.read_counts(), "tflops", rates)
+    return {**record, "checksum": sum_words(bench, operands.reference, operands.result_bytes)}
 
 
 def run_kernel(

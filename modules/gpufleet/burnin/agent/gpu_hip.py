@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from .card_work import work_on_card
+from .card_work import build_cards_result, compute_work_limit_s, try_work, work_on_card
 from .clibrary import LibraryError
 from .drm import CardSensors, explain_use
 from .gpu import AMD, list_gpu_pci_addresses
@@ -66,17 +66,11 @@ def run_gpu_hip_check(host: HostAccess) -> RawCheckResult:
         return build_not_run_result("no GPU for HIP", **raw)
 
     def run_one(ordinal: int) -> dict[str, Any]:
-        try:
-            return work_on_device(host, ordinal)
-        except LibraryError as error:
-            return {"failed": str(error), "code": error.code}
+        return try_work(lambda: work_on_device(host, ordinal))
 
-    limit = 3 * host.get_parameter("card_seconds", 10.0) + 120
-    answers = run_jobs_in_parallel(run_one, found["count"], limit)
-    raw["devices"] = [answer.get("value", answer) for answer in answers]
-    busy = [device["busy"] for device in raw["devices"] if "busy" in device]
-    if len(busy) == len(answers):
-        return build_not_run_result(busy[0], **raw)
-    if found["fake"]:
-        raw["fake"] = True
-    return RawCheckResult("ran", measured=len(answers), unit="GPUs", raw=raw)
+    result = build_cards_result(
+        raw, run_jobs_in_parallel(run_one, found["count"], compute_work_limit_s(host))
+    )
+    if found["fake"] and result.status == "ran":
+        result.raw["fake"] = True
+    return result

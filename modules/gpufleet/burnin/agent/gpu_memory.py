@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from ctypes import c_uint64
-from typing import Any
+from typing import Any, Iterable  # noqa: UP035 - Python 3.9 runs this
 
 from .clibrary import LibraryError
 from .cuda_driver import CONSTANTS, Stopwatch
@@ -26,6 +26,22 @@ SENSOR_SECONDS = 0.25
 MAX_FAULTS = 16
 # Spreads the chunks' numbers over all seeds; ctypes keeps the low 32 bits.
 SEED_FACTOR = 0x9E3779B1
+
+
+def note_faults(
+    faults: list[dict[str, Any]], pattern: str, chunk_counts: Iterable[tuple[int, int, int]]
+) -> None:
+    """Add what reading again, chunk by chunk, still counts: wrong vectors, the first of them, and the bits.
+
+    A fault that stays is in the cells, one that vanishes was on the way.
+    """
+    count_before = len(faults)
+    for number, (vectors, first, bits) in enumerate(chunk_counts):
+        if vectors and len(faults) < MAX_FAULTS:
+            fault = {"pattern": pattern, "chunk": number, "vectors": vectors, "first_vector": first}
+            faults.append({**fault, "bits": f"{bits:08x}"})
+    if count_before == len(faults) < MAX_FAULTS:
+        faults.append({"pattern": pattern, "vanished": True})
 
 
 class MemoryTest:
@@ -60,28 +76,15 @@ class MemoryTest:
         count = self.bench.read_counts()[0]
         self.wrong[name] = self.wrong.get(name, 0) + count
         if count:
-            self._locate(name, bits, seeds)
+            chunk_counts = (self._recount(number, bits, seeds) for number in range(len(self.chunks)))
+            note_faults(self.faults, name, chunk_counts)
 
-    def _locate(self, name: str, bits: tuple[int, int], seeds: list[int]) -> None:
-        """Read again, one chunk at a time: a fault that stays is in the cells, one that goes was on the way."""
-        found = len(self.faults)
-        for number, chunk in enumerate(self.chunks):
-            self.bench.clear_counts()
-            self.bench.verify_pattern(chunk, self.chunk_bytes, seeds[number] * SEED_FACTOR, bits)
-            self.bench.device.synchronize()
-            count, first, wrong_bits = self.bench.read_counts()
-            if count and len(self.faults) < MAX_FAULTS:
-                self.faults.append(
-                    {
-                        "pattern": name,
-                        "chunk": number,
-                        "vectors": count,
-                        "first_vector": first,
-                        "bits": f"{wrong_bits:08x}",
-                    }
-                )
-        if found == len(self.faults) < MAX_FAULTS:
-            self.faults.append({"pattern": name, "vanished": True})
+    def _recount(self, number: int, bits: tuple[int, int], seeds: list[int]) -> tuple[int, int, int]:
+        """Read one chunk again."""
+        self.bench.clear_counts()
+        self.bench.verify_pattern(self.chunks[number], self.chunk_bytes, seeds[number] * SEED_FACTOR, bits)
+        self.bench.device.synchronize()
+        return self.bench.read_counts()
 
     def copy_and_verify(self) -> None:
         """Copy each chunk of the first half over one of the second; the copies must hold the originals' pattern."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from .card_work import work_on_card
+from .card_work import build_cards_result, compute_work_limit_s, try_work, work_on_card
 from .clibrary import LibraryError
 from .drm import CardSensors, explain_use
 from .gpu import AMD, list_gpu_pci_addresses
@@ -107,14 +107,6 @@ def work_on_device(host: HostAccess, place: int) -> dict[str, Any]:
     return work_on_card(host, device, describe(device), find_sensors(host, physical))
 
 
-def run_one(host: HostAccess, place: int) -> dict[str, Any]:
-    """Do the work, or return what Vulkan failed with."""
-    try:
-        return work_on_device(host, place)
-    except LibraryError as error:
-        return {"failed": str(error), "code": error.code}
-
-
 def run_gpu_vulkan_check(host: HostAccess) -> RawCheckResult:
     """Test one device after the other, so that each has the host's memory to itself."""
     raw: dict[str, Any] = {"amd_on_bus": list_gpu_pci_addresses(host, AMD)}
@@ -129,13 +121,9 @@ def run_gpu_vulkan_check(host: HostAccess) -> RawCheckResult:
     if not found["chosen"]:
         reason = f"{len(raw['amd_on_bus'])} AMD GPU on the PCI bus, but no driver shows it to Vulkan"
         return build_not_run_result(reason if raw["amd_on_bus"] else "no GPU for Vulkan", **raw)
-    limit = 3 * host.get_parameter("card_seconds", 10.0) + 120
-    answers = [run_job_with_deadline(partial(run_one, host, place), limit) for place in found["chosen"]]
-    raw["devices"] = [answer.get("value", answer) for answer in answers]
-    busy = [device["busy"] for device in raw["devices"] if "busy" in device]
-    # One busy card must not hide what another one got wrong.
-    if len(busy) == len(answers):
-        return build_not_run_result(busy[0], **raw)
-    if any(device.get("type") == "cpu" for device in raw["devices"]):
-        raw["fake"] = True
-    return RawCheckResult("ran", measured=len(answers), unit="GPUs", raw=raw)
+    works = [partial(try_work, partial(work_on_device, host, place)) for place in found["chosen"]]
+    limit = compute_work_limit_s(host)
+    result = build_cards_result(raw, [run_job_with_deadline(work, limit) for work in works])
+    if result.status == "ran" and any(device.get("type") == "cpu" for device in result.raw["devices"]):
+        result.raw["fake"] = True
+    return result
