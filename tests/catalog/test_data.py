@@ -18,6 +18,7 @@ KEYS = {
     "regions.csv": ("cloud", "region"),
     "retired.csv": ("cloud", "machine"),
 }
+SERVICE_PARTS = tuple(f"service_parts_{cloud}.csv" for cloud in catalog.CLOUDS)
 PURCHASES = {"on_demand", "spot", "reserved_1y", "reserved_3y"}
 
 
@@ -103,11 +104,32 @@ def test_confidence_of_parts_matches_purchase_and_date():
 
 def test_region_with_a_part_price_has_disk_and_address_prices():
     disks = {"aws": "ebs:gp3", "gcp": "pd-balanced"}  # what a pool of ours gets
-    parts = data_file.load_cloud_part_prices()
+    rows = data_file.load_catalog_rows("parts.csv")
+    parts = [(row["cloud"], row["region"], row["part"]) for row in rows]
     for cloud, disk in disks.items():
         regions = {key[1] for key in parts if key[0] == cloud}
         assert {key[1] for key in parts if key[2] == disk} == regions
         assert {key[1] for key in parts if key[0] == cloud and key[2] == "public_ipv4"} == regions
+
+
+def test_no_part_is_in_two_files():
+    names = [*SERVICE_PARTS, "parts.csv"]
+    keys = [
+        tuple(row[part] for part in KEYS["parts.csv"])
+        for name in names
+        for row in data_file.load_catalog_rows(name)
+    ]
+    assert [key for key, count in Counter(keys).items() if count > 1] == []
+
+
+@pytest.mark.parametrize("name", SERVICE_PARTS)
+def test_service_parts_are_sorted_dated_and_sourced(name):
+    rows = data_file.load_catalog_rows(name)
+    keys = [tuple(row[part] for part in KEYS["parts.csv"]) for row in rows]
+    assert keys == sorted(keys)
+    assert {row["cloud"] for row in rows} <= {name.removesuffix(".csv").rpartition("_")[2]}
+    assert [row for row in rows if len(row["source"]) < 5 or float(row["usd"]) <= 0] == []
+    assert [row for row in rows if (row["confidence"] == "low") != (not row["as_of"])] == []
 
 
 def test_larger_disk_tiers_cost_more():

@@ -6,6 +6,7 @@ from functools import cache
 from typing import get_args
 
 from gpufleet.boundary import CsvRow, read_packaged_rows
+from gpufleet.catalog.cloud import CLOUDS
 from gpufleet.catalog.entry import (
     HOURS_PER_MONTH,
     Confidence,
@@ -63,7 +64,8 @@ def load_cloud_part_prices() -> dict[PriceKey, Price]:
             unit=row["unit"],
             usd_per_hour=row.get_number("usd") / hours[row.get_choice("per", tuple(hours))],
         )
-        for row in load_catalog_rows("parts.csv")
+        for file_name in ("parts.csv", *(f"service_parts_{cloud}.csv" for cloud in CLOUDS))
+        for row in load_catalog_rows(file_name)
     }
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 
 import pytest
 
 from gpufleet import cost
+from gpufleet.catalog import Price
 from gpufleet.cost.money import Range
+from gpufleet.cost.pricing import billing
+from gpufleet.cost.pricing.component import MachinePartContext
 from gpufleet.errors import InputError
 
 GROUP = "aws:autoscaling/group:Group"
@@ -164,3 +168,69 @@ def test_mistakes_are_reported_in_one_line_with_their_place(read_usage, text, li
 def test_missing_file_is_refused(tmp_path):
     with pytest.raises(InputError, match="No such file"):
         cost.load_usage_file(tmp_path / "none.yaml")
+
+
+def price_bucket(resource, graph):
+    """Price a bucket by what its usage file has."""
+    usage = graph.usage_of_resource(resource)
+    context = MachinePartContext("aws", "us-east-1")
+    return [
+        context.make_usage_component("storage", "s3:standard", "standard.storage_gb", usage, is_stored=True),
+        context.make_usage_component("calls", "s3:tier_1", "standard.monthly_tier_1_requests", usage),
+    ]
+
+
+@pytest.fixture
+def bucket_book(monkeypatch):
+    monkeypatch.setattr(billing, "load_pricers", lambda: {"aws:s3/bucket:Bucket": price_bucket})
+    prices = {
+        "s3:standard": Price(0.023 / 730, "gib", "2026-01-01", "list", "high", "us-east-1", "on_demand")
+    }
+    prices["s3:tier_1"] = Price(0.000005, "request", "2026-01-01", "list", "high", "us-east-1", "on_demand")
+    return cost.PriceBook(find_cloud_part_price=lambda *key: prices.get(key[2]))
+
+
+def test_amounts_of_the_usage_file_are_charged(read_usage, make_resource, bucket_book):
+    usage = read_usage(
+        "types:\n  aws:s3/*:\n    standard: {storage_gb: 1000, monthly_tier_1_requests: 2000000}\n"
+        "resources:\n  b: {standard.storage_gb: 500}\n"
+    )
+    bucket = make_resource("b", "aws:s3/bucket:Bucket", {"region": "us-east-1"})
+    bill = cost.price_resources([bucket], bucket_book, usage=usage)
+    assert bill.unpriced_resources == ()
+    assert round(month(bill, "storage").expected, 6) == Decimal("11.5")
+    assert round(month(bill, "calls").expected, 6) == 10
+
+
+def test_unit_price_is_listed_without_an_amount(make_resource, bucket_book):
+    bucket = make_resource("b", "aws:s3/bucket:Bucket", {"region": "us-east-1"})
+    reasons = [each.reason for each in cost.price_resources([bucket], bucket_book).unpriced_resources]
+    assert reasons == [
+        "bills by use, 0.000005 USD per request; give standard.monthly_tier_1_requests in the usage file",
+        "bills by use, 0.023 USD per gib and month; give standard.storage_gb in the usage file",
+    ]
+
+
+def test_unit_without_a_price_is_listed(make_resource, bucket_book):
+    nothing = cost.PriceBook(find_cloud_part_price=lambda *_: None)
+    bucket = make_resource("b", "aws:s3/bucket:Bucket", {"region": "us-east-1"})
+    reasons = [each.reason for each in cost.price_resources([bucket], nothing).unpriced_resources]
+    assert reasons[1] == (
+        "bills by use; give standard.storage_gb in the usage file; no on-demand price for s3:standard in us-east-1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("types:\n  aws:s3/*:\n    standard: {storage: 5}\n", "unknown usage key.*standard.storage_gb"),
+        ("types:\n  aws:s3/*:\n    standard: 5\n", "not a mapping.*standard.storage_gb"),
+        ("types:\n  aws:s3/*:\n    standard: {storage_gb: -5}\n", "0 or more"),
+        ("types:\n  aws:s3/*: {monthly_request: 5}\n", "did you mean monthly_requests"),
+    ],
+)
+def test_invalid_amount_is_refused(read_usage, text, message):
+    with pytest.raises(InputError) as error:
+        read_usage(text)
+    assert re.search(message, str(error.value), re.DOTALL)
+    assert re.search(r"usage.yaml:[23]", str(error.value))

@@ -18,7 +18,8 @@ from gpufleet.cost.inputs.terms import find_owner_tag
 from gpufleet.cost.inputs.usage import NO_USAGE, UsageFile
 from gpufleet.cost.money import ZERO_RANGE, Range, to_decimal
 from gpufleet.cost.pricing.bill import Bill, Charge, CommitmentUse, UnpricedResource
-from gpufleet.cost.pricing.component import Components, CostComponent, UnpricedComponent
+from gpufleet.cost.pricing.by_use import resolve_usage_component
+from gpufleet.cost.pricing.component import Components, CostComponent, UnpricedComponent, UsageComponent
 from gpufleet.cost.pricing.coverage import ReservationShare, allocate_reservations
 from gpufleet.cost.pricing.pricers import load_pricers
 from gpufleet.cost.pricing.rates import PriceBook, find_component_rate, with_price_cache
@@ -51,7 +52,11 @@ def price_resources(
     """
     prices = with_price_cache(book or PriceBook())
     graph = ResourceGraph(resources, usage, updated_from)
-    entries = [(resource, entry) for resource in graph.resources for entry in _components(resource, graph)]
+    entries = [
+        (resource, resolve_usage_component(entry, prices) if isinstance(entry, UsageComponent) else entry)
+        for resource in graph.resources
+        for entry in _components(resource, graph)
+    ]
     components = [(resource, entry) for resource, entry in entries if isinstance(entry, CostComponent)]
     unpriced = [
         _unpriced_resource(resource, entry, graph)

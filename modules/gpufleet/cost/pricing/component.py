@@ -10,6 +10,7 @@ from decimal import Decimal
 
 from gpufleet.catalog import Price
 from gpufleet.cost.inputs.terms import DEFAULT_TERMS, PurchaseTerms
+from gpufleet.cost.inputs.usage import ResourceUsage
 from gpufleet.cost.money import HOURS_PER_MONTH, ONE, Range
 
 
@@ -79,6 +80,24 @@ class UnpricedComponent:
 
 
 @dataclass(frozen=True)
+class UsageComponent:
+    """A component that bills by use: ``amount`` units of ``item`` a month, None if the usage file does not have it.
+
+    ``is_stored``: the amount is kept during the month and has a monthly price (GiB of objects). Otherwise it is used up
+    and each unit has a price (requests, GiB sent). ``usage_key`` is the key of ``data/usage_keys.csv``.
+    """
+
+    component: str
+    item: str
+    usage_key: str
+    cloud: str
+    region: str
+    amount: Decimal | None
+    is_stored: bool = False
+    pool: str = ""
+
+
+@dataclass(frozen=True)
 class MachinePartContext:
     """What the parts of a machine share with it. Parts bill on demand, however the machine is bought."""
 
@@ -102,9 +121,18 @@ class MachinePartContext:
             is_part=True,
         )
 
+    def make_usage_component(
+        self, component: str, item: str, usage_key: str, usage: ResourceUsage, *, is_stored: bool = False
+    ) -> UsageComponent:
+        """Return a component that bills by use, with its amount of the usage file."""
+        amount = usage.amounts.get(usage_key)
+        return UsageComponent(
+            component, item, usage_key, self.cloud, self.region, amount, is_stored, self.pool
+        )
+
     def with_billed_hours(self, hours_per_month: Decimal) -> MachinePartContext:
         """Return the same context, billed for other hours."""
         return replace(self, hours_per_month=hours_per_month)
 
 
-Components = list[CostComponent | UnpricedComponent]
+Components = list[CostComponent | UnpricedComponent | UsageComponent]

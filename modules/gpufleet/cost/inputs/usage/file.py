@@ -5,6 +5,7 @@ resources:                      # by name or URN; * and ? are wildcards
   web-*: {schedule: weekdays 8-18, desired: 3}
 types:
   aws:ec2/natGateway:NatGateway: {processed_gib: 500}
+  aws:s3/bucket:Bucket: {standard: {storage_gb: 2000}}   # keys of data/usage_keys.csv, nested or with dots
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from decimal import Decimal
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gpufleet.boundary import decode_yaml_with_line_numbers, read_text, shorten_repr
+from gpufleet.boundary import decode_yaml_with_line_numbers, read_packaged_rows, read_text, shorten_repr
 from gpufleet.cost.inputs.usage.model import OVERLAP_HOURS, ResourceUsage, UsageFile, UsageFileEntry
 from gpufleet.cost.inputs.usage.schedule import parse_schedule_hours_per_month
 from gpufleet.cost.money import HOURS_PER_MONTH, to_decimal
@@ -66,22 +68,56 @@ def _parse_entries(path: Path, data: Any, section: str) -> tuple[UsageFileEntry,
 def _parse_usage(path: Path, entry: Any, where: str, pattern: str) -> ResourceUsage:
     _require_mapping(entry, where, pattern)
     values: dict[str, Decimal] = {}
+    amounts: dict[str, Decimal] = {}
     for key, value in entry.items():
+        if _is_usage_key(key):
+            amounts |= _parse_amounts(path, entry, key, pattern)
+            continue
         check = CHECKS.get(key)
         if check is None:
             raise InputError(
                 "unknown usage key",
                 where=_location(path, entry, key),
                 key=f"{pattern}.{key}",
-                remedy=_suggest_key(key, CHECKS),
+                remedy=_suggest_key(key, (*CHECKS, *load_usage_keys())),
             )
         location = _location(path, entry, key)
         values[NAMES.get(key, key)] = _check_value(check, value, location, f"{pattern}.{key}")
-    usage = ResourceUsage(**values)
+    usage = ResourceUsage(**values, amounts=amounts)
     if usage.min is not None and usage.max is not None and usage.min > usage.max:
         raise InputError(f"min {usage.min} is above max {usage.max}", where=where, key=pattern)
     _require_work_fields(usage, where, pattern)
     return usage
+
+
+@cache
+def load_usage_keys() -> frozenset[str]:
+    """Return the keys of what services bill by use; one that has parts is nested, its parts joined by dots."""
+    return frozenset(row["key"] for row in read_packaged_rows("gpufleet.cost", "data/usage_keys.csv"))
+
+
+def _is_usage_key(key: Any) -> bool:
+    return any(key in (known, known.partition(".")[0]) for known in load_usage_keys())
+
+
+def _parse_amounts(path: Path, entry: Any, key: str, pattern: str) -> dict[str, Decimal]:
+    """Return the amounts of one key, or of the keys nested under it."""
+    value = entry[key]
+    if key in load_usage_keys():
+        where = _location(path, entry, key)
+        return {key: _check_value(_parse_amount, value, where, f"{pattern}.{key}")}
+    siblings = sorted(known for known in load_usage_keys() if known.startswith(f"{key}."))
+    if not isinstance(value, Mapping):
+        where, remedy = _location(path, entry, key), f"known: {', '.join(siblings)}"
+        raise InputError("not a mapping", where=where, key=f"{pattern}.{key}", remedy=remedy)
+    amounts = {}
+    for nested, amount in value.items():
+        name, where = f"{key}.{nested}", _location(path, value, nested)
+        if name not in load_usage_keys():
+            remedy = _suggest_key(name, siblings)
+            raise InputError("unknown usage key", where=where, key=f"{pattern}.{name}", remedy=remedy)
+        amounts[name] = _check_value(_parse_amount, amount, where, f"{pattern}.{name}")
+    return amounts
 
 
 def _require_work_fields(usage: ResourceUsage, where: str, pattern: str) -> None:

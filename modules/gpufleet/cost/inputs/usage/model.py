@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
 from fnmatch import fnmatchcase
@@ -30,13 +30,15 @@ class ResourceUsage:
     restart_minutes: Decimal | None = None
     checkpoint_cost_minutes: Decimal | None = None
     fallback_share: Decimal | None = None
+    # by key of data/usage_keys.csv: what a service bills by use, in a month
+    amounts: Mapping[str, Decimal] = field(default_factory=dict)
 
     def with_defaults_from(self, other: ResourceUsage) -> ResourceUsage:
         """Return this usage; its unknown fields come from the other."""
         own_values = {
             name.name: value for name in fields(self) if (value := getattr(self, name.name)) is not None
         }
-        return replace(other, **own_values)
+        return replace(other, **own_values | {"amounts": {**other.amounts, **self.amounts}})
 
     def resolve_group_size(self, declared_size: Range | None) -> Range | None:
         """Return a group's size in the file, else the declared size."""
