@@ -15,6 +15,7 @@ from gpufleet.catalog.prices.audit import check_current_prices
 from gpufleet.catalog.prices.check import CHECKS, MachineAvailability
 from gpufleet.catalog.prices.check_context import load_check_context_without_prices, load_price_check_context
 from gpufleet.catalog.prices.name_check import KnownNames
+from gpufleet.catalog.prices.size_check import machine_family
 
 REGIONS = ("us-central1", "us-east4", "europe-west4", "asia-southeast1", "us-west1")
 
@@ -38,6 +39,7 @@ NAMED = PriceCheckContext(
         {"aws": frozenset({"us-east-1"})}, {"aws": frozenset({"zz.large"})}, {"disk": frozenset({"gib"})}
     )
 )
+SIZED = PriceCheckContext(sizes={("aws", "zz.large"): (2, 8.0)})
 BEFORE = PriceCheckContext(prices={KEY: (1.0, "2026-01-01")})
 H100 = {"cloud": "gcp", "item": "a3-highgpu-8g"}
 
@@ -68,6 +70,16 @@ FIRES = {
     "unknown-machine": ([build_price(1.0, item="zz.lrage")], NAMED),
     "unknown-unit": ([build_price(1.0, item="disk", kind="part", unit="gb")], NAMED),
     "unknown-unit, of a new part": ([build_price(1.0, item="tape", kind="part", unit="gb")], NAMED),
+    "unit-price": ([build_price(9.6, facts=MachineFacts(2, 8.0))], PriceCheckContext()),
+    "unit-price, size of the catalogue": ([build_price(0.00096)], SIZED),
+    "family-outlier": (
+        [
+            build_price(usd, item=f"m5.{size}", facts=MachineFacts(vcpus, vcpus * 4.0))
+            for size, vcpus, usd in (("large", 2, 0.107), ("xlarge", 4, 0.214), ("4xlarge", 16, 0.0856))
+        ],
+        PriceCheckContext(),
+    ),
+    "licence-cheaper": ([build_price(1.0), build_price(0.9, item="zz.large:windows")], PriceCheckContext()),
     "tagged": ([PriceRow(*KEY, 1.0, "2025-05-28", "some list;pre-2025-06-cut")], PriceCheckContext()),
 }
 SILENT = {
@@ -89,6 +101,30 @@ SILENT = {
     "region-outlier": [
         *prices_by_region([10.0, 7.1, 16.0, 12.0]),
         *prices_by_region([1.0, 0.3, 2.9, 1.2], purchase="spot"),
+    ],
+    "unit-price": [  # the cheapest and the dearest of the list prices, and an accelerated machine
+        build_price(0.0028, item="t4g.nano", facts=MachineFacts(2, 0.5)),
+        build_price(5.52, item="hs1.8xlarge", facts=MachineFacts(17, 117.0)),
+        build_price(55.04, item="p5.48xlarge", facts=MachineFacts(192, 2048.0, accelerators=8)),
+        build_price(0.00096, "spot", item="t4g.nano", facts=MachineFacts(2, 0.5)),
+    ],
+    "family-outlier": [
+        *(
+            build_price(usd, item=f"t3.{size}", facts=MachineFacts(vcpus, memory_gib))
+            for size, vcpus, memory_gib, usd in (
+                ("nano", 2, 0.5, 0.0052),
+                ("medium", 2, 4.0, 0.0416),
+                ("2xlarge", 8, 32.0, 0.3328),
+            )
+        ),
+        build_price(9.0, item="t3.large:windows", facts=MachineFacts(2, 8.0)),
+        build_price(9.0, item="ebs:t3", kind="part", unit="gib"),
+    ],
+    "licence-cheaper": [
+        build_price(1.0),
+        build_price(1.0, item="zz.large:windows"),
+        build_price(0.4, "spot", item="zz.large:windows"),
+        build_price(0.1, item="disk:premium", kind="part", unit="gib"),
     ],
 }
 
@@ -125,6 +161,27 @@ def test_check_accepts_a_correct_price_similar_to_its_mistake(code):
 def test_known_facts_prevent_a_finding(row, known):
     known = replace(known, today=date(2027, 12, 1))
     assert list(check_prices([row], known)) == []
+
+
+@pytest.mark.parametrize(
+    ("cloud", "machines", "family"),
+    [
+        ("aws", ("m5.large", "m5.metal"), "m5"),
+        ("gcp", ("n2-standard-2", "n2-standard-128"), "n2-standard-#"),
+        ("gcp", ("e2-micro", "e2-medium"), "e2-#"),
+        ("gcp", ("c3-standard-4-lssd",), "c3-standard-#-lssd"),
+        ("azure", ("Standard_D2s_v5", "Standard_D96s_v5"), "Standard_D#s_v5"),
+    ],
+)
+def test_machines_of_a_family_differ_in_size_only(cloud, machines, family):
+    assert {machine_family(cloud, machine) for machine in machines} == {family}
+
+
+def test_licensed_machine_is_known_if_the_machine_is():
+    known = replace(NAMED, today=date(2027, 12, 1))
+    assert list(check_prices([build_price(1.0, item="zz.large:windows")], known)) == []
+    (finding,) = check_prices([build_price(1.0, item="zz.large:beos")], known)
+    assert finding.code == "unknown-machine"
 
 
 def test_real_price_cuts_and_spot_changes_are_accepted():

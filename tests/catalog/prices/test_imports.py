@@ -264,3 +264,51 @@ def test_formula_in_json_is_refused_with_its_place(tmp_path):
     path.write_text(json.dumps([offer | {"source": "x"}]))
     with pytest.raises(InputError, match=r"prices\.json\[0\]: machine: '=A1' is a spreadsheet formula"):
         load_price_file(path)
+
+
+ORDINARY = "cloud,region,machine,purchase,usd_per_hour,as_of,source,vcpus,memory_gib\n"
+
+
+def import_text(store, tmp_path, text):
+    path = tmp_path / "offer.csv"
+    path.write_text(text)
+    return import_prices(store, load_price_file(path))
+
+
+def test_ordinary_machine_with_its_size_is_imported(store, tmp_path):
+    text = f"{ORDINARY}aws,us-east-1,zz9.large,on_demand,0.1,2026-11-01,our offer,2,8\n"
+    summary = import_text(store, tmp_path, text)
+    assert (summary.imported, summary.findings) == (1, ())
+    assert catalog.find_machine_price("aws", "us-east-1", "zz9.large", "on_demand").usd_per_hour == 0.1
+
+
+def test_known_machine_with_a_licence_needs_no_size(store, tmp_path):
+    import_text(
+        store, tmp_path, f"{ORDINARY}aws,us-east-1,zz9.large,on_demand,0.1,2026-11-01,our offer,2,8\n"
+    )
+    licensed = f"{ORDINARY}aws,us-east-1,zz9.large:windows,on_demand,0.192,2026-11-01,our offer,,\n"
+    assert import_text(store, tmp_path, licensed).findings == ()
+
+
+def test_ordinary_machine_at_ten_times_its_price_is_set_apart(store, tmp_path):
+    rows = "".join(
+        f"aws,us-east-1,zz9.{name},on_demand,{usd},2026-11-01,our offer,{vcpus},{4 * vcpus}\n"
+        for name, vcpus, usd in (("large", 2, 0.1), ("xlarge", 4, 0.2), ("2xlarge", 8, 4.0))
+    )
+    summary = import_text(store, tmp_path, f"{ORDINARY}{rows}")
+    assert {(finding.code, finding.row.item) for finding in summary.findings} == {
+        ("unit-price", "zz9.2xlarge"),
+        ("family-outlier", "zz9.2xlarge"),
+    }
+    assert catalog.find_machine_price("aws", "us-east-1", "zz9.2xlarge", "on_demand") is None
+
+
+def test_size_alone_does_not_describe_an_accelerated_machine(store, tmp_path):
+    """The file does not say that g5.xlarge has no GPU: the catalogue knows one."""
+    text = f"{ORDINARY}aws,us-east-1,g5.xlarge,on_demand,1.006,2026-11-01,our offer,4,16\n"
+    assert import_text(store, tmp_path, text).findings == ()
+
+
+def test_control_characters_in_a_machine_name_refuse_the_file(store, tmp_path):
+    with pytest.raises(InputError, match="control character"):
+        import_text(store, tmp_path, f"{ORDINARY}aws,us-east-1,zz\x1b[2J,on_demand,0.1,2026-11-01,x,2,8\n")

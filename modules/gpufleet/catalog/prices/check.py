@@ -14,9 +14,10 @@ from datetime import date, timedelta
 from functools import cached_property
 from statistics import median
 
-from gpufleet.catalog.prices import name_check
+from gpufleet.catalog.prices import name_check, size_check
 from gpufleet.catalog.prices.name_check import KnownNames
-from gpufleet.catalog.prices.row import COMMITMENTS, PriceRow
+from gpufleet.catalog.prices.row import COMMITMENTS, PriceRow, split_licensed_machine
+from gpufleet.catalog.prices.size_check import FamilyPrices, MachineSize
 
 PLACEHOLDER_SHARE = 0.10  # 24 AWS spot rows had exactly this share of on-demand
 NEAR_ON_DEMAND_SHARE = 0.95  # 51 spot rows had this share or more: not a market price
@@ -50,6 +51,9 @@ CODES = {
     "not-offered": "priced, but not offered there",
     "accelerators": "another number of accelerators than the machine has",
     "host-only": "a machine's price without its accelerators",
+    "unit-price": "far from what its vCPUs and memory cost elsewhere",
+    "family-outlier": "far from the other sizes of its family",
+    "licence-cheaper": "with a licensed system cheaper than without",
     "tagged": "tagged by its source as suspect or stale",
 }
 
@@ -67,10 +71,14 @@ class MachineAvailability:
 
 @dataclass(frozen=True)
 class PriceCheckContext:
-    """What rows are compared with: newest price and its day, accelerators, retirements and regions of machines."""
+    """What rows are compared with: newest price and its day, and what is known of the machines.
+
+    ``sizes`` has vCPUs and GiB of memory of machines without accelerators.
+    """
 
     prices: Mapping[PriceKey, tuple[float, str]] = field(default_factory=dict)
     accelerators: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    sizes: Mapping[tuple[str, str], MachineSize] = field(default_factory=dict)
     retired: Mapping[tuple[str, str], str] = field(default_factory=dict)
     offered: Mapping[tuple[str, str], MachineAvailability] = field(default_factory=dict)
     names: KnownNames = field(default=KnownNames())
@@ -120,6 +128,28 @@ class PriceBatch:
             return batch_row.usd_per_hour or None
         last_price = self.context.prices.get(key)
         return last_price[0] if last_price else None
+
+    @cached_property
+    def family_prices(self) -> FamilyPrices:
+        """Return the prices of the batch by family of machines."""
+        return size_check.collect_family_prices(self.rows, self.find_size)
+
+    def find_size(self, row: PriceRow) -> MachineSize | None:
+        """Return vCPUs and memory of a machine without accelerators; None if unknown."""
+        if row.kind != "machine":
+            return None
+        machine = (row.cloud, split_licensed_machine(row.item)[0])
+        if machine in self.context.accelerators or (row.facts and row.facts.accelerators):
+            return None
+        if row.facts and row.facts.vcpus:
+            return row.facts.vcpus, row.facts.memory_gib
+        return self.context.sizes.get(machine)
+
+    def find_price_without_licence(self, row: PriceRow) -> float | None:
+        """Return what the machine costs without a licensed system; None for a machine without one."""
+        machine, system = split_licensed_machine(row.item)
+        without_licence = self.prices_by_region.get((row.cloud, machine, row.purchase, row.upfront), {})
+        return without_licence.get(row.region) if system else None
 
 
 def check_prices(rows: Iterable[PriceRow], context: PriceCheckContext) -> Iterator[PriceFinding]:
@@ -298,5 +328,12 @@ CHECKS: dict[str, Callable[[PriceRow, PriceBatch], str | None]] = {
     "not-offered": _check_offering,
     "accelerators": _check_accelerator_count,
     "host-only": _check_host_only,
+    "unit-price": lambda row, batch: size_check.check_price_for_size(row, batch.find_size(row)),
+    "family-outlier": lambda row, batch: size_check.check_price_in_family(
+        row, batch.find_size(row), batch.family_prices
+    ),
+    "licence-cheaper": lambda row, batch: size_check.check_licence_surcharge(
+        row, batch.find_price_without_licence(row)
+    ),
     "tagged": _check_source_tags,
 }

@@ -14,6 +14,7 @@ from gpufleet.catalog import data_file
 from gpufleet.catalog.prices import name_check, schema
 from gpufleet.catalog.prices.check import MachineAvailability, PriceCheckContext
 from gpufleet.catalog.prices.name_check import ONE_DAY, KnownNames
+from gpufleet.catalog.prices.size_check import MachineSize
 
 SELECT_LAST_PRICES = f"""
     SELECT region, purchase, usd_per_hour, dated FROM (
@@ -45,13 +46,19 @@ def load_price_check_context(
             key = (cloud, region, item, purchase)
             if key not in prices or dated >= prices[key][1]:
                 prices[key] = (usd, dated)
-    return replace(load_check_context_without_prices(), prices=prices, names=_load_known_names(connection))
+    known = load_check_context_without_prices()
+    sizes = {**dict(_query_stored_sizes(connection)), **known.sizes}
+    return replace(known, prices=prices, names=_load_known_names(connection), sizes=sizes)
 
 
 def load_check_context_without_prices() -> PriceCheckContext:
     """Load the context without prices."""
     return PriceCheckContext(
-        {}, _load_accelerator_counts(), _load_retirement_days(), _load_offerings(), _load_known_names(None)
+        accelerators=_load_accelerator_counts(),
+        sizes=_load_machine_sizes(),
+        retired=_load_retirement_days(),
+        offered=_load_offerings(),
+        names=_load_known_names(None),
     )
 
 
@@ -80,6 +87,12 @@ def _load_known_names(connection: sqlite3.Connection | None) -> KnownNames:
     )
 
 
+def _query_stored_sizes(connection: sqlite3.Connection) -> Iterator[tuple[tuple[str, str], MachineSize]]:
+    query = "SELECT cloud, item, vcpus, memory_gib FROM machines WHERE accelerators = 0 AND vcpus > 0"
+    for cloud, item, vcpus, memory_gib in connection.execute(query):
+        yield (cloud, item), (vcpus, memory_gib)
+
+
 def _query_pairs(connection: sqlite3.Connection | None, query: str) -> Iterator[tuple[str, str]]:
     yield from connection.execute(query) if connection else ()
 
@@ -96,6 +109,14 @@ def _load_accelerator_counts() -> dict[tuple[str, str], float]:
         key: machine.accelerator_count
         for key, machine in data_file.load_machines().items()
         if machine.accelerators
+    }
+
+
+def _load_machine_sizes() -> dict[tuple[str, str], MachineSize]:
+    return {
+        key: (machine.vcpus, machine.memory_gib)
+        for key, machine in data_file.load_machines().items()
+        if not machine.accelerators
     }
 
 

@@ -1,7 +1,7 @@
 """Check the key of a price: day, cloud, region, machine and unit.
 
-Names are compared with the catalogue and the store. A machine with facts (accelerators, vCPUs) in its source is
-new, not misspelt.
+Names are compared with the catalogue and the store. A machine with facts (vCPUs and memory, or accelerators) in its
+source is new, not misspelt. A machine with a licensed system is known if the machine is.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from difflib import get_close_matches
 
-from gpufleet.catalog.prices.row import PriceRow
+from gpufleet.catalog.prices.row import PriceRow, split_licensed_machine
 
 ONE_DAY = timedelta(days=1)  # time zones differ by up to a day
 NO_NAMES: frozenset[str] = frozenset()
@@ -64,6 +64,8 @@ def check_item_name(row: PriceRow, names: KnownNames) -> str | None:
     """Return a message if the machine or part is unknown."""
     items = names.items.get(row.cloud, NO_NAMES)
     if not items or row.item in items or row.facts is not None:
+        return None
+    if row.kind == "machine" and split_licensed_machine(row.item)[0] in items:
         return None
     return f"unknown {row.cloud} {row.kind} {row.item}{_suggest_name(row.item, items)}"
 

@@ -28,6 +28,11 @@ PURCHASES = (
 )
 COMMITMENTS = tuple(purchase for purchase in PURCHASES if purchase.endswith(("_1y", "_3y")))
 UPFRONTS = ("none", "partial", "all")
+LICENSED_SYSTEMS = (
+    "windows",
+    "rhel",
+    "sles",
+)  # the machine with one of them is an item of its own: m5.large:windows
 HIGH_CONFIDENCE_SINCE = (
     "2025-11"  # data/README.md: what is older, or transcribed, is of medium confidence at most
 )
@@ -85,6 +90,12 @@ class PriceRow:
     def effective_confidence(self) -> Confidence:
         """Return the stated confidence, else the one that follows from the rule in data/README.md."""
         return self.confidence or default_price_confidence(self.purchase, self.as_of)
+
+
+def split_licensed_machine(item: str) -> tuple[str, str]:
+    """Return the machine and its licensed system: ``m5.large:windows`` is (m5.large, windows); empty without one."""
+    machine, _, system = item.rpartition(":")
+    return (machine, system) if machine and system in LICENSED_SYSTEMS else (item, "")
 
 
 def earliest_day_of_interval(as_of: str) -> str:

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import cast
 
+from gpufleet.catalog import data_file
 from gpufleet.catalog.entry import HOURS_PER_MONTH, Confidence
 from gpufleet.catalog.prices.imports import translation
 from gpufleet.catalog.prices.imports.sheet import PriceOrigin, PriceSheet, SheetRecord
-from gpufleet.catalog.prices.row import Kind, MachineFacts, PriceRow, Upfront
+from gpufleet.catalog.prices.row import Kind, MachineFacts, PriceRow, Upfront, split_licensed_machine
 from gpufleet.errors import InputError
 
 ITEM_COLUMNS = ("machine", "part", "instance_type")
@@ -53,7 +54,9 @@ def _build_row(record: SheetRecord, origin: PriceOrigin) -> PriceRow:
         confidence=_parse_confidence(record),
         upfront=cast("Upfront", record.get_text("upfront") or "none"),
         upfront_usd=record.parse_number("upfront_usd") or 0.0,
-        facts=_machine_facts(record) if kind == "machine" else None,
+        facts=_machine_facts(record, record.get_text("cloud") or origin.cloud, item)
+        if kind == "machine"
+        else None,
         offered=_parse_offered(record),
         where=record.where,
     )
@@ -118,19 +121,28 @@ def _choose_source(record: SheetRecord, origin: PriceOrigin) -> str:
     return record.get_text("source") or origin.source
 
 
-def _machine_facts(record: SheetRecord) -> MachineFacts | None:
-    """Return the machine's facts, None if the row does not state its accelerators."""
+def _machine_facts(record: SheetRecord, cloud: str, item: str) -> MachineFacts | None:
+    """Return the machine's facts, None if the row states neither accelerators nor a size.
+
+    vCPUs and memory alone describe a machine without accelerators, unless the catalogue knows some.
+    """
     model, count, memory = (
         record.get_text("gpu_model"),
         record.parse_number("gpu_count"),
         record.parse_number("gpu_memory_gib"),
     )
+    vcpus, memory_gib = (
+        round(record.parse_number("vcpus") or 0),
+        record.parse_number("memory_gib") or 0.0,
+    )
     if not model and count is None:
-        return None
+        catalog_machine = data_file.load_machines().get((cloud, split_licensed_machine(item)[0]))
+        if not vcpus or not memory_gib or (catalog_machine and catalog_machine.accelerators):
+            return None
     has_no_accelerator = model in {"", "none"}
     return MachineFacts(
-        vcpus=round(record.parse_number("vcpus") or 0),
-        memory_gib=record.parse_number("memory_gib") or 0.0,
+        vcpus=vcpus,
+        memory_gib=memory_gib,
         arch=record.get_text("arch") or "x86_64",
         accelerator="" if has_no_accelerator else translation.translate_accelerator_name(model, memory),
         accelerators=0 if has_no_accelerator else (count or 0),
