@@ -27,6 +27,7 @@ FAKE_PRICES = {
     (*US, "nat_gateway", "on_demand"): 0.045,
     (*US, "load_balancer:application", "on_demand"): 0.0225,
     (*US, "kubernetes_cluster", "on_demand"): 0.1,
+    (*US, "kubernetes_cluster:extended_support", "on_demand"): 0.6,
     ("gcp", "us-central1", "kubernetes_cluster", "on_demand"): 0.1,
     ("gcp", "us-central1", "load_balancer:forwarding_rule", "on_demand"): 0.025,
     ("azure", "eastus", "Standard_ND96amsr_A100_v4", "spot"): 9.831,

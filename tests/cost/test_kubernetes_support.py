@@ -7,7 +7,7 @@ from datetime import date
 import pytest
 
 from gpufleet.cost.pricing.pricers.aws.kubernetes_support import (
-    extended_support_components,
+    find_extended_support_note,
     load_eks_support_end_dates,
 )
 
@@ -24,7 +24,7 @@ from gpufleet.cost.pricing.pricers.aws.kubernetes_support import (
     ],
 )
 def test_version_is_reported_from_the_day_after_its_support_ends(version, on, named):
-    assert bool(extended_support_components(version, on)) is named
+    assert bool(find_extended_support_note(version, on)) is named
 
 
 def test_support_of_versions_ends_in_order():

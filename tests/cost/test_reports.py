@@ -203,7 +203,13 @@ def test_missing_prices_print_one_hint_to_import_prices(make_resource, book):
         [], [make_resource(name, inputs={"instanceType": "zz.large"}) for name in "ab"], book=book
     )
     assert sum("gpufleet prices import" in note for note in cost_diff.notes) == 1
-    assert not cost.diff([], [make_resource()], book=book).notes
+    assert not any("prices import" in note for note in cost.diff([], [make_resource()], book=book).notes)
+
+
+def test_difference_names_the_costs_that_it_excludes(make_resource, book):
+    cost_diff = cost.diff([], [make_resource()], book=book)
+    excluded = "traffic, licences, support and taxes are not in these figures"
+    assert all(excluded in cost.render_diff(cost_diff, name) for name in ("table", "markdown", "json"))
 
 
 def test_usage_units_are_not_multiplied_by_hours():

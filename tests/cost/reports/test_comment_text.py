@@ -40,7 +40,7 @@ def test_resource_name_is_never_rendered_as_markup(make_resource, book, rendered
     text = cost.render_diff(
         cost.diff([], [make_resource(name)], book=book, change=cost.StackChange(stack="prod")), "markdown"
     )
-    html = rendered(text)
+    html = rendered(text).replace("<strong>Notes</strong>", "")  # our own title
     assert not re.search(
         r"[@#](?=[\w-])", re.sub(r"&#\w+;", "", html)
     )  # a letter after it would make a mention

@@ -41,8 +41,8 @@ def page(make_resource, book):
 
 def test_page_has_a_plot_for_each_section(page):
     assert page.plots == 4  # by pool, by purchase, by cloud, what if
-    expected = ["By pool", "By purchase", "By cloud", "What changes", "Other purchase options"]
-    assert page.headings[:5] == expected
+    expected = ["By pool", "By purchase", "By cloud", "What changes", "Notes", "Other purchase options"]
+    assert page.headings[:6] == expected
 
 
 def test_page_has_no_external_resource_and_no_script(page):

@@ -196,6 +196,7 @@ def diff(
         *committed.format_commitment_warnings(commitments, day),
         *committed.format_commitment_notes(new_bill.commitments, day),
         *missing_price_hints(cost_diff),
+        EXCLUDED_COSTS,
     )
     cost_diff = replace(cost_diff, prices=price_effect, notes=tuple(map(replace_control_characters, notes)))
     return check_policy(cost_diff, _with_budget(policy, limit), day) if policy else cost_diff

@@ -20,7 +20,7 @@ from gpufleet.cost.inputs.values import (
 from gpufleet.cost.pricing.component import Components, CostComponent, MachinePartContext, UnpricedComponent
 from gpufleet.cost.pricing.pricers.aws.address import public_address_components
 from gpufleet.cost.pricing.pricers.aws.instance import make_reservation_claim
-from gpufleet.cost.pricing.pricers.aws.kubernetes_support import extended_support_components
+from gpufleet.cost.pricing.pricers.aws.kubernetes_support import find_extended_support_note
 from gpufleet.cost.pricing.pricers.aws.launch import (
     TEMPLATE_OUTSIDE,
     LaunchSource,
@@ -46,6 +46,10 @@ from gpufleet.cost.pricing.pricers.licence import system_licence_components
 from gpufleet.cost.pricing.pricers.part_names import KUBERNETES
 from gpufleet.engine import StateResource, UnreadableValue
 
+EXTENDED_SUPPORT = (
+    f"{KUBERNETES}:extended_support"  # the whole control plane, of a version past standard support
+)
+STANDARD_TIER = "standard"
 DEFAULT_TYPE = "t3.medium"  # the provider's documentation of instanceTypes
 DEFAULT_DISK_GIB = 20  # the provider's documentation of diskSize, for Linux
 DISK_TYPE = "EKS chooses the EBS volume of each node"
@@ -53,9 +57,13 @@ DISK_TYPE = "EKS chooses the EBS volume of each node"
 
 @dataclass(frozen=True)
 class EksClusterInputs:
-    """The inputs of a cluster. ``version`` is None if EKS chooses it."""
+    """The inputs of a cluster. ``version`` is None if EKS chooses it.
+
+    ``scaling_tier`` is that of a provisioned control plane, which bills on top of the cluster.
+    """
 
     version: Text
+    scaling_tier: Text
     declines_extended_support: bool
     has_auto_mode: bool
 
@@ -79,6 +87,7 @@ def parse_eks_cluster_inputs(inputs: Any) -> EksClusterInputs:
     """Parse a cluster."""
     return EksClusterInputs(
         version=read_input_text(inputs, "version"),
+        scaling_tier=read_input_text(inputs, "controlPlaneScalingConfig", "tier"),
         declines_extended_support=read_input_text(inputs, "upgradePolicy", "supportType") == "STANDARD",
         has_auto_mode=is_input_true(inputs, "computeConfig", "enabled"),
     )
@@ -103,9 +112,15 @@ def price_eks_cluster(resource: StateResource, graph: ResourceGraph) -> Componen
     """Return a control plane. What Auto Mode starts follows the pods, which the program does not declare."""
     cluster = parse_eks_cluster_inputs(resource.inputs)
     context = MachinePartContext("aws", find_region(resource, graph), graph.purchase_terms_of(resource).pool)
-    components: Components = [context.make_part_component("control_plane", KUBERNETES)]
-    if not cluster.declines_extended_support:
-        components += extended_support_components(cluster.version)
+    note = "" if cluster.declines_extended_support else find_extended_support_note(cluster.version)
+    item = EXTENDED_SUPPORT if note else KUBERNETES
+    components: Components = [replace(context.make_part_component("control_plane", item), note=note)]
+    if isinstance(cluster.scaling_tier, UnreadableValue):
+        reason = f"its control plane's tier is {MARKER_REASONS[cluster.scaling_tier]}"
+        components.append(UnpricedComponent(reason, "control_plane_tier"))
+    elif cluster.scaling_tier not in (None, STANDARD_TIER):
+        tier_item = f"{KUBERNETES}:{cluster.scaling_tier}"
+        components.append(context.make_part_component("control_plane_tier", tier_item))
     if cluster.has_auto_mode:
         components.append(UnpricedComponent("EKS Auto Mode starts machines as pods ask for them", "machine"))
     return components

@@ -1,5 +1,8 @@
 """Extended support of EKS: a control plane of an old version bills more an hour than one of a new version.
 
+It is 0.60 instead of 0.10 USD an hour (aws.amazon.com/blogs/containers, "Amazon EKS extended support for Kubernetes
+versions pricing", from April 2024).
+
 A version newer than those in the table counts as supported. An older one counts as past its support: no version
 is supported longer than the next ones.
 """
@@ -11,27 +14,21 @@ from functools import cache
 
 from gpufleet.boundary import read_packaged_rows
 from gpufleet.cost.inputs.values import Text
-from gpufleet.cost.pricing.component import Components, UnpricedComponent
-
-COMPONENT = "kubernetes_support"
 
 
-def extended_support_components(version: Text, on_date: date | None = None) -> Components:
-    """Return the surcharge of a cluster's version after its standard support; empty if EKS chooses the version."""
+def find_extended_support_note(version: Text, on_date: date | None = None) -> str:
+    """Return when a cluster's version left standard support; empty if it has not, or EKS chooses the version."""
     if not isinstance(version, str):
-        return []
+        return ""
     key, end_dates = _version_key(version), load_eks_support_end_dates()
     oldest = min(end_dates, default=None)
     if key is None or oldest is None:
-        return []
+        return ""
     end = end_dates.get(key, end_dates[oldest] if key < oldest else None)
     if end is None or (on_date or datetime.now(UTC).date()) <= end:
-        return []
+        return ""
     since = f"on {end}" if key in end_dates else f"before {end}"
-    reason = (
-        f"Kubernetes {version} left EKS's standard support {since}: extended support is not in the price list"
-    )
-    return [UnpricedComponent(reason, COMPONENT)]
+    return f"Kubernetes {version} left EKS's standard support {since}"
 
 
 @cache

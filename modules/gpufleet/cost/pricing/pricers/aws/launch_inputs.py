@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +32,7 @@ TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
 CONFIGURATION = "aws:ec2/launchConfiguration:LaunchConfiguration"
 SPOT_REQUEST = ":SpotInstanceRequest"
 LINUX, WINDOWS = "Linux/UNIX", "Windows"  # EC2's names of platforms; Linux is the default
+POWERSHELL_TAG = "<powershell>"
 SHARED_TENANCY = "default"
 CAPACITY_BLOCK = "aws:ec2/capacityBlockReservation:CapacityBlockReservation"
 IN_CAPACITY_BLOCK = "runs in a capacity block, which is prepaid: its price is not in the price list"
@@ -96,10 +99,19 @@ def parse_launch_inputs(inputs: Any, type_token: str) -> LaunchInputs:
 
 
 def parse_operating_system_platform(inputs: Any) -> str:
-    """Return the platform as reservations name it: Windows if the image says so, else Linux."""
+    """Return the platform as reservations name it: Windows if image or user data say so, else Linux."""
     images = (text_if_known(read_input_text(inputs, key)) for key in ("ami", "imageId", "amiType"))
     is_windows = any("windows" in image.lower() for image in images if image is not None)
-    return WINDOWS if is_windows or is_input_true(inputs, "getPasswordData") else LINUX
+    is_windows = is_windows or is_input_true(inputs, "getPasswordData") or _has_powershell_user_data(inputs)
+    return WINDOWS if is_windows else LINUX
+
+
+def _has_powershell_user_data(inputs: Any) -> bool:
+    """Return whether the user data, plain or in base64, has the tag that only EC2's agents for Windows run."""
+    texts = [text_if_known(read_input_text(inputs, key)) or "" for key in ("userData", "userDataBase64")]
+    with suppress(ValueError):
+        texts += [b64decode(text, validate=True).decode("utf-8", "ignore") for text in texts if text]
+    return any(POWERSHELL_TAG in text.lower() for text in texts)
 
 
 def unbilled_machine_components(

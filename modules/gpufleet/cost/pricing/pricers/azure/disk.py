@@ -30,6 +30,7 @@ FAMILIES = {
     "StandardSSD_LRS": "standard-ssd-e",
     "Standard_LRS": "standard-hdd-s",
 }
+EXISTING_DISK = "Attach"  # the createOption of a disk that is a resource of its own
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,10 @@ def parse_managed_disk_inputs(inputs: Any) -> ManagedDiskInputs:
 
 
 def parse_storage_profile(profile: Any) -> AttachedDisks:
-    """Parse the storage profile of a machine. An ephemeral disk is part of the machine."""
+    """Parse the storage profile of a machine.
+
+    An ephemeral disk is part of the machine. An attached disk exists already and bills where it is declared.
+    """
     if hidden := unpriced_if_unreadable(read_input_marker(profile, "osDisk"), "its disks are", "disk:os"):
         return AttachedDisks((), tuple(hidden))
     entries = [("disk:os", read_input(profile, "osDisk") or {})]
@@ -72,6 +76,7 @@ def parse_storage_profile(profile: Any) -> AttachedDisks:
             )
             for name, disk in entries
             if read_input(disk, "diffDiskSettings") is None
+            and read_input_text(disk, "createOption") != EXISTING_DISK
         ),
         tuple(unpriced_if_unreadable(marker, "its data disks are", "disk:1")),
     )

@@ -25,6 +25,7 @@ from gpufleet.cost.pricing.component import Components, CostComponent, MachinePa
 from gpufleet.cost.pricing.pricers.azure.location import find_region
 from gpufleet.cost.pricing.pricers.azure.machine_inputs import make_reservation_claim, with_max_spot_price
 from gpufleet.cost.pricing.pricers.group_size import group_size_range
+from gpufleet.cost.pricing.pricers.licence import system_licence_components
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS, KUBERNETES
 from gpufleet.cost.pricing.pricers.required_input import text_or_unpriced, unpriced_if_unreadable
 from gpufleet.engine import StateResource, UnreadableValue
@@ -57,6 +58,7 @@ class AksAgentPoolInputs:
     has_ephemeral_disk: bool
     disk_size_gib: Number
     targets_reservation: bool
+    needs_windows_licence: bool
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,7 @@ def parse_aks_agent_pool_inputs(inputs: Any, path: tuple[str | int, ...] = ()) -
         has_ephemeral_disk=read_input_text(inputs, "osDiskType") == "Ephemeral",
         disk_size_gib=read_input_number(inputs, "osDiskSizeGB"),
         targets_reservation=read_input(inputs, RESERVATION) is not None,
+        needs_windows_licence=read_input_text(inputs, "osType") == "Windows",
     )
 
 
@@ -166,7 +169,8 @@ def _pool_components(
     if terms.purchase != "spot" and pool.targets_reservation:
         claim = make_reservation_claim(resource, graph, (*pool.path, RESERVATION))
         machine = replace(machine, claim=claim)
-    components: Components = [machine, *_disk_components(pool)]
+    licences = system_licence_components("Windows") if pool.needs_windows_licence else []
+    components: Components = [machine, *_disk_components(pool), *licences]
     if pool.has_public_addresses:
         context = MachinePartContext("azure", region, terms.pool, count, terms.billed_hours_per_month)
         components.append(context.make_part_component(ADDRESS, ADDRESS))

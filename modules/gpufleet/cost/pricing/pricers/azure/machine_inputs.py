@@ -33,6 +33,9 @@ OUTSIDE_STACK = "outside this stack"  # the target of a reservation group that n
 RESERVATION_PATH = ("capacityReservation", "capacityReservationGroup", "id")
 INTERFACES_PATH = ("networkProfile", "networkInterfaceConfigurations")
 LICENCES_BROUGHT = ("Windows_Server", "Windows_Client")
+# Publishers of Windows images (learn.microsoft.com, "Find and use Azure Marketplace VM images").
+WINDOWS_PUBLISHERS = ("microsoftwindowsserver", "microsoftwindowsdesktop", "microsoftvisualstudio")
+SQL_SERVER_PUBLISHER = "microsoftsqlserver"  # on Windows where the offer's name ends so: sql2022-ws2022
 
 
 @dataclass(frozen=True)
@@ -114,6 +117,14 @@ def _parse_spot(inputs: Any) -> bool | UnreadableValue | None:
 def _parse_windows_licence(inputs: Any) -> bool:
     has_windows_settings = isinstance(read_input(inputs, "osProfile", "windowsConfiguration"), dict)
     boots_windows = read_input_text(inputs, "storageProfile", "osDisk", "osType") == "Windows"
-    return (has_windows_settings or boots_windows) and (
-        read_input_text(inputs, "licenseType") not in LICENCES_BROUGHT
-    )
+    is_windows = has_windows_settings or boots_windows or _is_windows_image(inputs)
+    return is_windows and read_input_text(inputs, "licenseType") not in LICENCES_BROUGHT
+
+
+def _is_windows_image(inputs: Any) -> bool:
+    """Return whether a machine boots a Windows image of the marketplace."""
+    reference = read_input(inputs, "storageProfile", "imageReference")
+    publisher = str(read_input(reference, "publisher") or "").lower()
+    offer = str(read_input(reference, "offer") or "").lower()
+    is_sql_server = publisher == SQL_SERVER_PUBLISHER and "-ws" in offer
+    return is_sql_server or publisher in WINDOWS_PUBLISHERS

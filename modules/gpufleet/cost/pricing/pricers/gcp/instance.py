@@ -31,12 +31,14 @@ from gpufleet.cost.pricing.pricers.gcp.machine_inputs import (
     reservation_attributes,
     with_reservation_claim,
 )
+from gpufleet.cost.pricing.pricers.licence import system_licence_components
 from gpufleet.engine import StateResource
 
 TEMPLATES = (
     "gcp:compute/instanceTemplate:InstanceTemplate",
     "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate",
 )
+DISK = "gcp:compute/disk:Disk"
 RESERVATION_PATH: tuple[str | int, ...] = ("reservationAffinity", "specificReservation", "values", 0)
 STOPPED = ("TERMINATED", "SUSPENDED")
 
@@ -117,13 +119,20 @@ def price_compute_instance(resource: StateResource, graph: ResourceGraph) -> Com
     components = [
         *([] if instance.is_stopped else machine_components(machine, region, terms)),
         *attached_disk_components(instance.disks, machine.machine_type, context),
-        *image_licence_components(machine),
+        *(image_licence_components(machine) or _boot_disk_licence_components(resource, graph)),
     ]
     if not is_spot and not instance.is_stopped:
         claim = make_reservation_claim(resource, instance.affinity, reservation_attributes(machine), graph)
         components = with_reservation_claim(components, claim)
     addresses = external_address_components(machine, context.with_billed_hours(terms.hours), is_spot=is_spot)
     return [*components, *addresses]
+
+
+def _boot_disk_licence_components(resource: StateResource, graph: ResourceGraph) -> Components:
+    """Return the licence of the image of a boot disk that is a resource of its own."""
+    disk = graph.find_referenced_resource(resource, ("bootDisk", "source"), DISK)
+    image = text_if_known(read_input_text(disk.inputs, "image")) if disk else None
+    return [*system_licence_components(image or "")]
 
 
 def price_instance_from_template(resource: StateResource, graph: ResourceGraph) -> Components:

@@ -51,7 +51,7 @@ class AcceleratorInputs:
 
 @dataclass(frozen=True)
 class MachineInputs:
-    """The inputs of a machine, whatever declares it."""
+    """The inputs of a machine, whatever declares it. A reserved address bills where it is declared."""
 
     machine_type: Text
     is_spot: bool | UnreadableValue | None
@@ -80,7 +80,7 @@ def parse_machine_inputs(inputs: Any) -> MachineInputs:
         hidden_cards=read_input_marker(inputs, "guestAccelerators"),
         local_ssd_interfaces=parse_local_ssd_interfaces(inputs),
         images=tuple(image for image in images if isinstance(image, str)),
-        address_count=sum(len(read_input_list(interface, "accessConfigs")) for interface in interfaces),
+        address_count=sum(map(_count_new_addresses, interfaces)),
         hidden_interfaces=read_input_marker(inputs, "networkInterfaces"),
     )
 
@@ -141,6 +141,12 @@ def with_reservation_claim(components: Components, claim: ReservationClaim | Non
         else component
         for component in components
     ]
+
+
+def _count_new_addresses(interface: Any) -> int:
+    """Return how many external addresses a network interface gets that are not reserved ones."""
+    configs = read_input_list(interface, "accessConfigs")
+    return sum(read_input(config, "natIp") in (None, "") for config in configs)
 
 
 def _parse_card(card: Any) -> AcceleratorInputs:
