@@ -49,6 +49,7 @@ ALLOWED = {
     "gpufleet/boundary/": "the gate itself",
     "gpufleet/burnin/agent/": "runs on the node: the standard library only",
     "gpufleet/cost/inputs/program/child.py": "runs in another Python, confined; reads its project and its jobs",
+    "gpufleet/cost/inputs/program/monitor.py": "the same; reads its own table",
     "gpufleet/rehearsal/launcher.py": "starts with `python -I -S`, reads what `rehearse up` wrote",
     "gpufleet/remote/shards/node_playbook.py": "runs on a mesh node: the standard library only",
     "gpufleet/rehearsal/packages/server.py": "starts with `python -I -S`, reads what `rehearse up` wrote",

@@ -22,6 +22,7 @@ from gpufleet.engine.installation import (
 )
 from gpufleet.engine.lock import exclusive_file_lock
 from gpufleet.engine.preview import PreviewStep, parse_pulumi_preview
+from gpufleet.engine.project_file import read_project_setting
 from gpufleet.engine.property_value import REMEDY, SECRET, UNKNOWN, UnreadableValue, decode_properties
 from gpufleet.engine.state import StateResource, parse_stack_state, parse_type_from_urn
 
@@ -49,5 +50,6 @@ __all__ = [
     "parse_pulumi_preview",
     "parse_stack_state",
     "parse_type_from_urn",
+    "read_project_setting",
     "run_pulumi",
 ]

@@ -76,14 +76,12 @@ def stack_state_file(paths: RehearsalPaths) -> Path:
 
 def read_project_name(root: Path) -> str:
     """Return the project's name from its Pulumi.yaml."""
-    match = re.search(
-        r"^name:\s*(['\"]?)([\w.-]+)\1\s*(?:#.*)?$", (root / "Pulumi.yaml").read_text(), re.MULTILINE
-    )
-    if match is None:
+    name = engine.read_project_setting(root, "name")
+    if not re.fullmatch(r"[\w.-]+", name):
         raise InputError(
             "no name", where=str(root / "Pulumi.yaml"), key="name", remedy="add `name: gpufleet`"
         )
-    return match[2]
+    return name
 
 
 def clear_interrupted_run(

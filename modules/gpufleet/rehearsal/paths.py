@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
 from gpufleet.boundary import OWN_STATE, decode_json_object, read_bytes
+from gpufleet.engine import read_project_setting
 from gpufleet.errors import InputError
 
 
@@ -62,10 +62,7 @@ class RehearsalPaths:
 
 def find_settings_folder(root: Path) -> Path:
     """Return the folder of the stacks' files: ``stackConfigDir`` of Pulumi.yaml, else next to it."""
-    project = root / "Pulumi.yaml"
-    text = project.read_text() if project.is_file() else ""
-    match = re.search(r"^stackConfigDir:\s*['\"]?([^'\"#\s]+)", text, re.MULTILINE)
-    return root / (match[1] if match else "")
+    return root / read_project_setting(root, "stackConfigDir")
 
 
 def list_stack_names(root: Path) -> list[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet.boundary import read_text
+from gpufleet.engine import read_project_setting
 from gpufleet.errors import InputError
 
 # Variables without secrets: locale, PATH, and the providers' regions (child.PROVIDER_VARIABLES).
@@ -47,11 +48,10 @@ def find_project_python(root: Path) -> Path | None:
 
     A virtual environment that is committed to git is untrusted and not used.
     """
-    text = _read_or_empty(root / "Pulumi.yaml")
-    virtualenv = re.search(r"^\s*virtualenv:\s*[\"']?([^\"'\s#]+)", text, re.MULTILINE)
-    if virtualenv is None:
+    virtualenv = _read_setting_or_empty(root, "runtime", "options", "virtualenv")
+    if not virtualenv:
         return None
-    folder = root / virtualenv.group(1)
+    folder = root / virtualenv
     python = folder / "bin" / "python"
     if not python.exists() or folder.resolve() == Path(sys.prefix).resolve() or _is_tracked(root, folder):
         return None
@@ -60,10 +60,7 @@ def find_project_python(root: Path) -> Path | None:
 
 def guess_clouds(root: Path, stack: str, config_file: Path | None) -> list[str]:
     """Return the clouds in a stack's file, to guess the program's imports."""
-    config_folder = re.search(
-        r"^stackConfigDir:\s*[\"']?([^\"'\s#]+)", _read_or_empty(root / "Pulumi.yaml"), re.MULTILINE
-    )
-    path = config_file or root / (config_folder.group(1) if config_folder else ".") / f"Pulumi.{stack}.yaml"
+    path = config_file or root / _read_setting_or_empty(root, "stackConfigDir") / f"Pulumi.{stack}.yaml"
     return sorted(set(re.findall(r"\bcloud:\s*[\"']?(\w+)", _read_or_empty(path))))
 
 
@@ -134,6 +131,13 @@ def _is_tracked(root: Path, folder: Path) -> bool:
     from gpufleet.cost.inputs.program.gitref import run_git
 
     return bool(run_git(root, "ls-files", "--", str(folder)).stdout.strip())
+
+
+def _read_setting_or_empty(root: Path, *keys: str) -> str:
+    """Return a text of the project's file, empty if the file is unreadable: the evaluation reports the error."""
+    with suppress(InputError):
+        return read_project_setting(root, *keys)
+    return ""
 
 
 def _read_or_empty(path: Path) -> str:

@@ -41,8 +41,6 @@ PROVIDER_VARIABLES: dict[str, dict[str, tuple[str, ...]]] = {
 }
 GO = "go"
 WITHOUT_ENGINE = "GPUFLEET_WITHOUT_ENGINE"  # tells gpufleet's components that nothing is built
-STACK = "pulumi:pulumi:Stack"  # the one type that the engine leaves out of its children's URNs
-LOOKUPS = Path(__file__).parent / "data" / "lookups.json"
 MARKED_SECRET = "[secret]"  # noqa: S105 - what stands for a secret, which needs a passphrase to read
 Job = dict[str, Any]
 
@@ -149,7 +147,9 @@ def evaluate_job(job: Job) -> list[dict[str, Any]]:
     folder = enter_program_folder(job)
     set_all_config(*read_stack_configuration(job))
     name = str(read_project_file(job).get("name", "project"))
-    recorder = make_recording_monitor(name, job["stack"], read_provider_settings(job))
+    recorder = load_sibling_module("monitor").make_recording_monitor(
+        name, job["stack"], read_provider_settings(job)
+    )
     install_mock_monitor(recorder, name, job["stack"])
     asyncio.run(
         run_in_stack(
@@ -297,100 +297,6 @@ def mask_secrets(value: Any) -> Any:
 def is_encrypted_setting(value: Any) -> bool:
     """Return whether a setting is encrypted."""
     return isinstance(value, dict) and set(value) == {"secure"}
-
-
-def make_recording_monitor(name: str, stack: str, providers: dict[str, dict[str, str]]) -> Any:
-    """Return a mock monitor that answers like an engine in a preview and records the resources."""
-    from google.protobuf import empty_pb2
-    from google.protobuf.json_format import MessageToDict
-    from pulumi.runtime import mocks
-    from pulumi.runtime.proto import provider_pb2, resource_pb2
-
-    region = providers.get("aws", {}).get("region", "us-east-1")
-
-    class MockProviderLookups(mocks.Mocks):
-        """Invokes that would need the network: they return their arguments and a mark."""
-
-        def call(self, args: mocks.MockCallArgs) -> Any:
-            return mock_lookup_result(args.token, args.args, region)
-
-        def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str, dict[str, Any]]:
-            return args.resource_id or "", args.inputs
-
-    class RecordingMonitor(mocks.MockMonitor):
-        """Record each registration as in an engine's state."""
-
-        def __init__(self) -> None:
-            super().__init__(MockProviderLookups())
-            self.records: dict[str, dict[str, Any]] = {}
-
-        def make_urn(self, parent: str, type_: str, resource: str) -> str:
-            """Return a URN. Registrations arrive on threads without the settings, so it takes all parts."""
-            parent_types = parent.split("::")[2] if parent else STACK
-            types = type_ if parent_types == STACK else f"{parent_types}${type_}"
-            return f"urn:pulumi:{stack}::{name}::{types}::{resource}"
-
-        def RegisterResource(self, request: Any) -> Any:  # noqa: N802 - the engine's name
-            urn = self.make_urn(request.parent, request.type, request.name)
-            if request.type != STACK:
-                self.records[urn] = build_state_record(urn, request, MessageToDict(request.object))
-                self.records[urn]["provider"] = request.provider or self.record_default_provider(request)
-            return resource_pb2.RegisterResourceResponse(urn=urn, id="", object=request.object)
-
-        def record_default_provider(self, request: Any) -> str:
-            """Return the reference to a package's default provider, and record it because of its region."""
-            package = request.type.split(":")[0]
-            if not request.custom or request.type.startswith("pulumi:"):
-                return ""
-            urn = self.make_urn("", f"pulumi:providers:{package}", "default")
-            provider_record = {"urn": urn, "type": f"pulumi:providers:{package}", "custom": True}
-            self.records.setdefault(
-                urn, {**provider_record, "inputs": providers.get(package, {}), "outputs": {}}
-            )
-            return f"{urn}::default"
-
-        def Call(self, request: Any) -> Any:  # noqa: ARG002, N802 - the engine's name; a remote component's method
-            return provider_pb2.CallResponse()
-
-        def ReadResource(self, request: Any) -> Any:  # noqa: N802 - the engine's name
-            urn = self.make_urn(request.parent, request.type, request.name)
-            return resource_pb2.ReadResourceResponse(urn=urn, properties=request.properties)
-
-        def RegisterResourceOutputs(self, request: Any) -> Any:  # noqa: N802 - the engine's name
-            if request.urn in self.records:
-                self.records[request.urn]["outputs"] = MessageToDict(request.outputs)
-            return empty_pb2.Empty()
-
-    return RecordingMonitor()
-
-
-def build_state_record(urn: str, request: Any, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return a registration as a record of a state."""
-    return {
-        "urn": urn,
-        "type": request.type,
-        "custom": request.custom,
-        "inputs": inputs,
-        "outputs": {},
-        "parent": request.parent,
-        "provider": request.provider,
-        "protect": request.protect,
-        "retainOnDelete": request.retainOnDelete,
-        "remote": request.remote,
-        "ignoreChanges": list(request.ignoreChanges),
-        "propertyDependencies": {
-            name: list(dependencies.urns) for name, dependencies in request.propertyDependencies.items()
-        },
-    }
-
-
-def mock_lookup_result(token: str, arguments: dict[str, Any], region: str) -> dict[str, Any]:
-    """Answer an invoke with its arguments, placeholders for cloud values, and known shapes."""
-    response = {"id": f"<{token}>", "name": f"<{token}>", "value": f"<{token}>", **arguments}
-    shape = json.loads(LOOKUPS.read_text(encoding="utf-8")).get(token, {})
-    region_name = arguments.get("region") or region
-    filled_shape = json.loads(json.dumps(shape).replace("{region}", str(region_name)))
-    return {**response, **{key: value for key, value in filled_shape.items() if key not in arguments}}
 
 
 if __name__ == "__main__":

@@ -1,0 +1,29 @@
+"""Read a project's file, ``Pulumi.yaml``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from gpufleet.boundary import decode_yaml, read_text
+from gpufleet.errors import InputError
+
+PROJECT_FILE = "Pulumi.yaml"
+
+
+def read_project_setting(root: Path, *keys: str) -> str:
+    """Return a text of a project's file, such as ``stackConfigDir``; "" if it is not there.
+
+    A file without the last key's name is not parsed: the reader takes a tenth of a second to load. Raise InputError
+    if the file is not valid YAML.
+    """
+    path = root / PROJECT_FILE
+    text = read_text(path) if path.is_file() else ""
+    if keys[-1] not in text:
+        return ""
+    value: Any = decode_yaml(text, str(path))
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    if isinstance(value, dict | list):
+        raise InputError("must be a text", where=str(path), key=".".join(keys))
+    return "" if value is None else str(value)
