@@ -147,7 +147,7 @@ def evaluate_job(job: Job) -> list[dict[str, Any]]:
     folder = enter_program_folder(job)
     set_all_config(*read_stack_configuration(job))
     name = str(read_project_file(job).get("name", "project"))
-    recorder = load_sibling_module("monitor").make_recording_monitor(
+    recorder = load_sibling_module("monitor").RecordingMonitor(
         name, job["stack"], read_provider_settings(job)
     )
     install_mock_monitor(recorder, name, job["stack"])

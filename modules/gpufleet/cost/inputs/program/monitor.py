@@ -10,6 +10,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+from google.protobuf import empty_pb2, struct_pb2
+from google.protobuf.json_format import MessageToDict
+from pulumi.runtime import mocks
+from pulumi.runtime.proto import provider_pb2, resource_pb2
+
 STACK = "pulumi:pulumi:Stack"  # the one type that the engine leaves out of its children's URNs
 LOOKUPS = Path(__file__).parent / "data" / "lookups.json"
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"  # the engine's text for a string that deployment decides
@@ -17,88 +22,82 @@ SIGNATURE, RESOURCE_REFERENCE = "4dabf18193072939515e22adb298388d", "5cf8f730962
 GET_RESOURCE = "pulumi:pulumi:getResource"
 
 
-def make_recording_monitor(name: str, stack: str, providers: dict[str, dict[str, str]]) -> Any:
-    """Return a mock monitor that answers like an engine in a preview and records the resources."""
-    from google.protobuf import empty_pb2, struct_pb2
-    from google.protobuf.json_format import MessageToDict
-    from pulumi.runtime import mocks
-    from pulumi.runtime.proto import provider_pb2, resource_pb2
+class MockProviderLookups(mocks.Mocks):
+    """Invokes that would need the network: they return their arguments and a mark."""
 
-    region = providers.get("aws", {}).get("region", "us-east-1")
+    def __init__(self, region: str) -> None:
+        self.region = region
 
-    class MockProviderLookups(mocks.Mocks):
-        """Invokes that would need the network: they return their arguments and a mark."""
+    def call(self, args: mocks.MockCallArgs) -> Any:
+        return mock_lookup_result(args.token, args.args, self.region)
 
-        def call(self, args: mocks.MockCallArgs) -> Any:
-            return mock_lookup_result(args.token, args.args, region)
+    def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str, dict[str, Any]]:
+        return args.resource_id or "", args.inputs
 
-        def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str, dict[str, Any]]:
-            return args.resource_id or "", args.inputs
 
-    class RecordingMonitor(mocks.MockMonitor):
-        """Record each registration as in an engine's state."""
+class RecordingMonitor(mocks.MockMonitor):
+    """Answer like an engine in a preview, and record each registration as in a state."""
 
-        def __init__(self) -> None:
-            super().__init__(MockProviderLookups())
-            self.records: dict[str, dict[str, Any]] = {}
-            self.states: dict[str, Any] = {}  # what a reference to a resource is answered with, by URN
+    def __init__(self, name: str, stack: str, providers: dict[str, dict[str, str]]) -> None:
+        super().__init__(MockProviderLookups(providers.get("aws", {}).get("region", "us-east-1")))
+        self.name, self.stack, self.providers = name, stack, providers
+        self.records: dict[str, dict[str, Any]] = {}
+        self.states: dict[str, Any] = {}  # what a reference to a resource is answered with, by URN
 
-        def make_urn(self, parent: str, type_: str, resource: str) -> str:
-            """Return a URN. Registrations arrive on threads without the settings, so it takes all parts."""
-            parent_types = parent.split("::")[2] if parent else STACK
-            types = type_ if parent_types == STACK else f"{parent_types}${type_}"
-            return f"urn:pulumi:{stack}::{name}::{types}::{resource}"
+    def make_urn(self, parent: str, type_: str, resource: str) -> str:
+        """Return a URN. Registrations arrive on threads without the settings, so it takes all parts."""
+        parent_types = parent.split("::")[2] if parent else STACK
+        types = type_ if parent_types == STACK else f"{parent_types}${type_}"
+        return f"urn:pulumi:{self.stack}::{self.name}::{types}::{resource}"
 
-        def RegisterResource(self, request: Any) -> Any:  # noqa: N802 - the engine's name
-            urn = self.make_urn(request.parent, request.type, request.name)
-            inputs = MessageToDict(request.object)
-            if request.custom:  # a provider gets the id of a resource that is passed as an input
-                inputs = replace_references_by_ids(inputs)
-            state = struct_pb2.Struct()
-            state.update({} if request.remote else inputs)
-            self.states[urn] = state
-            if request.type != STACK:
-                self.records[urn] = build_state_record(urn, request, inputs)
-                self.records[urn]["provider"] = request.provider or self.record_default_provider(request)
-            return resource_pb2.RegisterResourceResponse(urn=urn, id="", object=state)
+    def RegisterResource(self, request: Any) -> Any:  # noqa: N802 - the engine's name
+        urn = self.make_urn(request.parent, request.type, request.name)
+        inputs = MessageToDict(request.object)
+        if request.custom:  # a provider gets the id of a resource that is passed as an input
+            inputs = replace_references_by_ids(inputs)
+        state = struct_pb2.Struct()
+        state.update({} if request.remote else inputs)
+        self.states[urn] = state
+        if request.type != STACK:
+            self.records[urn] = build_state_record(urn, request, inputs)
+            self.records[urn]["provider"] = request.provider or self.record_default_provider(request)
+        return resource_pb2.RegisterResourceResponse(urn=urn, id="", object=state)
 
-        def record_default_provider(self, request: Any) -> str:
-            """Return the reference to a package's default provider, and record it because of its region."""
-            package = request.type.split(":")[0]
-            if not request.custom or request.type.startswith("pulumi:"):
-                return ""
-            urn = self.make_urn("", f"pulumi:providers:{package}", "default")
-            provider_record = {"urn": urn, "type": f"pulumi:providers:{package}", "custom": True}
-            self.records.setdefault(
-                urn, {**provider_record, "inputs": providers.get(package, {}), "outputs": {}}
-            )
-            return f"{urn}::default"
+    def record_default_provider(self, request: Any) -> str:
+        """Return the reference to a package's default provider, and record it because of its region."""
+        package = request.type.split(":")[0]
+        if not request.custom or request.type.startswith("pulumi:"):
+            return ""
+        urn = self.make_urn("", f"pulumi:providers:{package}", "default")
+        provider_record = {"urn": urn, "type": f"pulumi:providers:{package}", "custom": True}
+        self.records.setdefault(
+            urn, {**provider_record, "inputs": self.providers.get(package, {}), "outputs": {}}
+        )
+        return f"{urn}::default"
 
-        def Invoke(self, request: Any) -> Any:  # noqa: N802 - the engine's name
-            """Answer a lookup; one of a resource of this program, which a reference starts, with its properties."""
-            if request.tok != GET_RESOURCE:
-                return super().Invoke(request)  # type: ignore[no-untyped-call]  # the SDK has no types
-            answer = struct_pb2.Struct()
-            urn = request.args["urn"]
-            answer.update({"urn": urn, "id": "", "state": {}})
-            if urn in self.states:
-                answer["state"].update(self.states[urn])
-            return resource_pb2.ResourceInvokeResponse(**{"return": answer})
+    def Invoke(self, request: Any) -> Any:  # noqa: N802 - the engine's name
+        """Answer a lookup; one of a resource of this program, which a reference starts, with its properties."""
+        if request.tok != GET_RESOURCE:
+            return super().Invoke(request)  # type: ignore[no-untyped-call]  # the SDK has no types
+        answer = struct_pb2.Struct()
+        urn = request.args["urn"]
+        answer.update({"urn": urn, "id": "", "state": {}})
+        if urn in self.states:
+            answer["state"].update(self.states[urn])
+        return resource_pb2.ResourceInvokeResponse(**{"return": answer})
 
-        def Call(self, request: Any) -> Any:  # noqa: ARG002, N802 - the engine's name; a remote component's method
-            return provider_pb2.CallResponse()
+    def Call(self, request: Any) -> Any:  # noqa: ARG002, N802 - the engine's name; a remote component's method
+        return provider_pb2.CallResponse()
 
-        def ReadResource(self, request: Any) -> Any:  # noqa: N802 - the engine's name
-            urn = self.make_urn(request.parent, request.type, request.name)
-            self.states[urn] = request.properties
-            return resource_pb2.ReadResourceResponse(urn=urn, properties=request.properties)
+    def ReadResource(self, request: Any) -> Any:  # noqa: N802 - the engine's name
+        urn = self.make_urn(request.parent, request.type, request.name)
+        self.states[urn] = request.properties
+        return resource_pb2.ReadResourceResponse(urn=urn, properties=request.properties)
 
-        def RegisterResourceOutputs(self, request: Any) -> Any:  # noqa: N802 - the engine's name
-            if request.urn in self.records:
-                self.records[request.urn]["outputs"] = MessageToDict(request.outputs)
-            return empty_pb2.Empty()
-
-    return RecordingMonitor()
+    def RegisterResourceOutputs(self, request: Any) -> Any:  # noqa: N802 - the engine's name
+        if request.urn in self.records:
+            self.records[request.urn]["outputs"] = MessageToDict(request.outputs)
+        return empty_pb2.Empty()
 
 
 def replace_references_by_ids(value: Any) -> Any:
