@@ -95,6 +95,33 @@ def test_drive_is_compared_with_the_declared_size(measure, records_of, sectors, 
     assert result.outcome == outcome
 
 
+@pytest.mark.parametrize(
+    ("controllers", "namespaces", "outcome"), [(8, 1, "pass"), (1, 8, "pass"), (7, 1, "fail"), (1, 7, "fail")]
+)
+def test_drives_of_the_declared_size_are_counted(measure, records_of, controllers, namespaces, outcome):
+    files = {
+        f"/sys/class/nvme/nvme{number}/nvme{number}n{space}/size": "976773168"
+        for number in range(controllers)
+        for space in range(1, namespaces + 1)
+    }
+    boot = {"/sys/class/nvme/nvme9/nvme9n1/size": "209715200"}  # a volume of 100 GiB is not one of them
+    record = measure((H100, 8), files=files | boot)
+    expected = {**DECLARED, "expect_drive_gib": 465.7, "expect_drives": 8}
+    result = judge(records_of, record, expected).find_check_result("hardware")
+    assert result.outcome == outcome
+    assert ("a drive is missing (1 drives)" in result.reason) == (outcome == "fail")
+
+
+@pytest.mark.parametrize(("present", "outcome"), [(2, "pass"), (3, "pass"), (1, "fail"), (0, "fail")])
+def test_ethernet_interfaces_are_counted_without_ip_over_infiniband(measure, records_of, present, outcome):
+    files = {f"/sys/class/net/eth{number}/type": "1" for number in range(present)}
+    files |= {f"/sys/class/net/ib{number}/type": "32" for number in range(8)}
+    files |= {f"{name.rpartition('/')[0]}/device/driver/module": "" for name in files}
+    record = measure((H100, 8), files=files)
+    result = judge(records_of, record, {**DECLARED, "expect_interfaces": 2}).find_check_result("hardware")
+    assert result.outcome == outcome
+
+
 def test_rehearsed_blade_is_judged_by_its_fake_drive_and_a_server_without_one_by_its_cards(records_of):
     drive = {"name": "nvme0", "model": "FAKE NVMe 500GB", "sectors": 976_773_168}
     raw = {"root": "/etc/gpufleet-rehearsal/sys", "devices": [], "drives": [drive]}

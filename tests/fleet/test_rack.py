@@ -52,6 +52,39 @@ def test_entries_override_the_defaults_of_the_rack(load_rack):
     assert (third.mac, third.storage_gb, third.machine) == ("2c:cf:67:00:00:03", 250, "Raspberry Pi 5 8GB")
 
 
+def test_hardware_of_an_entry_wins_by_key(load_rack):
+    entries = (
+        "hardware: {memory_gib: 8, interfaces: 1}\nnodes:\n  - {name: 'blade[01-02]'}\n"
+        "  - {name: blade03, hardware: {interfaces: 2, drives: 1, fabric: {kind: roce, adapters: 2}}}"
+    )
+    first, _, third = load_rack("nodes: blade[01-03]", entries).nodes
+    assert first.hardware.list_declared_values() == {"memory_gib": 8, "interfaces": 1}
+    assert third.hardware.list_declared_values() == {
+        "memory_gib": 8, "interfaces": 2, "drives": 1, "fabric": {"kind": "roce", "adapters": 2},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("hardware: {memory: 8}", "memory"),
+        ("hardware: {drives: 0}", "hardware.drives"),
+        ("hardware: {memory_gib: -1}", "hardware.memory_gib"),
+        ("hardware: {fabric: {kind: efa, adapters: 1}}", "hardware.fabric.kind"),
+        ("hardware: {fabric: {kind: roce}}", "hardware.fabric.adapters"),
+    ],
+)
+def test_invalid_hardware_is_refused(load_rack, line, message):
+    with pytest.raises(InputError) as error:
+        load_rack("nodes: blade[01-03]", f"{line}\nnodes: blade[01-03]")
+    assert message in str(error.value)
+
+
+def test_number_of_drives_needs_their_size(load_rack):
+    with pytest.raises(InputError, match=r"blade01 has hardware\.drives without storage_gb"):
+        load_rack("storage_gb: 500", "hardware: {drives: 2}")
+
+
 def test_several_ranges_and_steps_are_expanded(load_rack):
     nodes = load_rack("blade[01-03]", "blade[01-02,05-07/2]").nodes
     assert [node.slot for node in nodes] == [1, 2, 5, 7]

@@ -36,9 +36,13 @@ def cloud_node(cloud, machine):
     ("cloud", "machine", "expected"),
     [
         ("aws", "g4dn.12xlarge",
-         {"expect_gpus": 4, "expect_gpu_models": "T4", "expect_memory_gib": 192.0}),
+         {"expect_gpus": 4, "expect_gpu_models": "T4", "expect_memory_gib": 192.0, "expect_drive_gib": 838.2,
+          "expect_drives": 1}),
+        ("gcp", "a2-highgpu-1g",
+         {"expect_gpus": 1, "expect_gpu_models": "A100 SXM4 40GB", "expect_memory_gib": 85.0}),  # disks by choice
         ("azure", "Standard_ND96isr_MI300X_v5",
-         {"expect_amd_gpus": 8, "expect_gpu_models": "Instinct MI300X", "expect_memory_gib": 1850.0}),
+         {"expect_amd_gpus": 8, "expect_gpu_models": "Instinct MI300X", "expect_memory_gib": 1850.0,
+          "expect_drive_gib": 3584.0, "expect_drives": 8}),
         (None, "Compute Blade CM4 8GB", {"expect_memory_gib": 8.0}),
         (None, "MacBook Pro M2 16GB", {"expect_memory_gib": 16.0}),
         ("aws", "a machine of tomorrow", {}),
@@ -62,6 +66,22 @@ def test_rack_file_reaches_the_host_variable_and_the_registry(registry, rack):
         hosts = assemble_ansible_inventory(nodes, declared).hosts
         assert [host.vars["gpufleet_burn_in_expected"] for host in hosts] == [expected] * 2
     assert build_expected_hardware(registry.get_node("gpu01")) == expected
+
+
+def test_hardware_of_the_rack_file_reaches_what_is_expected(tmp_path, registry):
+    fabric = "{kind: infiniband, adapters: 8, gbit_per_s: 3200}"
+    hardware = f"hardware: {{memory_gib: 2048, drives: 8, interfaces: 2, fabric: {fabric}}}"
+    (tmp_path / "r1.yaml").write_text(f"{SERVERS}{hardware}\n")
+    rack = load_rack(tmp_path / "r1.yaml", tmp_path)
+    registry.apply_source_report(build_rack_report(rack, datetime.now(UTC)))
+    for node in (registry.get_node("gpu01"), list_declared_nodes(rack)[0]):
+        expected = build_expected_hardware(node)
+        assert expected == {
+            "expect_gpus": 8, "expect_gpu_models": "H100 SXM5 80GB", "expect_memory_gib": 2048,
+            "expect_drive_gib": 465.7, "expect_drives": 8, "expect_interfaces": 2, "expect_fabric": "infiniband",
+            "expect_fabric_adapters": 8, "expect_fabric_gbit_per_s": 3200,
+        }  # fmt: skip
+        assert parse_settings({name: str(value) for name, value in expected.items()}) == expected
 
 
 def test_agent_knows_every_parameter_that_the_inventory_passes(rack):

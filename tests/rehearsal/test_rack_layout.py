@@ -10,6 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from gpufleet.burnin.agent import fabric as agent_fabric
+from gpufleet.burnin.agent import hardware as agent_hardware
+from gpufleet.burnin.agent.host import HostAccess
+from gpufleet.fleet import NodeHardware
 from gpufleet.rehearsal.rack import layout
 from gpufleet.rehearsal.rack.faults import NO_FAULTS
 from gpufleet.rehearsal.rack.keys import ensure_ssh_key, format_known_hosts
@@ -22,7 +26,14 @@ KEY = "ssh-ed25519 AAAAC3 operator"
 @pytest.fixture
 def plan(tmp_path):
     node = SimpleNamespace(
-        name="blade07", slot=7, serial=None, mac=None, storage_gb=500.0, machine="a board", accelerators=()
+        name="blade07",
+        slot=7,
+        serial=None,
+        mac=None,
+        storage_gb=500.0,
+        machine="a board",
+        accelerators=(),
+        hardware=NodeHardware(),
     )
     use = SimpleNamespace(name="blades-1", rack=SimpleNamespace(kind="blades", nodes=[node]))
     return plan_hosts(tmp_path, [use], {"blades-1": 1}, NO_FAULTS, "amd64")[0]
@@ -114,6 +125,22 @@ def test_host_without_declared_nvme_has_none(plan, changed):
     layout.write_host_files(other, IMAGE, KEY, {})
     assert not (plan.folder / "root/etc/gpufleet-rehearsal/sys").exists()
     assert (plan.folder / "root/usr/local/bin/bladectl").exists() == (other.kind == "blades")
+
+
+def test_declared_hardware_of_a_server_is_listed_as_in_sysfs(plan):
+    fabric = {"kind": "infiniband", "adapters": 8, "gbit_per_s": 3200}
+    hardware = NodeHardware.model_validate({"drives": 2, "interfaces": 3, "fabric": fabric})
+    layout.write_host_files(replace(plan, kind="servers", hardware=hardware), IMAGE, KEY, {})
+    sysfs = plan.folder / "root/etc/gpufleet-rehearsal/sys"
+    host = HostAccess(params={}, root="/")
+    drives = agent_hardware.list_nvme_drives(host, str(sysfs))
+    assert [drive["namespaces"] for drive in drives] == [[976773168]] * 2
+    found = agent_fabric.read_fabric(host, str(sysfs))
+    assert [entry["type"] for entry in found["interfaces"]] == ["1"] * 3
+    assert {(p["link_layer"], p["state"], p["rate"]) for p in found["rdma"]} == {
+        ("InfiniBand", "4: ACTIVE", "400 Gb/sec (4X)")
+    }
+    assert len(found["rdma"]) == 8
 
 
 def test_keys_are_generated_once_and_match(tmp_path):

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from gpufleet.errors import InputError
+from gpufleet.fleet import NodeHardware
 from gpufleet.rehearsal.rack.faults import NO_FAULTS, parse_faults
 from gpufleet.rehearsal.rack.plan import choose_rack_networks, plan_hosts, rehearsal_name_prefix
 
@@ -22,6 +23,7 @@ def rack(name, *slots, kind="blades", **facts):
         "storage_gb": 500.0,
         "machine": "a board",
         "accelerators": (),
+        "hardware": NodeHardware(),
     } | facts
     nodes = [SimpleNamespace(name=f"{name}-{slot:02}", slot=slot, **node) for slot in slots]
     return SimpleNamespace(name=name, rack=SimpleNamespace(kind=kind, nodes=nodes))

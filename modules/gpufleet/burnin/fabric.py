@@ -7,7 +7,7 @@ import re
 from gpufleet.burnin.evidence import Raw, count_missing, list_or_empty, mapping_or_empty, to_finite_number
 
 # The link layer of the ports that carry a fabric. A VF for IP is an Ethernet port next to InfiniBand's (Azure).
-PORT_LAYERS = {"infiniband": "InfiniBand", "gpudirect_rdma": "Ethernet"}
+PORT_LAYERS = {"infiniband": "InfiniBand", "roce": "Ethernet", "gpudirect_rdma": "Ethernet"}
 EFA = "efa"
 # GPUDirect-TCPX and -TCPXO use Google's virtual NICs (driver gve); the first one is for everything else.
 GVNIC_FABRICS, GVNIC_DRIVER = ("gpudirect_tcpx", "gpudirect_tcpxo"), "gve"

@@ -10,6 +10,7 @@ from gpufleet.burnin.evidence import (
     Raw,
     count_missing,
     drop_missing_metrics,
+    list_or_empty,
     mapping_or_empty,
     to_finite_number,
 )
@@ -18,10 +19,19 @@ from gpufleet.drivers import PciDevice, find_card_of_device
 
 # What the check compares; other declarations (memory, cores) are judged where they are measured.
 COMPARED = frozenset(
-    {"expect_gpus", "expect_amd_gpus", "expect_gpu_models", "expect_drive_gib", "expect_fabric"}
+    {
+        "expect_gpus",
+        "expect_amd_gpus",
+        "expect_gpu_models",
+        "expect_drive_gib",
+        "expect_interfaces",
+        "expect_fabric",
+    }
 )
 VENDORS = {"expect_gpus": "10de", "expect_amd_gpus": "1002"}
 BYTES_PER_SECTOR, BYTES_PER_GIB = 512, 2**30
+ETHERNET = "1"  # ARPHRD_ETHER, include/uapi/linux/if_arp.h
+SAME_SIZE = (0.9, 1.1)  # of the declared size, as the threshold of drive_share has it
 
 
 def apply_expected_values(raw: Raw, expected: Mapping[str, Any]) -> Raw:
@@ -50,6 +60,8 @@ def extract_hardware_metrics(raw: Raw) -> CheckReadings:
         "wrong_models": count_wrong_models(gpus, raw),
         **compare_fabric(raw),
         "drive_share": compute_drive_share(drives, find_expected_drive_gib(raw)),
+        "drives_missing": count_missing_drives(raw, drives),
+        "interfaces_missing": count_missing_interfaces(raw),
     }
     for name, vendor in VENDORS.items():
         present = sum(device.vendor == vendor for device in gpus)
@@ -98,6 +110,27 @@ def find_expected_drive_gib(raw: Raw) -> float | None:
     """Return the declared size of a drive; of rehearsed hosts, only blades have a fake one."""
     has_no_fake_drive = raw.get("root", "/sys") != "/sys" and not raw["drives"]
     return None if has_no_fake_drive else to_finite_number(raw.get("expect_drive_gib"))
+
+
+def count_missing_interfaces(raw: Raw) -> float | None:
+    """Return how many declared interfaces are not there; IP over InfiniBand (type 32) is not one of them."""
+    listed = list_or_empty(mapping_or_empty(raw.get("fabric")).get("interfaces"))
+    present = sum(mapping_or_empty(entry).get("type") == ETHERNET for entry in listed)
+    return count_missing(to_finite_number(raw.get("expect_interfaces")), float(present))
+
+
+def count_missing_drives(raw: Raw, drives: list[Raw]) -> float | None:
+    """Return how many declared drives are not there; a drive of another size, as a boot volume, is not one of them."""
+    expected_gib, count = find_expected_drive_gib(raw), to_finite_number(raw.get("expect_drives"))
+    if not expected_gib or not count:
+        return None
+    sizes = [
+        (to_finite_number(sectors) or 0.0) * BYTES_PER_SECTOR / BYTES_PER_GIB
+        for drive in drives
+        for sectors in list_or_empty(drive.get("namespaces")) or [drive.get("sectors")]
+    ]
+    low, high = SAME_SIZE
+    return count_missing(count, float(sum(low <= size / expected_gib <= high for size in sizes)))
 
 
 def compute_drive_share(drives: list[Raw], expected_gib: float | None) -> float | None:

@@ -22,6 +22,7 @@ from gpufleet.fleet.host_name import (
     slugify,
 )
 from gpufleet.fleet.image import CustomImage
+from gpufleet.fleet.node_hardware import NodeFabric, NodeHardware
 from gpufleet.fleet.planning_note import list_planning_notes, note_expiry, pool_node_usd_per_hour
 from gpufleet.fleet.pool_facts import find_pool_fabric, find_pool_facts
 from gpufleet.fleet.pool_request import AcceleratorRequest, MonthlyBudget, NodeCount
@@ -81,6 +82,8 @@ __all__ = [
     "MonthlyBudget",
     "NetbootServer",
     "NodeCount",
+    "NodeFabric",
+    "NodeHardware",
     "NodeTemplate",
     "OnDemandPurchase",
     "Pool",

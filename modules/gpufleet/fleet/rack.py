@@ -24,6 +24,7 @@ from gpufleet.fleet.frozen_model import (
     build_spec_error,
 )
 from gpufleet.fleet.hardware import HardwareCost
+from gpufleet.fleet.node_hardware import NodeHardware
 from gpufleet.fleet.pool_request import AcceleratorRequest
 from gpufleet.fleet.rack_network import RackNetwork
 
@@ -85,6 +86,7 @@ class RackNodeEntry(FrozenModel):
     machine: str | None = None
     storage_gb: PositiveFloat | None = None
     accelerators: tuple[AcceleratorRequest, ...] | None = None
+    hardware: NodeHardware | None = None
     bmc: NodeBmc | None = None
 
 
@@ -105,6 +107,7 @@ class RackNode(FrozenModel):
     machine: str
     storage_gb: StrictFloat | None
     accelerators: tuple[AcceleratorRequest, ...]
+    hardware: NodeHardware = NodeHardware()
     bmc: Bmc | None = None
 
     @property
@@ -132,6 +135,7 @@ class Rack(FrozenModel):
     bmc: RackBmc | None = None
     storage_gb: PositiveFloat | None = None
     accelerators: tuple[AcceleratorRequest, ...] = ()
+    hardware: NodeHardware = NodeHardware()
     cost: HardwareCost | None = None
     boot: FirstBootSettings | None = None
     entries: Annotated[tuple[RackNodeEntry, ...], Field(alias="nodes"), AfterValidator(_check_not_empty)]
@@ -171,6 +175,17 @@ class Rack(FrozenModel):
                 seen[target] = node.name
         if self.bmc is None and any(entry.bmc for entry in self.entries):
             raise build_spec_error("a node has a BMC and the rack names no protocol", "give bmc.protocol")
+        return self
+
+    @model_validator(mode="after")
+    def _check_drives(self) -> Self:
+        """Check that drives which are counted have a size."""
+        node = next((node for node in self.nodes if node.hardware.drives and not node.storage_gb), None)
+        if node:
+            raise build_spec_error(
+                f"{node.name} has hardware.drives without storage_gb",
+                "give storage_gb, the size of one drive",
+            )
         return self
 
     @model_validator(mode="after")
@@ -229,5 +244,6 @@ class Rack(FrozenModel):
             machine=entry.machine or self.machine,
             storage_gb=entry.storage_gb or self.storage_gb,
             accelerators=self.accelerators if entry.accelerators is None else entry.accelerators,
+            hardware=entry.hardware.with_defaults_from(self.hardware) if entry.hardware else self.hardware,
             bmc=self.bmc.build_node_bmc(name, slot, entry.bmc) if self.bmc else None,
         )

@@ -53,7 +53,7 @@ def list_declared_nodes(rack: Rack, stack: str | None = None, template: str | No
                 address=node.address,
                 serial=normalize_serial(node.serial) if node.serial else None,
                 accelerators=cards[hardware],
-                hardware=_drop_none({"storage_gib": node.storage_gib}),
+                hardware=_list_hardware(node),
                 kind=kind,
                 usd_per_hour=share,
                 rack=rack.name,
@@ -62,6 +62,11 @@ def list_declared_nodes(rack: Rack, stack: str | None = None, template: str | No
             )
         )
     return nodes
+
+
+def _list_hardware(node: RackNode) -> dict[str, Any]:
+    """Return the declared values of ``DECLARED_HARDWARE``."""
+    return _drop_none({"storage_gib": node.storage_gib}) | node.hardware.list_declared_values()
 
 
 def _node_share(rack: Rack) -> float | None:
@@ -79,7 +84,7 @@ def _rack_node(
         "address": node.address,
         "mac": node.mac,
         "bmc": node.bmc.model_dump(exclude_none=True) if node.bmc else None,
-        "storage_gib": node.storage_gib,
+        **_list_hardware(node),
         "accelerators": list_machine_accelerators(node.machine, node.accelerators),
     }
     identity = NodeIdentity(serial=node.serial, rack=rack.name, slot=str(node.slot))

@@ -29,10 +29,11 @@ def build_expected_hardware(node: Node) -> dict[str, Any]:
         expected[counter] = expected.get(counter, 0) + count
     if cards:
         expected["expect_gpu_models"] = "; ".join(sorted({card.name for card, _ in cards}))
-    if memory_gib := _find_memory_gib(node):
+    if memory_gib := node.hardware.get("memory_gib") or _find_memory_gib(node):
         expected["expect_memory_gib"] = memory_gib
-    if storage_gib := node.hardware.get("storage_gib"):
-        expected["expect_drive_gib"] = round(storage_gib, 1)
+    expected |= _find_drives(node)
+    if interfaces := node.hardware.get("interfaces"):
+        expected["expect_interfaces"] = interfaces
     fabric = node.hardware.get("fabric") or {}
     names = {
         "kind": "expect_fabric",
@@ -51,6 +52,17 @@ def _list_gpus(node: Node) -> Iterator[tuple[catalog.Accelerator, int]]:
             continue  # not in the catalogue of today: what it is cannot be compared
         if card.vendor in _COUNTERS and card.kind in _GPU_KINDS:
             yield card, entry["count"]
+
+
+def _find_drives(node: Node) -> dict[str, Any]:
+    """Return the size of one drive and how many there are: declared, else those that a cloud's machine comes with."""
+    if storage_gib := node.hardware.get("storage_gib"):
+        drives = node.hardware.get("drives")
+        return {"expect_drive_gib": round(storage_gib, 1)} | ({"expect_drives": drives} if drives else {})
+    facts = catalog.get_machine_facts(node.machine, node.cloud) if node.machine and node.cloud else None
+    if facts is None or facts.local_disk_counts or not facts.local_disk_count or not facts.local_disk_gib:
+        return {}  # unknown, none, or as many as the pool attaches
+    return {"expect_drive_gib": facts.local_disk_gib, "expect_drives": facts.local_disk_count}
 
 
 def _find_memory_gib(node: Node) -> float | None:

@@ -52,4 +52,8 @@ def list_rdma_ports(host: HostAccess, base: str) -> list[dict[str, Any]]:
 def list_interfaces(host: HostAccess, base: str) -> list[dict[str, Any]]:
     """Return network interfaces that are devices, with their driver: virtual ones have none."""
     found = [(name, read_driver_name(host, f"{base}/{name}/device")) for name in host.list_folder(base)]
-    return [{"name": name, "driver": driver} for name, driver in found if driver]
+    return [
+        {"name": name, "driver": driver, "type": host.read_text_file(f"{base}/{name}/type")}
+        for name, driver in found
+        if driver
+    ]

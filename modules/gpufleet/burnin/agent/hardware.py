@@ -8,7 +8,7 @@ from typing import Any
 from .fabric import read_fabric
 from .gpu import AMD, NVIDIA, list_gpu_pci_addresses
 from .host import HostAccess, RawCheckResult, build_not_run_result
-from .pi import read_nvme_drive
+from .pi import is_nvme_namespace, read_nvme_drive
 
 # Hard drives and SSDs, virtual disks, SD cards and eMMC; NVMe drives are listed by their controllers.
 OTHER_DRIVES = re.compile(r"(sd[a-z]+|vd[a-z]+|xvd[a-z]+|mmcblk\d+)")
@@ -17,6 +17,8 @@ EXPECTATIONS: dict[str, Any] = {
     "expect_amd_gpus": 0,
     "expect_gpu_models": "",
     "expect_drive_gib": 0.0,
+    "expect_drives": 0,
+    "expect_interfaces": 0,
     "expect_fabric": "",
     "expect_fabric_adapters": 0,
     "expect_fabric_gbit_per_s": 0.0,
@@ -50,11 +52,28 @@ def read_pci_identity(host: HostAccess, folder: str, address: str) -> dict[str, 
 
 
 def list_nvme_drives(host: HostAccess, root: str) -> list[dict[str, Any]]:
-    """Return NVMe drives with model and size; a namespace's size is in sectors of 512 bytes."""
+    """Return NVMe drives with model and the size of each namespace in sectors of 512 bytes.
+
+    Google's local SSDs are namespaces of one controller.
+    """
     base = f"{root}/class/nvme"
     names = [name for name in host.list_folder(base) if re.fullmatch(r"nvme\d+", name)]
     facts = [(name, read_nvme_drive(host, f"{base}/{name}", name)) for name in names]
-    return [{"name": name, "model": drive["model"], "sectors": drive["sectors"]} for name, drive in facts]
+    return [
+        {
+            "name": name,
+            "model": drive["model"],
+            "sectors": drive["sectors"],
+            "namespaces": list_namespace_sectors(host, f"{base}/{name}", name),
+        }
+        for name, drive in facts
+    ]
+
+
+def list_namespace_sectors(host: HostAccess, folder: str, controller: str) -> list[int | None]:
+    """Return the size of each namespace of a controller."""
+    names = [name for name in host.list_folder(folder) if is_nvme_namespace(controller, name)]
+    return [host.read_integer_file(f"{folder}/{name}/size") for name in names]
 
 
 def list_other_drives(host: HostAccess, root: str) -> list[dict[str, Any]]:

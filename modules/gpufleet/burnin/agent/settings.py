@@ -29,7 +29,7 @@ PORT = Setting(int, 0, 65_535)
 TEXT = Setting(str)
 FLAG = Setting(bool)
 
-FABRICS = ("efa", "infiniband", "gpudirect_tcpx", "gpudirect_tcpxo", "gpudirect_rdma")
+FABRICS = ("efa", "infiniband", "roce", "gpudirect_tcpx", "gpudirect_tcpxo", "gpudirect_rdma")
 
 PARAMETERS: dict[str, Setting] = {
     "rehearsal": FLAG,
@@ -43,6 +43,8 @@ PARAMETERS: dict[str, Setting] = {
     "expect_amd_gpus": COUNT,
     "expect_gpu_models": TEXT,
     "expect_drive_gib": Setting(float, 0, 1 << 30),
+    "expect_drives": COUNT,
+    "expect_interfaces": COUNT,
     "expect_fabric": Setting(str, words=FABRICS),
     "expect_fabric_adapters": COUNT,
     "expect_fabric_gbit_per_s": Setting(float, 0, 1 << 30),

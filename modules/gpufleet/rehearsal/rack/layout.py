@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 
-from gpufleet.rehearsal.rack import fake_drive, fault_files, pci
+from gpufleet.rehearsal.rack import fake_drive, fake_sysfs, fault_files, pci
 from gpufleet.rehearsal.rack.keys import ensure_ssh_key
 from gpufleet.rehearsal.rack.plan import HostPlan
 
@@ -37,7 +37,6 @@ THROTTLED = {
     False: "0x0",
     True: "0x50005",
 }  # now and since boot: undervoltage (bit 0, 16), throttled (bit 2, 18)
-SECTORS_PER_GB = 976_773_168 / 500  # a 500 GB drive's standard sector count (IDEMA LBA1-03)
 
 
 def write_host_files(plan: HostPlan, image: Path, operator_key: str, apt_files: Mapping[str, str]) -> None:
@@ -87,24 +86,13 @@ def _write_fake_hardware(plan: HostPlan, root: Path) -> None:
     if "rpi-eeprom-config" in TOOLS[plan.kind]:
         _write_file(root / FAKE_HARDWARE / "boot.conf", BOOT_CONF)
     fake_drive.write_fake_drive(root / FAKE_HARDWARE / "disks", plan.serial)
+    sysfs_files = fake_sysfs.build_declared_sysfs_files(plan.hardware, plan.storage_gb)
     if plan.kind == "blades" and plan.storage_gb:
-        _write_fake_nvme(root / FAKE_HARDWARE / "sys/class/nvme/nvme0", plan.storage_gb)
+        sysfs_files |= fake_sysfs.build_nvme_files(0, plan.storage_gb)
+    for name, text in sysfs_files.items():
+        _write_file(root / FAKE_HARDWARE / "sys" / name, f"{text}\n")
     for name, text in pci.build_pci_sysfs_files(plan.accelerators).items():
         _write_file(root / FAKE_HARDWARE / "sys/bus/pci/devices" / name, text)
-
-
-def _write_fake_nvme(nvme: Path, storage_gb: float) -> None:
-    """Write an NVMe drive in the format of sysfs: a CM4 has one PCIe 2.0 lane, fewer than the drive supports."""
-    files = {
-        "device/current_link_speed": "5.0 GT/s PCIe",
-        "device/current_link_width": "1",
-        "device/max_link_speed": "8.0 GT/s PCIe",
-        "device/max_link_width": "4",
-        "model": f"FAKE NVMe {storage_gb:.0f}GB",
-        "nvme0n1/size": str(round(storage_gb * SECTORS_PER_GB)),
-    }
-    for name, value in files.items():
-        _write_file(nvme / name, f"{value}\n")
 
 
 def _write_device_tree(plan: HostPlan) -> None:

@@ -18,7 +18,7 @@ from gpufleet.nodes.declaration import list_machine_accelerators
 from gpufleet.rehearsal.rack.faults import NO_SSH_FAULTS, FaultPlan
 
 if TYPE_CHECKING:
-    from gpufleet.fleet import RackNode, StackRack
+    from gpufleet.fleet import NodeHardware, RackNode, StackRack
 
 ID_NAMESPACE = uuid.UUID("5d0c8f3e-6a55-4a1c-9d52-6a4d2f3d7b10")  # the UUID namespace of the ids below
 BLOCKS = range(1, 512)  # the /24 networks of 198.18.0.0/15, reserved for tests of network devices (RFC 2544)
@@ -48,6 +48,7 @@ class HostPlan:
     serial: str
     storage_gb: float | None
     accelerators: tuple[tuple[str, int], ...]
+    hardware: NodeHardware
     faults: frozenset[str]
     folder: Path
     disks: int = 0
@@ -142,6 +143,7 @@ def _plan_host(
         ),
         faults=faults.get_host_faults(place),
         folder=home / "rack" / place.replace("/", "-"),
+        hardware=node.hardware,
         disks=faults.disks.get(place, 0),
         suite=faults.suites.get(place, ""),
     )
