@@ -15,7 +15,7 @@ from gpufleet.catalog.architecture import (
     ModelArchitecture,
 )
 from gpufleet.catalog.cloud import CLOUDS, Cloud, get_cloud, join_cloud_names
-from gpufleet.catalog.data_file import list_accelerator_regions
+from gpufleet.catalog.data_file import list_accelerator_regions, list_parts_used_up
 from gpufleet.catalog.entry import (
     HOURS_PER_MONTH,
     Accelerator,
@@ -89,6 +89,7 @@ __all__ = [
     "join_cloud_names",
     "list_accelerator_regions",
     "list_machine_regions",
+    "list_parts_used_up",
     "load_accelerators",
     "load_catalog_sources",
     "load_field_sources",

@@ -64,9 +64,19 @@ def load_cloud_part_prices() -> dict[PriceKey, Price]:
             unit=row["unit"],
             usd_per_hour=row.get_number("usd") / hours[row.get_choice("per", tuple(hours))],
         )
-        for file_name in ("parts.csv", *(f"service_parts_{cloud}.csv" for cloud in CLOUDS))
-        for row in load_catalog_rows(file_name)
+        for row in _load_part_rows()
     }
+
+
+@cache
+def list_parts_used_up() -> frozenset[str]:
+    """Return the names of parts that bill by the amount used up, not by time."""
+    return frozenset(row["part"] for row in _load_part_rows() if row["per"] == "use")
+
+
+def _load_part_rows() -> list[Row]:
+    file_names = ("parts.csv", *(f"service_parts_{cloud}.csv" for cloud in CLOUDS))
+    return [row for file_name in file_names for row in load_catalog_rows(file_name)]
 
 
 @cache

@@ -96,7 +96,12 @@ cost_command.add_command(show_what_if_prices)
 @STACK
 @add_program_options
 @click.option(
-    "--format", "output_format", type=click.Choice(["table", "json"]), default="table", show_default=True
+    "--format",
+    "output_format",
+    type=click.Choice(list(cost.ESTIMATE_FORMATS)),
+    default="table",
+    show_default=True,
+    help="focus: CSV of FOCUS 1.2.",
 )
 @json_format_option
 def estimate_cost(
@@ -116,6 +121,9 @@ def estimate_cost(
     )
     selected_format = "json" if as_json else output_format
     output.print_rendered(cost.render_estimate(result, selected_format), as_json=selected_format == "json")
+    if selected_format == "focus" and result.bill.unpriced_resources:
+        count = len(result.bill.unpriced_resources)
+        output.print_lines(f"items without a price, which are not in the CSV: {count}", err=True)
 
 
 @cost_command.command("diff")

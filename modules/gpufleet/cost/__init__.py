@@ -13,7 +13,7 @@ from gpufleet.cost.analysis.estimate import CostEstimate, diff, estimate, price_
 from gpufleet.cost.analysis.policy import CostPolicy, check_policy, load_policy
 from gpufleet.cost.analysis.pool import PoolCost, group_charges_by_pool
 from gpufleet.cost.analysis.price_date import PriceDates
-from gpufleet.cost.analysis.reports import DIFF_FORMATS, render_diff, render_estimate
+from gpufleet.cost.analysis.reports import DIFF_FORMATS, ESTIMATE_FORMATS, render_diff, render_estimate
 from gpufleet.cost.analysis.reports.budget import format_budget_table
 from gpufleet.cost.analysis.reports.json_document import (
     build_diff_document,
@@ -58,6 +58,7 @@ from gpufleet.cost.pricing.rates import PriceBook
 
 __all__ = [
     "DIFF_FORMATS",
+    "ESTIMATE_FORMATS",
     "HOURS_PER_MONTH",
     "TIME_LIMIT_S",
     "Bill",

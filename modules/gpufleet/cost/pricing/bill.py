@@ -31,6 +31,7 @@ class Charge:
     covered_by: str = ""  # the id of a commitment that pays for it already
     usd_per_useful_hour: Range | None = None  # of spot: per hour of work that is not lost
     owner: str = ""  # of the tag gpufleet-owner, or owner
+    tags: tuple[tuple[str, str], ...] = ()  # the resource's own tags or labels
 
     @property
     def comparison_key(self) -> tuple[str, str]:

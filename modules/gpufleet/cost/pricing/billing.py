@@ -247,6 +247,7 @@ def _charge(  # noqa: PLR0917 - in the order of a charge's own fields
         owner=replace_control_characters(
             component.terms.owner or find_owner_tag(graph.tags_of_resource(resource))
         ),
+        tags=tuple(graph.tags_of_resource(resource).items()),
     )
 
 

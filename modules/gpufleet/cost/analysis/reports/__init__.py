@@ -1,4 +1,4 @@
-"""Reports of an estimate or a difference: table, markdown, JSON, HTML, JUnit."""
+"""Reports of an estimate or a difference: table, markdown, JSON, HTML, JUnit, FOCUS CSV."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from gpufleet.boundary import make_values_printable
 from gpufleet.cost.analysis.diff import CostDiff
 from gpufleet.cost.analysis.estimate import CostEstimate
-from gpufleet.cost.analysis.reports import html_page, junit, markdown, table
+from gpufleet.cost.analysis.reports import focus, html_page, junit, markdown, table
 from gpufleet.cost.analysis.reports.json_document import build_diff_document, build_estimate_document
 
 DIFF_FORMATS: dict[str, Callable[[CostDiff], str]] = {
@@ -21,6 +21,7 @@ DIFF_FORMATS: dict[str, Callable[[CostDiff], str]] = {
 ESTIMATE_FORMATS: dict[str, Callable[[CostEstimate], str]] = {
     "table": table.render_estimate_table,
     "json": lambda estimate: json.dumps(build_estimate_document(estimate), indent=2),
+    "focus": focus.render_focus_csv,
 }
 
 
