@@ -6,7 +6,8 @@ from difflib import get_close_matches
 from gpufleet.catalog import accelerator_name, data_file
 from gpufleet.catalog.accelerator import load_accelerators, with_memory_size
 from gpufleet.catalog.entry import Accelerator, Machine, MachineRetirement, Price
-from gpufleet.catalog.prices import reader
+from gpufleet.catalog.prices import reader, snapshot
+from gpufleet.catalog.prices.row import Kind
 from gpufleet.errors import InputError
 
 SIMILARITY_CUTOFF = 0.6  # difflib's own default; a lower value suggests p5 for n1
@@ -92,39 +93,42 @@ def _filter_by_memory(parts: list[Accelerator], name: str, gib: float) -> list[A
 def find_machine_price(
     cloud: str, region: str, machine: str, purchase: str, on_date: date | None = None
 ) -> Price | None:
-    """Return the newest list price of a machine dated ``on_date`` or earlier; None if no reliable price is known."""
-    return _find_newest_price(data_file.load_machine_prices(), (cloud, region, machine, purchase), on_date)
+    """Return the newest list price of a machine dated ``on_date`` or earlier; None if no reliable price is known.
+
+    ``machine`` may name a licensed system: ``m5.large:windows``, ``:rhel``, ``:sles``. Without one it is Linux.
+    """
+    return _find_newest_price("machine", (cloud, region, machine, purchase), on_date)
 
 
 def find_cloud_part_price(
     cloud: str, region: str, part: str, purchase: str = "on_demand", on_date: date | None = None
 ) -> Price | None:
-    """Return the price of a part (disk, address, attached card) per unit and hour."""
-    return _find_newest_price(data_file.load_cloud_part_prices(), (cloud, region, part, purchase), on_date)
+    """Return the price of a part (disk, address, attached card, database) per unit and hour."""
+    return _find_newest_price("part", (cloud, region, part, purchase), on_date)
 
 
-def _find_newest_price(
-    embedded_prices: dict[data_file.PriceKey, Price], key: data_file.PriceKey, on_date: date | None
-) -> Price | None:
-    """Return the newer of embedded and stored price; of the same day, the stored one. Undated prices are oldest."""
-    embedded_price = embedded_prices.get(key)
-    embedded_day = (
-        embedded_price.earliest_price_date.isoformat()
-        if embedded_price and embedded_price.earliest_price_date
-        else ""
-    )
-    if on_date is not None and embedded_day > on_date.isoformat():
-        embedded_price, embedded_day = None, ""
+def _find_newest_price(kind: Kind, key: data_file.PriceKey, on_date: date | None) -> Price | None:
+    """Return the newest embedded or stored price; of the same day, the stored one. Undated prices are oldest."""
+    listed = data_file.load_machine_prices() if kind == "machine" else data_file.load_cloud_part_prices()
+    embedded = [price for price in (listed.get(key), snapshot.find_snapshot_price(kind, *key)) if price]
+    days = [price.earliest_price_date for price in embedded]
+    candidates = [
+        (day.isoformat() if day else "", price)
+        for price, day in zip(embedded, days, strict=True)
+        if on_date is None or day is None or day <= on_date
+    ]
+    newest = max(candidates, key=lambda candidate: candidate[0], default=None)
     store = reader.open_price_reader()
     stored_price = store.find_newest_price(*key, on_date) if store else None
-    if stored_price is None or (embedded_price is not None and stored_price[1] < embedded_day):
-        return embedded_price
+    if stored_price is None or (newest is not None and stored_price[1] < newest[0]):
+        return newest[1] if newest else None
     return stored_price[0]
 
 
 def list_machine_regions(cloud: str, machine: str) -> tuple[str, ...]:
     """Return the regions in which the catalogue has a price for that machine."""
     regions = {key[1] for key in data_file.load_machine_prices() if (key[0], key[2]) == (cloud, machine)}
+    regions.update(snapshot.list_snapshot_regions(cloud, machine))
     store = reader.open_price_reader()
     if store:
         query = "SELECT DISTINCT region FROM current WHERE cloud = ? AND item = ?"

@@ -1,0 +1,122 @@
+"""Test the embedded prices of ordinary machines and of database, cache and search nodes."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+from gpufleet import catalog
+from gpufleet.catalog import data_file
+from gpufleet.catalog.prices import snapshot
+
+M5 = ("aws", "eu-west-1", "m5.large")
+
+
+@pytest.mark.parametrize(
+    ("cloud", "region", "machine", "purchase", "usd"),
+    [
+        ("aws", "us-east-1", "t3.medium", "on_demand", 0.0416),
+        ("aws", "eu-west-1", "m5.large", "on_demand", 0.107),
+        ("aws", "us-east-1", "m5.large:windows", "on_demand", 0.188),
+        ("azure", "eastus", "Standard_D2s_v3", "on_demand", 0.096),
+        ("azure", "eastus", "Standard_D2s_v3:windows", "on_demand", 0.188),
+        ("gcp", "us-central1", "n2-standard-4", "on_demand", 0.194236),
+        ("gcp", "us-central1", "n2-standard-4:windows", "on_demand", 0.194236 + 4 * 0.046),
+    ],
+)
+def test_ordinary_machines_have_their_list_price(cloud, region, machine, purchase, usd):
+    price = catalog.find_machine_price(cloud, region, machine, purchase)
+    assert price.usd_per_hour == pytest.approx(usd)
+    assert (price.unit, price.region, price.purchase) == ("machine", region, purchase)
+    assert price.source
+    assert price.earliest_price_date
+
+
+@pytest.mark.parametrize(
+    ("part", "unit", "usd"),
+    [
+        ("rds:mysql:db.t3.micro", "instance", 0.017),
+        ("rds:postgresql:db.m5.large", "instance", 0.178),
+        ("rds:aurora-mysql:db.r6g.large", "instance", 0.26),
+        ("elasticache:redis:cache.m5.large", "node", 0.156),
+        ("opensearch:m5.large.search", "node", 0.142),
+    ],
+)
+def test_nodes_of_services_have_their_list_price(part, unit, usd):
+    price = catalog.find_cloud_part_price("aws", "us-east-1", part)
+    assert (price.usd_per_hour, price.unit) == (pytest.approx(usd), unit)
+
+
+def test_machines_and_parts_are_apart():
+    assert catalog.find_machine_price("aws", "us-east-1", "rds:mysql:db.t3.micro", "on_demand") is None
+    assert catalog.find_cloud_part_price("aws", "us-east-1", "t3.medium") is None
+
+
+def test_each_purchase_has_its_own_source_and_date():
+    prices = {
+        purchase: catalog.find_machine_price("azure", "eastus", "Standard_D2s_v3", purchase)
+        for purchase in snapshot.PURCHASES
+    }
+    assert prices["on_demand"].as_of == "2026-06-18"
+    assert prices["on_demand"].source.startswith("karpenter-azure")
+    assert prices["reserved_1y"].as_of == "2025-05-28"
+    assert prices["spot"].confidence == "low"
+    assert (
+        prices["spot"].usd_per_hour
+        < prices["reserved_3y"].usd_per_hour
+        < prices["reserved_1y"].usd_per_hour
+        < prices["on_demand"].usd_per_hour
+    )
+
+
+def test_unknown_prices_are_none():
+    assert catalog.find_machine_price(*M5, "savings_plan_1y") is None
+    assert catalog.find_machine_price("aws", "eu-west-1", "m5.huge", "on_demand") is None
+    assert catalog.find_machine_price("aws", "mars-1", "m5.large", "on_demand") is None
+    assert catalog.find_machine_price("gcp", "us-central1", "n2-standard-4:beos", "on_demand") is None
+    assert catalog.find_machine_price("gcp", "us-central1", "n2-standard-99:windows", "on_demand") is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "m5.large,0,0.001",
+        "m5.large\nx",
+        "",
+        "\n",
+        "m5.large\x00",
+        "m5.lärge",
+        "\ud800",
+        "m5.large,",
+        ":windows",
+    ],
+)
+def test_hostile_names_have_no_price(name):
+    for cloud, region, machine in (
+        ("aws", "us-east-1", name),
+        ("aws", name, "m5.large"),
+        (name, "us-east-1", "m5.large"),
+    ):
+        assert catalog.find_machine_price(cloud, region, machine, "on_demand") is None
+        assert catalog.find_cloud_part_price(cloud, region, machine) is None
+
+
+def test_a_past_day_has_only_the_prices_of_its_time():
+    assert catalog.find_machine_price(*M5, "on_demand", on_date=date(2025, 5, 27)) is None
+    price = catalog.find_machine_price(*M5, "on_demand", on_date=date(2025, 5, 28))
+    assert price.usd_per_hour == pytest.approx(0.107)
+
+
+def test_prices_of_the_list_keep_their_source():
+    for key in data_file.load_machine_prices():
+        assert snapshot.find_snapshot_price("machine", *key) is None, key
+    machine = catalog.find_machine_price("aws", "us-east-1", "p4d.24xlarge", "on_demand")
+    assert machine == data_file.load_machine_prices()["aws", "us-east-1", "p4d.24xlarge", "on_demand"]
+
+
+def test_regions_of_an_ordinary_machine_are_listed():
+    regions = catalog.list_machine_regions("aws", "m5.large")
+    assert len(regions) > 30
+    assert {"us-east-1", "eu-central-1", "sa-east-1"} <= set(regions)
+    assert catalog.list_machine_regions("aws", "m5.huge") == ()
