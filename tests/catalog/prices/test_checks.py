@@ -97,10 +97,17 @@ SILENT = {
         build_price(1.0, "savings_plan_3y"),
     ],
     "whole-term": [build_price(98.32), build_price(63.0, "reserved_1y")],
-    "dws-mismatch": [*prices_by_region([78.4, 80.0, 99.0, 120.0], **H100), build_price(4.2, cloud="aws")],
+    "dws-mismatch": [
+        *prices_by_region([78.4, 80.0, 99.0, 120.0], **H100),
+        build_price(4.2, cloud="aws"),
+        *prices_by_region(
+            [0.055, 0.1, 0.1, 0.1], cloud="gcp", item="c2d-highcpu-2", facts=MachineFacts(2, 4.0)
+        ),
+    ],
     "region-outlier": [
         *prices_by_region([10.0, 7.1, 16.0, 12.0]),
         *prices_by_region([1.0, 0.3, 2.9, 1.2], purchase="spot"),
+        *prices_by_region([0.082, 0.16, 0.154, 0.31], item="c6a.xlarge", facts=MachineFacts(4, 8.0)),
     ],
     "unit-price": [  # the cheapest and the dearest of the list prices, and an accelerated machine
         build_price(0.0028, item="t4g.nano", facts=MachineFacts(2, 0.5)),

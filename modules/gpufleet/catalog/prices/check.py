@@ -23,6 +23,10 @@ PLACEHOLDER_SHARE = 0.10  # 24 AWS spot rows had exactly this share of on-demand
 NEAR_ON_DEMAND_SHARE = 0.95  # 51 spot rows had this share or more: not a market price
 SENTINELS = frozenset({700.0, 999.0, 9999.0, 99999.0})  # 700.0 occurs in SkyPilot's TPU v6e rows
 FIXED_REGION_BOUNDS = (0.6, 1.8)
+ORDINARY_REGION_BOUNDS = (
+    0.5,
+    2.0,
+)  # AMD and Arm machines cost 0.51 to 0.55 of the median in India, on three clouds
 SPOT_REGION_BOUNDS = (1 / 6, 6.0)
 MIN_REGIONS = 4
 FIXED_JUMP = (0.5, 1.5)
@@ -134,16 +138,20 @@ class PriceBatch:
         """Return the prices of the batch by family of machines."""
         return size_check.collect_family_prices(self.rows, self.find_size)
 
+    def is_without_accelerators(self, row: PriceRow) -> bool:
+        """Return True for a machine of which the source or the catalogue knows that it has no accelerators."""
+        machine = (row.cloud, split_licensed_machine(row.item)[0])
+        if row.kind != "machine" or machine in self.context.accelerators:
+            return False
+        return not row.facts.accelerators if row.facts else machine in self.context.sizes
+
     def find_size(self, row: PriceRow) -> MachineSize | None:
         """Return vCPUs and memory of a machine without accelerators; None if unknown."""
-        if row.kind != "machine":
-            return None
-        machine = (row.cloud, split_licensed_machine(row.item)[0])
-        if machine in self.context.accelerators or (row.facts and row.facts.accelerators):
+        if not self.is_without_accelerators(row):
             return None
         if row.facts and row.facts.vcpus:
             return row.facts.vcpus, row.facts.memory_gib
-        return self.context.sizes.get(machine)
+        return self.context.sizes.get((row.cloud, split_licensed_machine(row.item)[0]))
 
     def find_price_without_licence(self, row: PriceRow) -> float | None:
         """Return what the machine costs without a licensed system; None for a machine without one."""
@@ -223,7 +231,7 @@ def _check_term_price(row: PriceRow, batch: PriceBatch) -> str | None:
 
 
 def _check_dws_sku(row: PriceRow, batch: PriceBatch) -> str | None:
-    if row.cloud != "gcp" or row.purchase != "on_demand":
+    if row.cloud != "gcp" or row.purchase != "on_demand" or batch.is_without_accelerators(row):
         return None
     other_prices = _prices_of_other_regions(row, batch)
     if not other_prices or row.usd_per_hour <= 0:
@@ -242,7 +250,9 @@ def _check_region_outlier(row: PriceRow, batch: PriceBatch) -> str | None:
     ).values()
     if len(regional_prices) < MIN_REGIONS or row.usd_per_hour in SENTINELS or row.usd_per_hour <= 0:
         return None
-    low, high = SPOT_REGION_BOUNDS if row.purchase == "spot" else FIXED_REGION_BOUNDS
+    low, high = ORDINARY_REGION_BOUNDS if batch.is_without_accelerators(row) else FIXED_REGION_BOUNDS
+    if row.purchase == "spot":
+        low, high = SPOT_REGION_BOUNDS
     median_price = median(regional_prices)
     if low <= row.usd_per_hour / median_price <= high:
         return None

@@ -6,6 +6,7 @@ source is new, not misspelt. A machine with a licensed system is known if the ma
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -15,6 +16,8 @@ from gpufleet.catalog.prices.row import PriceRow, split_licensed_machine
 
 ONE_DAY = timedelta(days=1)  # time zones differ by up to a day
 NO_NAMES: frozenset[str] = frozenset()
+# Parts that the price lists of the clouds name in series; the sources of a refresh build these names.
+REFRESHED_PART = re.compile(r"(?:premium-ssd-p|standard-ssd-e|standard-hdd-s)\d{1,2}|bastion:standard")
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,8 @@ def check_item_name(row: PriceRow, names: KnownNames) -> str | None:
     """Return a message if the machine or part is unknown."""
     items = names.items.get(row.cloud, NO_NAMES)
     if not items or row.item in items or row.facts is not None:
+        return None
+    if row.kind == "part" and REFRESHED_PART.fullmatch(row.item):
         return None
     if row.kind == "machine" and split_licensed_machine(row.item)[0] in items:
         return None

@@ -205,7 +205,11 @@ class PriceStore:
         return unchanged
 
     def _write_machine_facts(self, rows: list[PriceRow]) -> None:
-        facts = {(row.cloud, row.item): row for row in rows if row.facts and row.kind == "machine"}
+        facts = {
+            (row.cloud, row.item): row
+            for row in rows
+            if row.facts and row.facts != NO_FACTS and row.kind == "machine"
+        }
         self.connection.executemany(
             "INSERT OR REPLACE INTO machines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (

@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpufleet import catalog
+from gpufleet.catalog.prices import check_prices
+from gpufleet.catalog.prices.check_context import load_check_context_without_prices
 from gpufleet.catalog.prices.refresh import RequestRejected, SourceUnavailable
 from gpufleet.catalog.prices.refresh.azure import (
     AzureItemReader,
@@ -14,6 +16,7 @@ from gpufleet.catalog.prices.refresh.azure import (
     build_region_query_filter,
     find_purchase_kind,
 )
+from gpufleet.catalog.prices.refresh.azure_parts import PART_SERVICES, find_part
 
 from .conftest import DAY, TODAY, read_case
 
@@ -52,8 +55,14 @@ def build_rows(items=ITEMS):
 def test_pages_are_followed_with_the_documented_filter(start_api):
     fake_server, source = start_api(PAGES)
     batch = source.fetch_region_prices("eastus", TODAY)
-    assert {row.item for row in batch.rows} == {H100, "Standard_NC24ads_A100_v4"}
-    assert len(fake_server.requests) == 2
+    assert {row.item for row in batch.rows if row.kind == "machine"} == {
+        H100,
+        f"{H100}:windows",
+        "Standard_NC24ads_A100_v4",
+        "Standard_D4s_v5",
+        "Standard_D4s_v5:windows",
+    }
+    assert len(fake_server.requests) == 2 * (1 + len(PART_SERVICES))
     assert "api-version=2023-01-01-preview" in fake_server.requests[0]
     assert "serviceName eq 'Virtual Machines'" in build_region_query_filter("eastus")
     assert "armRegionName eq 'eastus'" in build_region_query_filter("eastus")
@@ -94,7 +103,19 @@ def test_savings_plans_are_read_from_on_demand_items():
         ({}, "on_demand"),
         ({"skuName": "ND96isr H100 v5 Spot"}, "spot"),
         ({"meterName": "ND96isrH100v5 Low Priority"}, None),
-        ({"productName": "Virtual Machines NDsr H100 v5 Series Windows"}, None),
+        ({"productName": "Virtual Machines NDsr H100 v5 Series Windows"}, "on_demand"),
+        ({"armSkuName": "Standard_D4s_v5"}, "on_demand"),
+        ({"armSkuName": "Basic_A1"}, "on_demand"),
+        ({"armSkuName": "Dsv3_Type1"}, None),
+        ({"armSkuName": "Standard_\x1b[2J"}, None),
+        (
+            {
+                "productName": "NDsr H100 v5 Series Windows",
+                "type": "Reservation",
+                "reservationTerm": "1 Year",
+            },
+            None,
+        ),
         ({"productName": "NDsr H100 v5 Series CloudServices"}, None),
         ({"productName": "NDsr H100 v5 Dedicated Host"}, None),
         ({"unitOfMeasure": "1/Month"}, None),
@@ -109,6 +130,76 @@ def test_savings_plans_are_read_from_on_demand_items():
 )
 def test_item_is_classified_by_purchase_kind(changed, purchase):
     assert find_purchase_kind({**ITEMS[0], **changed}) == purchase
+
+
+def test_windows_is_an_item_of_its_own():
+    rows_by_key, _ = build_rows()
+    assert rows_by_key[f"{H100}:windows", "on_demand"].usd_per_hour == 102.736
+    assert rows_by_key[f"{H100}:windows", "spot"].usd_per_hour == 66.3
+    assert rows_by_key["Standard_D4s_v5", "on_demand"].usd_per_hour == 0.192
+    assert rows_by_key["Standard_D4s_v5:windows", "on_demand"].usd_per_hour == 0.376
+
+
+def test_windows_is_billed_on_top_of_a_reservation():
+    rows_by_key, _ = build_rows()
+    reserved = rows_by_key["Standard_D4s_v5", "reserved_1y"].usd_per_hour
+    assert reserved == pytest.approx(992 / 8760, abs=1e-6)
+    with_windows = rows_by_key["Standard_D4s_v5:windows", "reserved_1y"]
+    assert with_windows.usd_per_hour == pytest.approx(reserved + 0.376 - 0.192, abs=2e-6)
+    assert with_windows.usd_per_hour == pytest.approx(0.29724, abs=1e-5)  # a price table of 2025-05-28
+    assert with_windows.source.endswith(";reservation-plus-Windows")
+
+
+def test_second_price_of_the_same_meter_is_reported():
+    (item,) = [item for item in ITEMS if item["armSkuName"] == "Standard_D4s_v5"
+               and item["type"] == "Consumption" and "Windows" not in item["productName"]]  # fmt: skip
+    rows_by_key, left_out = build_rows([item, {**item, "retailPrice": 0.5}])
+    assert rows_by_key["Standard_D4s_v5", "on_demand"].usd_per_hour == 0.192
+    assert left_out == ["azure eastus Standard_D4s_v5 on_demand: two prices, 0.5 is not used"]
+
+
+PART_ITEMS = read_case("azure_parts.json")["items"]
+
+
+def test_parts_are_priced_per_unit_and_hour():
+    reader = AzureItemReader("eastus", DAY.isoformat(), "a test")
+    rows = {row.item: row for row in reader.build_part_rows(PART_ITEMS)}
+    assert {item: (row.unit, row.usd_per_hour) for item, row in rows.items()} == {
+        "premium-ssd-p10": ("disk", pytest.approx(19.71 / 730)),
+        "standard-ssd-e30": ("disk", pytest.approx(76.8 / 730)),
+        "standard-hdd-s4": ("disk", pytest.approx(1.54 / 730)),
+        "public_ipv4": ("address", 0.005),
+        "nat_gateway": ("gateway", 0.045),
+        "nat_gateway:gib": ("gib_processed", 0.045),
+        "kubernetes_cluster": ("cluster", 0.1),
+        "bastion": ("host", 0.19),
+        "bastion:standard": ("host", 0.29),
+    }
+    assert {row.kind for row in rows.values()} == {"part"}
+
+
+def test_refreshed_parts_pass_the_checks():
+    reader = AzureItemReader("eastus", DAY.isoformat(), "a test")
+    rows = list(reader.build_part_rows(PART_ITEMS))
+    known = load_check_context_without_prices()
+    assert [(finding.code, finding.row.item) for finding in check_prices(rows, known)] == []
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"skuName": "P10 ZRS"},
+        {"meterName": "P10 LRS Disk Mount"},
+        {"unitOfMeasure": "10K"},
+        {"productName": "Premium SSD Managed Disks Snapshots"},
+        {"type": "Reservation"},
+        {"tierMinimumUnits": 5.0},
+        {"skuName": None},
+    ],
+)
+def test_other_items_are_not_parts(changed):
+    assert find_part(PART_ITEMS[0]) == ("premium-ssd-p10", "disk")
+    assert find_part({**PART_ITEMS[0], **changed}) is None
 
 
 def test_latest_effective_primary_meter_is_used():
@@ -148,16 +239,17 @@ def test_link_to_the_same_page_ends_the_reading(start_fake_server, http_client):
     assert len(fake_server.requests) == 2
 
 
-def test_number_of_pages_is_bounded(start_fake_server, http_client):
+def test_number_of_pages_is_bounded(start_fake_server, http_client, monkeypatch):
+    monkeypatch.setattr("gpufleet.catalog.prices.refresh.azure.MAX_PAGES", 7)
     numbers = iter(range(10**6))
     fake_server = start_fake_server(
         lambda path, _: {"Items": [], "NextPageLink": f"{fake_server.base}{path}?$skip={next(numbers)}"}
     )
-    with pytest.raises(SourceUnavailable, match="more than 50 pages"):
+    with pytest.raises(SourceUnavailable, match="more than 7 pages"):
         AzureRetailPriceSource(http_client, f"{fake_server.base}/api/retail/prices").fetch_region_prices(
             "eastus", TODAY
         )
-    assert len(fake_server.requests) == 50
+    assert len(fake_server.requests) == 7
 
 
 @pytest.mark.parametrize("page", [{}, {"Items": None}, {"Items": {"no": "list"}}])
@@ -181,4 +273,4 @@ def test_items_with_any_values_give_valid_prices_or_none(changed):
     reader = AzureItemReader("eastus", DAY.isoformat(), "a test")
     for row in reader.build_price_rows([{**ITEMS[0], **changed}]):
         assert isinstance(row.usd_per_hour, float)
-        assert row.item.startswith("Standard_N")
+        assert row.item.startswith(("Standard_", "Basic_"))

@@ -1,19 +1,21 @@
-"""Azure's Retail Prices API: public, paged, one query per region.
+"""Azure's Retail Prices API: public, paged; one query per region for machines, and one for each service with parts.
 
 Notes on its fields (Microsoft's page "Azure Retail Prices overview", and users' threads): savings plans exist only in
 2023-01-01-preview, whose filter values are case-sensitive. A reservation's ``retailPrice`` is the price of the whole
 term although the unit is "1 Hour". Spot and low priority are suffixes of the meter's name; Windows is a suffix of the
-product's name.
+product's name. A reservation covers the machine without Windows, which is billed on top.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
+from gpufleet.boundary import shorten_repr
+from gpufleet.catalog.prices.refresh import azure_parts
 from gpufleet.catalog.prices.refresh.http_client import HttpClient
 from gpufleet.catalog.prices.refresh.source import (
     RefreshScope,
@@ -22,14 +24,17 @@ from gpufleet.catalog.prices.refresh.source import (
     SourceUnavailable,
     build_region_prices,
 )
-from gpufleet.catalog.prices.row import PriceRow
+from gpufleet.catalog.prices.row import MachineFacts, PriceRow, split_licensed_machine
 
 BASE_URL = "https://prices.azure.com/api/retail/prices"
 API_VERSION = "2023-01-01-preview"
-MAX_PAGES = 50  # a region's N series takes one or two pages of 1,000 items
+MAX_PAGES = 200  # a region has about 10,000 items of machines, on pages of 1,000; older API versions send 100
 TERM_HOURS = {"1 Year": 8760, "3 Years": 26280}
 TERMS = {"1 Year": "1y", "3 Years": "3y"}
-NOT_LINUX = re.compile(r"Windows|Dedicated|Cloud ?Services|Promo", re.IGNORECASE)
+NOT_MACHINE = re.compile(r"Dedicated|Cloud ?Services|Promo", re.IGNORECASE)
+WINDOWS = re.compile(r"Windows", re.IGNORECASE)
+MACHINE_NAME = re.compile(r"(?:Standard|Basic)_[A-Za-z0-9_-]+\Z")
+ACCELERATED_PREFIX = "Standard_N"  # its accelerators are in the catalogue, or the machine is unknown
 REGION_PATTERN = re.compile(r"[a-z][a-z0-9]*\Z")
 Item = dict[str, Any]
 
@@ -44,18 +49,21 @@ class AzureRetailPriceSource:
     cloud_name: str = "azure"
 
     def fetch_region_prices(self, region: str, scope: RefreshScope) -> RegionPrices:
-        """Return the prices of a region's N series: the machines with accelerators."""
+        """Return the prices of a region's machines and parts."""
         if not REGION_PATTERN.match(region):
             raise RequestRejected(f"{region!r} is not a region of Azure")
         reader = AzureItemReader(region, scope.day.isoformat(), self.source_name)
         rows = list(reader.build_price_rows(self.fetch_price_items(region)))
+        for service in azure_parts.PART_SERVICES:
+            items = self.fetch_price_items(region, azure_parts.build_part_filter(region, service))
+            rows += reader.build_part_rows(items)
         return build_region_prices(rows, reader.left_out)
 
-    def fetch_price_items(self, region: str) -> Iterator[Item]:
-        """Yield the items page by page; raise SourceUnavailable if pages repeat."""
+    def fetch_price_items(self, region: str, query_filter: str | None = None) -> Iterator[Item]:
+        """Yield the items page by page, by default those of machines; raise SourceUnavailable if pages repeat."""
         query: dict[str, str] | None = {
             "api-version": API_VERSION,
-            "$filter": build_region_query_filter(region),
+            "$filter": query_filter or build_region_query_filter(region),
         }
         url, seen_links = self.base_url, set[str]()
         for _ in range(MAX_PAGES):
@@ -84,11 +92,8 @@ class AzureRetailPriceSource:
 
 
 def build_region_query_filter(region: str) -> str:
-    """Return the filter for a region's N series. Its values are case-sensitive."""
-    return (
-        f"serviceName eq 'Virtual Machines' and armRegionName eq '{region}'"
-        " and contains(armSkuName, 'Standard_N')"
-    )
+    """Return the filter for a region's machines. Its values are case-sensitive."""
+    return f"serviceName eq 'Virtual Machines' and armRegionName eq '{region}'"
 
 
 class AzureItemReader:
@@ -101,15 +106,37 @@ class AzureItemReader:
         self.left_out: list[str] = []
 
     def build_price_rows(self, items: Iterable[Item]) -> Iterator[PriceRow]:
-        """Yield one price for each machine and purchase."""
+        """Yield one price for each machine, system and purchase."""
         chosen: dict[tuple[str, str], Item] = {}
         for item in items:
             purchase = find_purchase_kind(item)
             if purchase and item.get("armRegionName") == self.region and self._is_in_force(item):
-                key = (str(item["armSkuName"]), purchase)
-                chosen[key] = max(chosen.get(key, item), item, key=_preference)
+                self._choose_item(chosen, (find_machine_item(item), purchase), item)
         for (machine, purchase), item in sorted(chosen.items()):
             yield from self._build_item_rows(machine, purchase, item, chosen)
+
+    def build_part_rows(self, items: Iterable[Item]) -> Iterator[PriceRow]:
+        """Yield one price for each disk, address, gateway and cluster."""
+        chosen: dict[tuple[str, str], Item] = {}
+        for item in items:
+            part = azure_parts.find_part(item)
+            if part and item.get("armRegionName") == self.region and self._is_in_force(item):
+                self._choose_item(chosen, part, item)
+        amounts = {
+            part: (item, usd) for part, item in chosen.items() if (usd := _amount_usd(item)) is not None
+        }
+        yield from azure_parts.build_part_rows(amounts, self.region, self.day, self.source)
+
+    def _choose_item(self, chosen: dict[tuple[str, str], Item], key: tuple[str, str], item: Item) -> None:
+        """Keep the preferred item; of two that are equally preferred with other amounts, the first is reported."""
+        known = chosen.setdefault(key, item)
+        if _preference(item) > _preference(known):
+            chosen[key] = item
+        elif _preference(item) == _preference(known) and _amount_usd(item) != _amount_usd(known):
+            self.left_out.append(
+                f"azure {self.region} {key[0]} {key[1]}: two prices,"
+                f" {shorten_repr(item.get('retailPrice'))} is not used"
+            )
 
     def _is_in_force(self, item: Item) -> bool:
         """Return whether the price is valid on the day; the API also lists past and future prices."""
@@ -124,20 +151,24 @@ class AzureItemReader:
             self.left_out.append(f"azure {self.region} {machine} {purchase}: no amount of USD per hour")
             return
         if item["type"] == "Reservation":
-            yield from self._build_reservation_row(machine, purchase, usd, chosen.get((machine, "on_demand")))
+            yield from self._build_reservation_rows(machine, purchase, usd, chosen)
             return
         yield self._build_row(machine, purchase, usd)
-        plans = item.get("savingsPlan") if purchase == "on_demand" else None
+        is_linux = not split_licensed_machine(machine)[1]
+        plans = item.get("savingsPlan") if purchase == "on_demand" and is_linux else None
         for plan in plans if isinstance(plans, list) else ():
             term, amount = TERMS.get(str(plan.get("term"))), _amount_usd({**item, **plan})
             if term and amount is not None:
                 yield self._build_row(machine, f"savings_plan_{term}", amount)
 
-    def _build_reservation_row(
-        self, machine: str, purchase: str, usd: float, on_demand: Item | None
+    def _build_reservation_rows(
+        self, machine: str, purchase: str, usd: float, chosen: dict[tuple[str, str], Item]
     ) -> Iterator[PriceRow]:
-        """Yield the price of the whole term per hour; a price below on-demand is left out as hourly."""
-        on_demand_usd = _amount_usd(on_demand) if on_demand else None
+        """Yield the price of the whole term per hour; a price below on-demand is left out as hourly.
+
+        Windows is billed on top of a reservation, at the difference of the on-demand prices.
+        """
+        on_demand_usd = _amount_usd(chosen.get((machine, "on_demand"), {}))
         if on_demand_usd and usd < on_demand_usd:
             self.left_out.append(
                 f"azure {self.region} {machine} {purchase}: {usd:g} a term, but {on_demand_usd:g} an hour"
@@ -145,24 +176,41 @@ class AzureItemReader:
             return
         hours = TERM_HOURS["1 Year" if purchase.endswith("1y") else "3 Years"]
         yield self._build_row(machine, purchase, round(usd / hours, 6))
+        windows_usd = _amount_usd(chosen.get((f"{machine}:windows", "on_demand"), {}))
+        if on_demand_usd and windows_usd and windows_usd >= on_demand_usd:
+            windows_row = self._build_row(
+                f"{machine}:windows", purchase, round(usd / hours + windows_usd - on_demand_usd, 6)
+            )
+            yield replace(windows_row, source=f"{self.source};reservation-plus-Windows")
 
     def _build_row(self, machine: str, purchase: str, usd: float) -> PriceRow:
-        return PriceRow("azure", self.region, machine, purchase, usd, self.day, self.source)
+        facts = None if machine.startswith(ACCELERATED_PREFIX) else MachineFacts()  # the API states no size
+        return PriceRow("azure", self.region, machine, purchase, usd, self.day, self.source, facts=facts)
 
 
 def find_purchase_kind(item: Item) -> str | None:
-    """Return the purchase of an item for a Linux machine; None for other items."""
-    names = " ".join(str(item.get(key) or "") for key in ("productName", "skuName", "meterName"))
-    if NOT_LINUX.search(names) or item.get("unitOfMeasure") != "1 Hour" or item.get("tierMinimumUnits"):
+    """Return the purchase of an item for a machine with Linux or Windows; None for other items."""
+    names = _item_names(item)
+    if NOT_MACHINE.search(names) or item.get("unitOfMeasure") != "1 Hour" or item.get("tierMinimumUnits"):
         return None
-    if not str(item.get("armSkuName") or "").startswith("Standard_N") or "Low Priority" in names:
+    if not MACHINE_NAME.match(str(item.get("armSkuName") or "")) or "Low Priority" in names:
         return None
     if item.get("type") == "Reservation":
         term = TERMS.get(str(item.get("reservationTerm")))
-        return f"reserved_{term}" if term and "Spot" not in names else None
+        return f"reserved_{term}" if term and "Spot" not in names and not WINDOWS.search(names) else None
     if item.get("type") != "Consumption":
         return None
     return "spot" if "Spot" in names else "on_demand"
+
+
+def find_machine_item(item: Item) -> str:
+    """Return the machine of an item, with ``:windows`` if its price includes Windows."""
+    machine = str(item["armSkuName"])
+    return f"{machine}:windows" if WINDOWS.search(_item_names(item)) else machine
+
+
+def _item_names(item: Item) -> str:
+    return " ".join(str(item.get(key) or "") for key in ("productName", "skuName", "meterName"))
 
 
 def _preference(item: Item) -> tuple[bool, str]:
