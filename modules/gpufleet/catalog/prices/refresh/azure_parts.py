@@ -44,7 +44,7 @@ def _disk_meter(product: str, letter: str, part: str) -> AzurePartMeter:
     )
 
 
-PART_METERS = (
+PART_METERS: tuple[AzurePartMeter, ...] = (
     _disk_meter("Premium SSD Managed Disks", "P", "premium-ssd-p"),
     _disk_meter("Standard SSD Managed Disks", "E", "standard-ssd-e"),
     _disk_meter("Standard HDD Managed Disks", "S", "standard-hdd-s"),
