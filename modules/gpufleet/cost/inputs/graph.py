@@ -20,6 +20,14 @@ NAME_KEYS = {
     "azure-native:compute:CapacityReservationGroup": "capacityReservationGroupName",
     "azure-native:compute:VirtualMachineScaleSet": "vmScaleSetName",
     "azure-native:containerservice:ManagedCluster": "resourceName",
+    "azure-native:batch:BatchAccount": "accountName",
+    "azure-native:cognitiveservices:Account": "accountName",
+    "azure-native:cosmosdb:DatabaseAccount": "accountName",
+    "azure-native:documentdb:DatabaseAccount": "accountName",
+    "azure-native:machinelearningservices:Workspace": "workspaceName",
+    "azure-native:sql:Server": "serverName",
+    "azure-native:storage:StorageAccount": "accountName",
+    "azure-native:synapse:Workspace": "workspaceName",
 }
 
 

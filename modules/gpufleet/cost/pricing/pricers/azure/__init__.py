@@ -5,15 +5,19 @@ from __future__ import annotations
 from gpufleet.cost.pricing.pricers.azure import (
     disk,
     fleet,
+    gateway,
     kubernetes,
     machine,
     network,
+    platform,
     reservation,
     scale_set,
 )
 from gpufleet.cost.pricing.pricers.extensions import Pricer
 
 PRICERS: dict[str, Pricer] = {
+    **gateway.PRICERS,
+    **platform.PRICERS,
     "azure-native:compute:VirtualMachine": machine.price_virtual_machine,
     "azure-native:compute:VirtualMachineScaleSet": scale_set.price_scale_set,
     "azure-native:azurefleet:Fleet": fleet.price_compute_fleet,
