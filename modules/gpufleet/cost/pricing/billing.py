@@ -22,6 +22,7 @@ from gpufleet.cost.pricing.by_use import resolve_usage_component
 from gpufleet.cost.pricing.component import Components, CostComponent, UnpricedComponent, UsageComponent
 from gpufleet.cost.pricing.coverage import ReservationShare, allocate_reservations
 from gpufleet.cost.pricing.pricers import load_pricers
+from gpufleet.cost.pricing.pricers.licence import include_priced_licences, uncovered_licence
 from gpufleet.cost.pricing.rates import PriceBook, find_component_rate, with_price_cache
 from gpufleet.engine import StateResource
 
@@ -55,7 +56,7 @@ def price_resources(
     entries = [
         (resource, resolve_usage_component(entry, prices) if isinstance(entry, UsageComponent) else entry)
         for resource in graph.resources
-        for entry in _components(resource, graph)
+        for entry in include_priced_licences(_components(resource, graph), prices.find_machine_price)
     ]
     components = [(resource, entry) for resource, entry in entries if isinstance(entry, CostComponent)]
     unpriced = [
@@ -74,6 +75,8 @@ def price_resources(
         commitment = None if resource.delete else committed.get(key)
         covered, remaining = _covered_charges(resource, component, reservation, commitment, graph)
         charges += covered
+        licence = uncovered_licence(component) if covered else None
+        unpriced += [_unpriced_resource(resource, licence, graph)] if licence else []
         if remaining != ZERO_RANGE or not covered:
             billed = (
                 component
@@ -235,7 +238,7 @@ def _charge(  # noqa: PLR0917 - in the order of a charge's own fields
         name=replace_control_characters(resource.name),
         pool=replace_control_characters(component.terms.pool or graph.component_or_own_name(resource)),
         component=replace_control_characters(component.component),
-        item=replace_control_characters(component.items[0]),
+        item=replace_control_characters(component.priced_items[0]),
         cloud=component.cloud,
         region=replace_control_characters(component.region),
         purchase=purchase,

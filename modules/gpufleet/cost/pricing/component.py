@@ -50,7 +50,8 @@ class CostComponent:
     a machine). ``declared_price`` is a price that the resource itself carries, as a rack does.
 
     A group that counts weighted capacity units has ``capacity_units``, and per item ``weights`` (units per
-    machine) and ``count_ratios`` (how many machines of the item replace one of the first).
+    machine) and ``count_ratios`` (how many machines of the item replace one of the first). ``system`` is the
+    licensed system that its price includes.
     """
 
     component: str
@@ -69,6 +70,12 @@ class CostComponent:
     count_ratios: tuple[Decimal, ...] = ()
     capacity_units: Range | None = None
     weights: tuple[Decimal, ...] = ()
+    system: str = ""
+
+    @property
+    def priced_items(self) -> tuple[str, ...]:
+        """Return the names in the price list, with the licensed system: ``m5.large:windows``."""
+        return tuple(f"{item}:{self.system}" for item in self.items) if self.system else self.items
 
 
 @dataclass(frozen=True)
@@ -77,6 +84,13 @@ class UnpricedComponent:
 
     reason: str
     component: str = ""
+
+
+@dataclass(frozen=True)
+class LicenceComponent(UnpricedComponent):
+    """The licence of a system, unpriced unless the price list has the machine with the ``system``."""
+
+    system: str = ""
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ def find_component_rate(component: CostComponent, book: PriceBook) -> ComponentR
         return ComponentRate(
             Range.from_exact_value(component.declared_price.usd_per_hour), component.declared_price
         )
-    item_rates = [_rate_item(component, item, book) for item in component.items]
+    item_rates = [_rate_item(component, item, book) for item in component.priced_items]
     total = None
     if component.capacity_units and all(each.usd_per_hour for each in item_rates):
         unit_rates = [each.usd_per_hour for each in item_rates if each.usd_per_hour]

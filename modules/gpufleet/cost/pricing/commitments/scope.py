@@ -105,7 +105,8 @@ def _reserved_instance_requirement(
     item: str,
     context: AllocationLookups,  # noqa: ARG001 - the signature of every scope
 ) -> CommitmentRequirement | None:
-    if component.region != commitment.region:
+    is_of_platform = commitment.platform != "linux" or not component.system
+    if component.region != commitment.region or not is_of_platform:
         return None
     if commitment.zone is not None:
         matches = item == commitment.machine and _zone(component) == commitment.zone

@@ -1,22 +1,73 @@
-"""Licences of systems that clouds bill by the hour on top of a machine."""
+"""Licences of systems that clouds bill by the hour on top of a machine.
+
+A pricer lists a licence as a component. Where the price list has the machine with its system, the machine's price
+includes the licence; otherwise the licence is listed as unpriced and the machine is priced with Linux.
+"""
 
 from __future__ import annotations
 
-from gpufleet.cost.pricing.component import UnpricedComponent
+from collections.abc import Callable
+from dataclasses import replace
 
-# Parts of the names of images and platforms of systems that are licensed by the hour.
-LICENCES = {"windows": "Windows", "rhel": "Red Hat", "red hat": "Red Hat", "suse": "SUSE", "sles": "SUSE"}
-FREE_SYSTEMS = ("opensuse",)
+from gpufleet.catalog import Price
+from gpufleet.cost.pricing.component import Components, CostComponent, LicenceComponent, UnpricedComponent
+
+# Parts of the names of images and platforms, the brand, and the suffix of machines with that system in the price list.
+LICENCES = (
+    (("windows",), "Windows", "windows"),
+    (("rhel", "red hat", "redhat"), "Red Hat", "rhel"),
+    (("suse", "sles"), "SUSE", "sles"),
+)
+FREE_SYSTEMS = ("opensuse", "byol", "byos")
+SAP = "sap"  # images for SAP have another licence: rhel-sap, sles-sap
+FREE_SQL_SERVERS = ("express", "sqldev", "developer")
+SQL_SERVER_EXCLUDED = "its SQL Server licence is not included"
+LINUX_ONLY = "its {} licence is not included: these prices are for Linux machines"
+LICENCE_UNCOVERED = "its licence is not covered by what pays for the machine"
+
+PriceLookup = Callable[[str, str, str, str], Price | None]
 
 
-def system_licence_components(system: str) -> list[UnpricedComponent]:
-    """Return the licence of a system, by its platform's or image's name; empty for plain Linux."""
+def system_licence_components(system: str) -> Components:
+    """Return the licences of a system, by its platform's or image's name; empty for plain Linux."""
     name = system.lower()
-    brand = next((brand for part, brand in LICENCES.items() if part in name), None)
-    if brand is None or any(free in name for free in FREE_SYSTEMS):
+    brand, suffix = next(
+        ((brand, suffix) for parts, brand, suffix in LICENCES if any(part in name for part in parts)),
+        ("", ""),
+    )
+    if not brand or any(free in name for free in FREE_SYSTEMS):
         return []
-    return [
-        UnpricedComponent(
-            f"its {brand} licence is not included: these prices are for Linux machines", "licence"
-        )
-    ]
+    if SAP in name and suffix != "windows":
+        suffix = f"{suffix}-{SAP}"
+    licences: Components = [LicenceComponent(LINUX_ONLY.format(brand), "licence", suffix)]
+    if "sql" in name and not any(edition in name for edition in FREE_SQL_SERVERS):
+        licences.append(UnpricedComponent(SQL_SERVER_EXCLUDED, "licence:sql_server"))
+    return licences
+
+
+def include_priced_licences(components: Components, find_machine_price: PriceLookup) -> Components:
+    """Return the components of a resource; machines that have a price with their system include the licence."""
+    licence = next((each for each in components if isinstance(each, LicenceComponent)), None)
+    machines = [each for each in components if isinstance(each, CostComponent) and _is_machine(each)]
+    if licence is None or not machines:
+        return components
+    with_system = {id(each): replace(each, system=licence.system) for each in machines}
+    has_prices = all(
+        find_machine_price(each.cloud, each.region, item, "on_demand")
+        for each in with_system.values()
+        for item in each.priced_items
+    )
+    if not has_prices:
+        return components
+    return [with_system.get(id(each), each) for each in components if not isinstance(each, LicenceComponent)]
+
+
+def uncovered_licence(component: CostComponent) -> UnpricedComponent | None:
+    """Return the licence of a machine that a reservation or commitment pays for; AWS's include the system."""
+    if not component.system or component.cloud == "aws":
+        return None
+    return UnpricedComponent(LICENCE_UNCOVERED, "licence")
+
+
+def _is_machine(component: CostComponent) -> bool:
+    return not component.is_part and component.component.partition(":")[0] == "machine"

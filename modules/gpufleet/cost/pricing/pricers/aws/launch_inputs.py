@@ -32,6 +32,8 @@ TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
 CONFIGURATION = "aws:ec2/launchConfiguration:LaunchConfiguration"
 SPOT_REQUEST = ":SpotInstanceRequest"
 LINUX, WINDOWS = "Linux/UNIX", "Windows"  # EC2's names of platforms; Linux is the default
+RED_HAT, SUSE = "Red Hat Enterprise Linux", "SUSE Linux"
+SQL_SERVER_EDITIONS = ("Standard", "Enterprise", "Web")  # of images that bill SQL Server too; Express is free
 POWERSHELL_TAG = "<powershell>"
 SHARED_TENANCY = "default"
 CAPACITY_BLOCK = "aws:ec2/capacityBlockReservation:CapacityBlockReservation"
@@ -99,10 +101,17 @@ def parse_launch_inputs(inputs: Any, type_token: str) -> LaunchInputs:
 
 
 def parse_operating_system_platform(inputs: Any) -> str:
-    """Return the platform as reservations name it: Windows if image or user data say so, else Linux."""
-    images = (text_if_known(read_input_text(inputs, key)) for key in ("ami", "imageId", "amiType"))
-    is_windows = any("windows" in image.lower() for image in images if image is not None)
-    is_windows = is_windows or is_input_true(inputs, "getPasswordData") or _has_powershell_user_data(inputs)
+    """Return the platform as reservations name it: what image or user data say, else Linux."""
+    keys = ("ami", "imageId", "amiType")
+    images = " ".join(text_if_known(read_input_text(inputs, key)) or "" for key in keys).lower()
+    if "windows" in images:
+        edition = next((each for each in SQL_SERVER_EDITIONS if each.lower() in images), "")
+        return f"{WINDOWS} with SQL Server {edition}" if "sql" in images and edition else WINDOWS
+    if "rhel" in images:
+        return RED_HAT
+    if "sles" in images and "opensuse" not in images:
+        return SUSE
+    is_windows = is_input_true(inputs, "getPasswordData") or _has_powershell_user_data(inputs)
     return WINDOWS if is_windows else LINUX
 
 

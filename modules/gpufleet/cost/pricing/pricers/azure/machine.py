@@ -8,9 +8,9 @@ from gpufleet.cost.pricing.pricers.azure.disk import attached_disk_components
 from gpufleet.cost.pricing.pricers.azure.location import find_region
 from gpufleet.cost.pricing.pricers.azure.machine_inputs import (
     RESERVATION_PATH,
+    licence_components,
     make_reservation_claim,
     parse_virtual_machine_inputs,
-    windows_licence_components,
     with_max_spot_price,
 )
 from gpufleet.cost.pricing.pricers.required_input import text_or_unpriced
@@ -39,4 +39,4 @@ def price_virtual_machine(resource: StateResource, graph: ResourceGraph) -> Comp
         else None,
     )
     disks = attached_disk_components(machine.disks, MachinePartContext("azure", region, terms.pool))
-    return [component, *disks, *windows_licence_components(machine)]
+    return [component, *disks, *licence_components(machine)]

@@ -21,9 +21,9 @@ from gpufleet.cost.pricing.component import (
     Components,
     MachinePartContext,
     ReservationClaim,
-    UnpricedComponent,
 )
 from gpufleet.cost.pricing.pricers.azure.disk import AttachedDisks, parse_storage_profile
+from gpufleet.cost.pricing.pricers.licence import system_licence_components
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS
 from gpufleet.cost.pricing.pricers.required_input import unpriced_if_unreadable
 from gpufleet.engine import StateResource, UnreadableValue
@@ -32,16 +32,21 @@ RESERVATION_GROUP = "azure-native:compute:CapacityReservationGroup"
 OUTSIDE_STACK = "outside this stack"  # the target of a reservation group that no resource here is
 RESERVATION_PATH = ("capacityReservation", "capacityReservationGroup", "id")
 INTERFACES_PATH = ("networkProfile", "networkInterfaceConfigurations")
-LICENCES_BROUGHT = ("Windows_Server", "Windows_Client")
+LICENCES_BROUGHT = ("Windows_Server", "Windows_Client", "RHEL_BYOS", "SLES_BYOS")
 # Publishers of Windows images (learn.microsoft.com, "Find and use Azure Marketplace VM images").
 WINDOWS_PUBLISHERS = ("microsoftwindowsserver", "microsoftwindowsdesktop", "microsoftvisualstudio")
 SQL_SERVER_PUBLISHER = "microsoftsqlserver"  # on Windows where the offer's name ends so: sql2022-ws2022
+LINUX_PUBLISHERS = (
+    "redhat",
+    "suse",
+)  # those that bill their images; the offer tells of a licence that is brought
 
 
 @dataclass(frozen=True)
 class VirtualMachineInputs:
     """The inputs of a virtual machine or of a machine profile.
 
+    ``licensed_system`` is the system that bills by the hour, empty for Linux and a licence that is brought.
     ``public_address_count`` is what a profile gives each of its machines. ``targets_reservation`` is whether
     it names a capacity reservation group.
     """
@@ -49,7 +54,7 @@ class VirtualMachineInputs:
     size: Text
     is_spot: bool | UnreadableValue | None
     max_spot_price: Number
-    needs_windows_licence: bool
+    licensed_system: str
     disks: AttachedDisks
     public_address_count: int
     hidden_interfaces: UnreadableValue | None
@@ -66,7 +71,7 @@ def parse_virtual_machine_inputs(inputs: Any) -> VirtualMachineInputs:
         size=read_input_text(inputs, "hardwareProfile", "vmSize"),
         is_spot=_parse_spot(inputs),
         max_spot_price=read_input_number(inputs, "billingProfile", "maxPrice"),
-        needs_windows_licence=_parse_windows_licence(inputs),
+        licensed_system=_parse_licensed_system(inputs),
         disks=parse_storage_profile(read_input(inputs, "storageProfile")),
         public_address_count=sum(
             read_input(each, "publicIPAddressConfiguration") is not None for each in ip_configurations
@@ -81,15 +86,9 @@ def with_max_spot_price(terms: PurchaseTerms, max_price: Number) -> PurchaseTerm
     return replace(terms, max_price=max_price) if isinstance(max_price, Decimal) else terms
 
 
-def windows_licence_components(machine: VirtualMachineInputs) -> Components:
-    """Return the Windows licence that a machine bills, unless the program brings one."""
-    if not machine.needs_windows_licence:
-        return []
-    return [
-        UnpricedComponent(
-            "its Windows licence is not included: these prices are for Linux machines", "licence"
-        )
-    ]
+def licence_components(machine: VirtualMachineInputs) -> Components:
+    """Return the licence that a machine bills, unless the program brings one."""
+    return system_licence_components(machine.licensed_system)
 
 
 def profile_public_ip_components(machine: VirtualMachineInputs, context: MachinePartContext) -> Components:
@@ -114,17 +113,16 @@ def _parse_spot(inputs: Any) -> bool | UnreadableValue | None:
     return priority in ("Spot", "Low") if isinstance(priority, str) else priority
 
 
-def _parse_windows_licence(inputs: Any) -> bool:
+def _parse_licensed_system(inputs: Any) -> str:
+    if read_input_text(inputs, "licenseType") in LICENCES_BROUGHT:
+        return ""
+    reference = read_input(inputs, "storageProfile", "imageReference")
+    publisher, offer, sku = (
+        str(read_input(reference, key) or "").lower() for key in ("publisher", "offer", "sku")
+    )
+    is_sql_server = publisher == SQL_SERVER_PUBLISHER and "-ws" in offer
     has_windows_settings = isinstance(read_input(inputs, "osProfile", "windowsConfiguration"), dict)
     boots_windows = read_input_text(inputs, "storageProfile", "osDisk", "osType") == "Windows"
-    is_windows = has_windows_settings or boots_windows or _is_windows_image(inputs)
-    return is_windows and read_input_text(inputs, "licenseType") not in LICENCES_BROUGHT
-
-
-def _is_windows_image(inputs: Any) -> bool:
-    """Return whether a machine boots a Windows image of the marketplace."""
-    reference = read_input(inputs, "storageProfile", "imageReference")
-    publisher = str(read_input(reference, "publisher") or "").lower()
-    offer = str(read_input(reference, "offer") or "").lower()
-    is_sql_server = publisher == SQL_SERVER_PUBLISHER and "-ws" in offer
-    return is_sql_server or publisher in WINDOWS_PUBLISHERS
+    if has_windows_settings or boots_windows or is_sql_server or publisher in WINDOWS_PUBLISHERS:
+        return f"windows sql {sku}" if is_sql_server else "windows"
+    return f"{publisher} {offer} {sku}" if publisher in LINUX_PUBLISHERS else ""

@@ -22,10 +22,10 @@ from gpufleet.cost.pricing.pricers.azure.location import find_region
 from gpufleet.cost.pricing.pricers.azure.machine_inputs import (
     RESERVATION_PATH,
     VirtualMachineInputs,
+    licence_components,
     make_reservation_claim,
     parse_virtual_machine_inputs,
     profile_public_ip_components,
-    windows_licence_components,
     with_max_spot_price,
 )
 from gpufleet.cost.pricing.pricers.group_size import group_size_range
@@ -114,7 +114,7 @@ def price_scale_set(resource: StateResource, graph: ResourceGraph) -> Components
         *split_machine_by_purchase(component, scale_set.purchase_mix),
         *attached_disk_components(machine.disks, context),
         *profile_public_ip_components(machine, context),
-        *windows_licence_components(machine),
+        *licence_components(machine),
     ]
 
 
