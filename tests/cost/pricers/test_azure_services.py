@@ -9,25 +9,15 @@ from decimal import Decimal
 
 import pytest
 
+from azure_bill import make, monthly_usd
 from gpufleet.boundary import read_packaged_rows
 from gpufleet.catalog import Price
 from gpufleet.cost import PriceBook, price_resources
 from gpufleet.cost.inputs.usage import load_usage_file
 from gpufleet.cost.pricing.pricers.azure import PRICERS
-from gpufleet.engine import StateResource, UnreadableValue
+from gpufleet.engine import UnreadableValue
 
 UNKNOWN = UnreadableValue.UNKNOWN
-
-
-def make(type_, inputs, name="it"):
-    return StateResource(f"urn:pulumi:prod::p::{type_}::{name}", type_, name, inputs, {})
-
-
-def monthly_usd(type_, inputs, book=None, **options):
-    """Return the month's total, rounded to cents, and the reasons of what has no price."""
-    bill = price_resources([make(type_, inputs)], book, **options)
-    total = sum((each.usd_per_hour.expected * each.hours_per_month for each in bill.charges), Decimal(0))
-    return round(total, 2), [each.reason for each in bill.unpriced_resources]
 
 
 HOURLY = [

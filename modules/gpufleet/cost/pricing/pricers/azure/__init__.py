@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from gpufleet.cost.pricing.pricers.azure import (
+    cache,
     disk,
     fleet,
+    flexible_server,
     gateway,
     kubernetes,
     machine,
@@ -12,12 +14,16 @@ from gpufleet.cost.pricing.pricers.azure import (
     platform,
     reservation,
     scale_set,
+    sql,
 )
 from gpufleet.cost.pricing.pricers.extensions import Pricer
 
 PRICERS: dict[str, Pricer] = {
+    **cache.PRICERS,
+    **flexible_server.PRICERS,
     **gateway.PRICERS,
     **platform.PRICERS,
+    **sql.PRICERS,
     "azure-native:compute:VirtualMachine": machine.price_virtual_machine,
     "azure-native:compute:VirtualMachineScaleSet": scale_set.price_scale_set,
     "azure-native:azurefleet:Fleet": fleet.price_compute_fleet,
