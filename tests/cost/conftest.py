@@ -75,9 +75,15 @@ def make_resource():
     def build(name="a", type_="aws:ec2/instance:Instance", inputs=None, **fields):
         default_inputs = {"instanceType": "p4d.24xlarge", "region": "us-east-1", "rootBlockDevice": ROOT_DISK}
         urn = f"urn:pulumi:prod::gpufleet::{type_}::{name}"
-        return StateResource(urn, type_, name, default_inputs if inputs is None else inputs, {}, **fields)
+        all_inputs = SUBNETS_OUTSIDE.get(type_, {}) | (default_inputs if inputs is None else inputs)
+        return StateResource(urn, type_, name, all_inputs, {}, **fields)
 
     return build
 
 
+# Without a subnet, a machine is in a default one and has a public address.
+SUBNETS_OUTSIDE = {
+    "aws:ec2/instance:Instance": {"subnetId": "subnet-outside"},
+    "aws:autoscaling/group:Group": {"vpcZoneIdentifiers": ["subnet-outside"]},
+}
 ROOT_DISK = {"volumeSize": 100, "volumeType": "gp3"}

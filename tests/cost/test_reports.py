@@ -166,6 +166,7 @@ def elastic_group():
     disks = [{"ebs": {"volumeSize": 100, "volumeType": "gp3"}}]
     template = {"instanceType": "g5.2xlarge", "blockDeviceMappings": disks}
     group = {"minSize": 0, "desiredCapacity": 1, "maxSize": 40, "launchTemplate": {"id": "lt-t"}}
+    group["vpcZoneIdentifiers"] = ["subnet-outside"]
     return [
         make_resource("aws:ec2/launchTemplate:LaunchTemplate", "t", "lt-t", template),
         make_resource("aws:autoscaling/group:Group", "g", None, group),

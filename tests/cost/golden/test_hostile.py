@@ -25,7 +25,7 @@ def declare(type_, name="a", id_=None, **inputs):
 
 def instance(name="a", **inputs):
     declared = {"instanceType": "g5.2xlarge", "availabilityZone": "us-east-1a", "rootBlockDevice": DISK}
-    return declare(INSTANCE, name, **{**declared, **inputs})
+    return declare(INSTANCE, name, **{**declared, "subnetId": "subnet-outside", **inputs})
 
 
 def template(**inputs):

@@ -16,6 +16,7 @@ ELASTIC_ADDRESSES = (
     ("aws:ec2/eip:Eip", "instance"),
     ("aws:ec2/eipAssociation:EipAssociation", "instanceId"),
 )
+DEFAULT_SUBNET_NOTE = "default subnets give one"
 
 
 def price_elastic_ip(resource: StateResource, graph: ResourceGraph) -> Components:
@@ -30,10 +31,14 @@ def public_address_components(
     graph: ResourceGraph,
     has_public_address: bool | UnreadableValue | None,
     context: MachinePartContext,
+    *,
+    is_in_default_subnet: bool = False,
 ) -> Components:
     """Return the public address of machines: by their own setting, else by their subnets'.
 
-    An elastic address replaces it. Where only some of the subnets give one, the lower bound is none.
+    An elastic address replaces it. Where only some of the subnets give one, the lower bound is none. The default
+    subnets of the default VPC give one, unless somebody has changed them (Auto Scaling API reference,
+    ``AssociatePublicIpAddress``).
     """
     if any(graph.find_referring_resources(resource, (key,), type_) for type_, key in ELASTIC_ADDRESSES):
         return []
@@ -45,6 +50,8 @@ def public_address_components(
         ]
     if has_public_address is not None:
         return [context.make_part_component(ADDRESS, ADDRESS)] if has_public_address else []
+    if is_in_default_subnet:
+        return [replace(context.make_part_component(ADDRESS, ADDRESS), note=DEFAULT_SUBNET_NOTE)]
     gives_address = [subnet.gives_public_address for subnet in find_subnets(resource, placement, graph)]
     if not any(gives_address):
         return []

@@ -51,14 +51,16 @@ def price_ec2_instance(resource: StateResource, graph: ResourceGraph) -> Compone
     if isinstance(instance_type, UnpricedComponent):
         return [instance_type]
     context = MachinePartContext("aws", region, terms.pool)
+    placement = parse_placement_inputs(resource.inputs)
     parts = [
         *attached_volume_components(launch.volumes, context),
         *public_address_components(
             resource,
-            parse_placement_inputs(resource.inputs),
+            placement,
             graph,
             launch.public_address,
             context.with_billed_hours(terms.hours),
+            is_in_default_subnet=placement.names_no_subnet and launch.placement.names_no_subnet,
         ),
         *surcharge_components(launch),
     ]

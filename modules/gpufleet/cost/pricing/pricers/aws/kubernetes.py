@@ -104,7 +104,7 @@ def parse_eks_node_group_inputs(inputs: Any) -> EksNodeGroupInputs:
         has_launch_template=read_input(inputs, "launchTemplate") is not None,
         disk_size_gib=read_input_number(inputs, "diskSize"),
         platform=parse_operating_system_platform(inputs),
-        placement=parse_placement_inputs(inputs),
+        placement=replace(parse_placement_inputs(inputs), names_no_subnet=False),  # EKS requires subnets
     )
 
 

@@ -205,7 +205,14 @@ def launched_part_components(
     volumes = attached_volume_components(launch.volumes, context)
     addresses: Components = [
         *unpriced_if_unreadable(launch.hidden_interfaces, "its network cards are", ADDRESS)
-    ] or public_address_components(group, placement, graph, launch.public_address, context)
+    ] or public_address_components(
+        group,
+        placement,
+        graph,
+        launch.public_address,
+        context,
+        is_in_default_subnet=placement.names_no_subnet and launch.placement.names_no_subnet,
+    )
     return [*volumes, *addresses, *surcharge_components(launch)]
 
 

@@ -7,19 +7,18 @@ from typing import Any
 
 from gpufleet.cost.inputs.graph import ResourceGraph, strip_api_version
 from gpufleet.cost.inputs.values import (
-    is_input_true,
     read_input,
     read_input_list,
+    read_input_marker,
     read_input_text,
     text_if_known,
 )
 from gpufleet.cost.pricing.region import aws_region_of_zone
 from gpufleet.engine import StateResource
 
-SUBNETS = (
-    "aws:ec2/subnet:Subnet",
-    "aws:ec2/defaultSubnet:DefaultSubnet",
-)
+SUBNET = "aws:ec2/subnet:Subnet"
+DEFAULT_SUBNET = "aws:ec2/defaultSubnet:DefaultSubnet"
+SUBNETS = (SUBNET, DEFAULT_SUBNET)
 ONE_SUBNET = "subnetId"
 SUBNET_LISTS = ("vpcZoneIdentifiers", "subnetIds")
 
@@ -28,13 +27,15 @@ SUBNET_LISTS = ("vpcZoneIdentifiers", "subnetIds")
 class PlacementInputs:
     """The zones or subnets that an instance, a group or a template names.
 
-    ``subnet_key`` is the input that refers to subnets, and ``subnet_count`` the length of its list.
+    ``subnet_key`` is the input that refers to subnets, and ``subnet_count`` the length of its list. One that
+    ``names_no_subnet``, also by no network interface, launches in the default subnets of the default VPC.
     """
 
     zone: str | None
     zones: frozenset[str]
     subnet_key: str | None
     subnet_count: int
+    names_no_subnet: bool
 
 
 @dataclass(frozen=True)
@@ -45,11 +46,12 @@ class SubnetInputs:
     gives_public_address: bool
 
 
-def parse_subnet_inputs(inputs: Any) -> SubnetInputs:
-    """Parse a subnet."""
+def parse_subnet_inputs(inputs: Any, type_token: str = SUBNET) -> SubnetInputs:
+    """Parse a subnet. A default one gives public addresses, unless it is told not to."""
+    setting = read_input(inputs, "mapPublicIpOnLaunch")
     return SubnetInputs(
         zone=text_if_known(read_input_text(inputs, "availabilityZone")),
-        gives_public_address=is_input_true(inputs, "mapPublicIpOnLaunch"),
+        gives_public_address=type_token == DEFAULT_SUBNET if setting is None else setting is True,
     )
 
 
@@ -67,6 +69,22 @@ def parse_placement_inputs(inputs: Any) -> PlacementInputs:
         zones=frozenset(zones) if all(isinstance(each, str) for each in zones) else frozenset(),
         subnet_key=subnet_key,
         subnet_count=len(read_input_list(inputs, subnet_key)) if subnet_key in SUBNET_LISTS else 0,
+        names_no_subnet=subnet_key is None and not _names_network_interface(inputs),
+    )
+
+
+def _names_network_interface(inputs: Any) -> bool:
+    """Return whether interfaces, or the overrides and specifications of a fleet, decide about the subnet."""
+    if read_input(inputs, "primaryNetworkInterface") or read_input_marker(inputs, "networkInterfaces"):
+        return True
+    configurations = read_input_list(inputs, "launchTemplateConfigs")
+    entries = [
+        *read_input_list(inputs, "networkInterfaces"),
+        *read_input_list(inputs, "launchSpecifications"),
+        *(each for configuration in configurations for each in read_input_list(configuration, "overrides")),
+    ]
+    return any(
+        read_input(entry, key) is not None for entry in entries for key in (ONE_SUBNET, "networkInterfaceId")
     )
 
 
@@ -106,7 +124,8 @@ def find_subnets(
     resource: StateResource, placement: PlacementInputs, graph: ResourceGraph
 ) -> list[SubnetInputs]:
     """Return the subnets that a resource is in; empty if one of them is not in this stack."""
-    return [parse_subnet_inputs(subnet.inputs) for subnet in _subnet_resources(resource, placement, graph)]
+    subnets = _subnet_resources(resource, placement, graph)
+    return [parse_subnet_inputs(subnet.inputs, subnet.type) for subnet in subnets]
 
 
 def _subnet_resources(
