@@ -56,7 +56,16 @@ def test_every_listed_verb_has_a_help_text(verb, gpufleet, tmp_path):
 def test_unknown_verb_is_refused(gpufleet, tmp_path):
     result = gpufleet("sizes", cwd=tmp_path)
     assert result.returncode == 2
-    assert "No such command" in result.stderr
+    lines = result.stderr.splitlines()
+    assert (lines[0].partition("'")[0], len(lines)) == ("error: no such command ", 3)
+
+
+def test_wrong_choice_is_one_line_and_a_hint(gpufleet, tmp_path):
+    result = gpufleet("rehearse", "fault", "cloud", "flood", cwd=tmp_path)
+    lines = result.stderr.splitlines()
+    assert result.returncode == 2
+    assert (lines[0].partition("'")[0], lines[1]) == ("error: invalid value for ", "")
+    assert lines[2].endswith("rehearse fault cloud --help")
 
 
 def test_version_is_printed(gpufleet, tmp_path):

@@ -6,7 +6,6 @@ on stderr and an exit code (``gpufleet.errors``). Commands are imported when the
 
 from __future__ import annotations
 
-import io
 import os
 import sys
 from importlib import import_module
@@ -71,6 +70,14 @@ def refuse_stale_rehearsal(verb: str) -> None:
         raise EnvironmentFault(f"the rehearsal of {stack} that this shell points at is gone", hint=hint)
 
 
+def print_usage_error(error: click.ClickException) -> None:
+    """Print a wrong command line like any other error: what is wrong in one line, and the command that helps."""
+    message = " ".join(error.format_message().split()).rstrip(".")
+    output.print_lines(f"error: {message[:1].lower()}{message[1:]}", err=True)
+    if isinstance(error, click.UsageError) and error.ctx:
+        output.print_lines("", f"hint: {error.ctx.command_path} --help", err=True)
+
+
 def main() -> None:
     """Run the command line and exit with its code."""
     try:
@@ -78,10 +85,11 @@ def main() -> None:
         sys.exit(gpufleet.main(standalone_mode=False))  # the code of a verb that called ctx.exit, else None
     except click.Abort:
         sys.exit(130)
+    except click.exceptions.NoArgsIsHelpError as error:
+        output.print_text_block(error.format_message(), err=True)
+        sys.exit(error.exit_code)
     except click.ClickException as error:
-        usage = io.StringIO()
-        error.show(file=usage)
-        output.print_text_block(usage.getvalue().rstrip("\n"), err=True)
+        print_usage_error(error)
         sys.exit(error.exit_code)
     except GpufleetError as error:
         output.print_lines(f"error: {error}", err=True)
