@@ -23,7 +23,9 @@ from gpufleet.remote.progress import HostProgress, ProgressUpdate, RunProgress
 from gpufleet.remote.run import RunOutcome
 
 MODULES = Path(boundary.__file__).parents[1]
-HOSTILE = "x\x1b]0;owned\x07\x1b[2J\n::error::owned\r\x9b31m\u202egnp.exe\u2066\u200b##[error]owned\x7f"
+HOSTILE = (
+    "x\x1b]0;owned\x07\x1b[2J\n::error::owned\r\x9b31m\u202egnp.exe\u2066\u200b##[error]owned##vso[a.b]\x7f"
+)
 PRINTING = re.compile(r"^(echo|secho|print|prompt|confirm|write)$")
 # Files that print: the one of the command line, what shows runs, and programs of their own.
 ALLOWED = {
@@ -72,6 +74,7 @@ def assert_harmless(text):
         assert boundary.make_printable(line, None) == line
         assert not line.lstrip().startswith("::")
         assert "##[" not in line
+        assert "##vso[" not in line
 
 
 @pytest.mark.parametrize("err", [False, True])

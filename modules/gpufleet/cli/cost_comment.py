@@ -19,10 +19,13 @@ COMMENT = DocumentLimits(bytes=1 << 20)
 @click.command("comment")
 @click.option(
     "--provider",
-    type=click.Choice(["github", "gitlab"]),
+    type=click.Choice(["github", "gitlab", "azure-repos", "bitbucket"]),
     help="Default: the CI system that runs this command.",
 )
-@click.option("--repo", help="OWNER/NAME, or GitLab's project path or number; default: the CI system's.")
+@click.option(
+    "--repo",
+    help="OWNER/NAME; GitLab: project path or number; Azure: ORGANIZATION/PROJECT/NAME; default: the CI system's.",
+)
 @click.option("--pr", "number", type=click.IntRange(min=1), help="The pull or merge request's number.")
 @click.option("--file", default="-", show_default=True, help="The output of `cost diff --format markdown`.")
 @click.option("--author", default="", help="Author of the existing comment; default: the owner of the token.")
@@ -56,11 +59,7 @@ def post_cost_comment(
     if not target.token:
         _show(comments.prepare_comment_body(text), "no token that may write comments")
         return
-    thread = (
-        comments.GitHubCommentThread.from_comment_target(target)
-        if target.provider == "github"
-        else comments.GitLabCommentThread.from_comment_target(target)
-    )
+    thread = comments.open_comment_thread(target)
     if is_unknown:
         if not isinstance(thread, comments.GitHubCommentThread) or not head_sha:
             raise InputError("needs GitHub and --head-sha", where="--head", remedy="or give --pr")

@@ -20,8 +20,8 @@ Answer = TypeVar("Answer")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 """The option of every command that can print JSON."""
 
-WORKFLOW_COMMAND = re.compile(r"^(\s*)::|##\[", re.MULTILINE)
-"""What GitHub's and Azure's runners obey when a job prints it: `::set-output …` and `##[set-output …]`."""
+WORKFLOW_COMMAND = re.compile(r"^(\s*)::|##(vso)?\[", re.MULTILINE)
+"""What GitHub's and Azure's runners obey when a job prints it: `::set-output …`, `##[…]` and `##vso[…]`."""
 
 
 def print_lines(*lines: object, err: bool = False) -> None:
@@ -46,7 +46,9 @@ def print_rendered(text: str, *, as_json: bool) -> None:
         print_text_block(text)
         return
     ascii_text = text if text.isascii() else "".join(map(_escaped, text))
-    click.echo(ascii_text.replace("\x7f", "\\u007f").replace("##[", "#\\u0023["))
+    click.echo(
+        ascii_text.replace("\x7f", "\\u007f").replace("##[", "#\\u0023[").replace("##vso[", "#\\u0023vso[")
+    )
 
 
 def _escaped(character: str) -> str:
@@ -65,7 +67,9 @@ def print_result(
 
 def neutralize_ci_commands(text: str) -> str:
     """Return text that no CI system takes for a command."""
-    return WORKFLOW_COMMAND.sub(lambda match: f"{match[1]}: :" if match[1] is not None else "# #[", text)
+    return WORKFLOW_COMMAND.sub(
+        lambda match: f"{match[1]}: :" if match[1] is not None else f"# #{match[2] or ''}[", text
+    )
 
 
 def prompt_for_text(question: str) -> str:

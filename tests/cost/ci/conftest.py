@@ -93,6 +93,47 @@ def gitlab():
 
 
 @pytest.fixture
+def azure_repos():
+    server = fake_host.FakeAzureRepos("5a1d0000-0000-4000-8000-00000000b01d")
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def bitbucket():
+    server = fake_host.FakeBitbucket("{access-token}")
+    yield server
+    server.close()
+
+
+def _azure_variables(server, folder):
+    """Return what "Use predefined variables" (learn.microsoft.com) says of a pull request's job."""
+    project, repository = server.repo.split("/")
+    return {
+        "TF_BUILD": "True",
+        "BUILD_REASON": "PullRequest",
+        "BUILD_REPOSITORY_PROVIDER": "TfsGit",
+        "BUILD_REPOSITORY_ID": repository,
+        "SYSTEM_TEAMPROJECT": project,
+        "SYSTEM_COLLECTIONURI": f"{server.address}/",
+        "SYSTEM_PULLREQUEST_PULLREQUESTID": str(server.number),
+        "BUILD_ARTIFACTSTAGINGDIRECTORY": str(folder / "staging"),
+        "PIPELINE_WORKSPACE": str(folder / "staging"),
+    }
+
+
+def _bitbucket_variables(server, request):
+    """Return what "Variables and secrets" (support.atlassian.com) says of a pull request's step."""
+    return {
+        "BITBUCKET_BUILD_NUMBER": "3",
+        "BITBUCKET_REPO_FULL_NAME": server.repo,
+        "BITBUCKET_PR_ID": str(server.number),
+        "BITBUCKET_PR_DESTINATION_COMMIT": request.base[:12],
+        "BITBUCKET_API_URL": f"{server.address}/2.0",
+    }
+
+
+@pytest.fixture
 def make_runner(pull_request, clean_env, tmp_path):
     """Make a runner of either code host, with what its documentation says is set for a request."""
 
@@ -114,6 +155,10 @@ def make_runner(pull_request, clean_env, tmp_path):
                     "RUNNER_TEMP": str(tmp_path / "runner"),
                 },
             )
+        if isinstance(server, fake_host.FakeAzureRepos):
+            return Runner(pull_request, common | _azure_variables(server, tmp_path))
+        if isinstance(server, fake_host.FakeBitbucket):
+            return Runner(pull_request, common | _bitbucket_variables(server, pull_request))
         return Runner(
             pull_request,
             common

@@ -17,6 +17,9 @@ def steps(document):
     return [step for job in jobs.values() for step in job["steps"]]
 
 
+PIPELINES = [
+    ROOT / ".ci" / f"{name}.yml" for name in ("gitlab-cost", "azure-pipelines", "bitbucket-pipelines")
+]
 ACTION = ROOT / ".github/actions/cost/action.yml"
 PINNED = re.compile(r"uses: [\w.-]+/[\w./-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+$")
 # Each commit as its repository's tag names it, read from `git for-each-ref` of the repositories themselves.
@@ -89,6 +92,31 @@ def test_gitlab_job_that_runs_merge_request_code_has_no_token(ci_tools):
     assert jobs["cost-comment"]["script"][1] == "git checkout --quiet --force --detach FETCH_HEAD"
 
 
+def test_azure_job_that_runs_pull_request_code_gets_no_token(ci_tools):
+    document = ci_tools["read"](".ci/azure-pipelines.yml")
+    cost, comment = document["jobs"]
+    assert not any("env" in step for step in cost["steps"])
+    assert "AccessToken" not in str(cost)
+    assert [step["env"] for step in comment["steps"] if "bash" in step] == [
+        {"SYSTEM_ACCESSTOKEN": "$(System.AccessToken)"}
+    ]
+    (script,) = (step["bash"] for step in comment["steps"] if "bash" in step)
+    assert script.splitlines()[0] == 'git checkout --quiet --force --detach "origin/$COST_DEFAULT_BRANCH"'
+    checkouts = [step for job in document["jobs"] for step in job["steps"] if "checkout" in step]
+    assert [step["persistCredentials"] for step in checkouts] == [False, False]
+    scripts = [step["bash"] for job in document["jobs"] for step in job["steps"] if "bash" in step]
+    assert not any("$(" in script or "${{" in script for script in scripts)  # macros are put into the text
+
+
+def test_bitbucket_step_that_runs_pull_request_code_has_no_token(ci_tools):
+    document = ci_tools["read"](".ci/bitbucket-pipelines.yml")
+    cost, comment = (entry["step"] for entry in document["pipelines"]["pull-requests"]["**"])
+    assert "deployment" not in cost
+    assert comment["deployment"] == "cost-comment"
+    assert comment["script"][1] == "git checkout --quiet --force --detach FETCH_HEAD"
+    assert "TOKEN" not in str(cost)
+
+
 def test_dependency_audit_is_pinned_by_hash_and_covers_every_pinned_package():
     script, pins = (ROOT / ".ci/audit").read_text(), (ROOT / ".ci/audit.txt").read_text()
     assert "--require-hashes -r .ci/audit.txt" in script
@@ -100,6 +128,6 @@ def test_dependency_audit_is_pinned_by_hash_and_covers_every_pinned_package():
 
 
 def test_no_ci_file_names_cloud_credentials():
-    for path in [*WORKFLOWS, ACTION, ROOT / ".ci/gitlab-cost.yml", ROOT / ".ci/cost"]:
+    for path in [*WORKFLOWS, ACTION, *PIPELINES, ROOT / ".ci/cost"]:
         text = path.read_text()
         assert not any(name in text for name in ("AWS_", "GOOGLE_", "ARM_", "AZURE_", "secrets."))

@@ -190,6 +190,89 @@ def test_gitlab_job_of_a_fork_has_no_token_and_prints_the_comment(run_gitlab_job
     assert gitlab.comments == []
 
 
+@pytest.fixture
+def run_azure_job(ci_tools, make_runner, azure_repos, pull_request):
+    """Run the scripts of a job of Azure Pipelines; a step's variables are only for that step."""
+    pull_request.git("branch", "-f", "main", pull_request.base)
+    pull_request.git("remote", "add", "origin", str(pull_request.root))
+    pull_request.git("fetch", "-q", "origin")
+
+    def run(number, token="t0ken", **variables):
+        document = ci_tools["read"](".ci/azure-pipelines.yml")
+        known = {"$(System.AccessToken)": token}
+        (step,) = (step for step in document["jobs"][number]["steps"] if "bash" in step)
+        secret = {name: known[value] for name, value in step.get("env", {}).items()}
+        return make_runner(azure_repos).run(step["bash"], document["variables"] | variables | secret)
+
+    return run
+
+
+def test_azure_jobs_price_without_a_token_and_comment_from_the_default_branch(
+    run_azure_job, azure_repos, pull_request, tmp_path
+):
+    result = run_azure_job(0, COST_STACK="dev", COST_POLICY="")
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "staging/cost/dev.xml").is_file()
+    assert azure_repos.asked == []
+    result = run_azure_job(1)
+    assert result.returncode == 0, result.stderr
+    (thread,) = azure_repos.comments
+    assert thread["body"].startswith(LEAD)
+    assert pull_request.git("rev-parse", "HEAD") == pull_request.base
+    assert run_azure_job(1).stdout.startswith("comment unchanged")
+
+
+def test_azure_job_without_the_permission_prints_the_comment(run_azure_job, azure_repos):
+    assert run_azure_job(0, COST_STACK="dev", COST_POLICY="").returncode == 0
+    azure_repos.may_write = False
+    result = run_azure_job(1)
+    assert result.returncode == 0, result.stderr
+    assert LEAD in result.stdout
+    assert "PullRequestContribute" in result.stderr
+
+
+@pytest.fixture
+def run_bitbucket_step(ci_tools, make_runner, bitbucket, pull_request):
+    """Run the script of a step of Bitbucket Pipelines, one shell that stops at the first failure."""
+    pull_request.git("branch", "-f", "main", pull_request.base)
+    pull_request.git("remote", "add", "origin", str(pull_request.root))
+
+    def run(number, **variables):
+        steps = ci_tools["read"](".ci/bitbucket-pipelines.yml")["pipelines"]["pull-requests"]["**"]
+        return make_runner(bitbucket).run("\n".join(steps[number]["step"]["script"]), variables)
+
+    return run
+
+
+def test_bitbucket_steps_price_without_a_token_and_comment_from_the_default_branch(
+    run_bitbucket_step, bitbucket, pull_request
+):
+    result = run_bitbucket_step(0, COST_STACK="dev")
+    assert result.returncode == 0, result.stderr
+    assert bitbucket.asked == []
+    result = run_bitbucket_step(1, BITBUCKET_TOKEN="t0ken", COST_AUTHOR="{access-token}")
+    assert result.returncode == 0, result.stderr
+    (posted,) = bitbucket.comments
+    assert posted["body"].startswith(LEAD)
+    assert posted["body"].endswith("[//]: # (gpufleet-cost:dev)")
+    assert "<" not in posted["body"]
+    assert pull_request.git("rev-parse", "HEAD") == pull_request.base
+
+
+def test_broken_policy_fails_the_last_bitbucket_step_after_the_comment(
+    run_bitbucket_step, bitbucket, pull_request
+):
+    (pull_request.root / "tight.yaml").write_text("max_increase_usd_per_month: 1\n")
+    assert run_bitbucket_step(0, COST_STACK="dev", COST_POLICY="tight.yaml").returncode == 0
+    result = run_bitbucket_step(1, BITBUCKET_TOKEN="t0ken", COST_AUTHOR="{access-token}")
+    assert result.returncode == 1
+    assert "**Policy violated**" in bitbucket.comments[0]["body"]
+
+
+def test_wrong_stack_fails_the_first_bitbucket_step(run_bitbucket_step):
+    assert run_bitbucket_step(0, COST_STACK="nowhere").returncode == 1
+
+
 def test_shell_recipe_needs_no_code_host(pull_request, clean_env, make_runner, github):
     result = make_runner(github).run(".ci/cost dev HEAD^1 out")
     assert result.returncode == 0, result.stderr

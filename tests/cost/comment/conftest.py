@@ -15,25 +15,45 @@ sys.modules.setdefault("fake_host", fake_hosts)
 spec.loader.exec_module(fake_hosts)
 
 HOSTS = {
-    "github": (fake_hosts.FakeGitHub, "github-actions[bot]", ""),
-    "gitlab": (fake_hosts.FakeGitLab, "project_7_bot", "/api/v4"),
+    "github": (fake_hosts.FakeGitHub, "github-actions[bot]"),
+    "gitlab": (fake_hosts.FakeGitLab, "project_7_bot"),
+    "azure-repos": (fake_hosts.FakeAzureRepos, "5a1d0000-0000-4000-8000-00000000b01d"),
+    "bitbucket": (fake_hosts.FakeBitbucket, "{b1d00000-0000-4000-8000-000000000007}"),
 }
+
+
+def make_host(name):
+    kind, login = HOSTS[name]
+    server = kind(login)
+    server.provider = name
+    return server
 
 
 @pytest.fixture(params=HOSTS)
 def fake_host(request):
     """Give a fake of each code host."""
-    kind, login, _ = HOSTS[request.param]
-    server = kind(login)
-    server.provider = request.param
+    server = make_host(request.param)
     yield server
     server.close()
 
 
 @pytest.fixture
 def github():
-    server = fake_hosts.FakeGitHub("github-actions[bot]")
-    server.provider = "github"
+    server = make_host("github")
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def azure_repos():
+    server = make_host("azure-repos")
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def bitbucket():
+    server = make_host("bitbucket")
     yield server
     server.close()
 
@@ -50,6 +70,25 @@ def make_environment():
                 "GITHUB_REF": f"refs/pull/{server.number}/merge",
                 "GITHUB_API_URL": server.address,
                 "GITHUB_TOKEN": token,
+            }
+        if server.provider == "azure-repos":
+            project, repository = server.repo.split("/")
+            return {
+                "TF_BUILD": "True",
+                "BUILD_REPOSITORY_PROVIDER": "TfsGit",
+                "BUILD_REPOSITORY_ID": repository,
+                "SYSTEM_TEAMPROJECT": project,
+                "SYSTEM_COLLECTIONURI": f"{server.address}/",
+                "SYSTEM_PULLREQUEST_PULLREQUESTID": str(server.number),
+                "SYSTEM_ACCESSTOKEN": token,
+            }
+        if server.provider == "bitbucket":
+            return {
+                "BITBUCKET_BUILD_NUMBER": "12",
+                "BITBUCKET_REPO_FULL_NAME": server.repo,
+                "BITBUCKET_PR_ID": str(server.number),
+                "BITBUCKET_API_URL": f"{server.address}/2.0",
+                "BITBUCKET_TOKEN": token,
             }
         return {
             "GITLAB_CI": "true",
@@ -68,11 +107,7 @@ def open_thread(make_environment):
 
     def build(server):
         place = comment.read_comment_target(make_environment(server))
-        host_thread = (
-            comment.GitHubCommentThread.from_comment_target(place)
-            if server.provider == "github"
-            else comment.GitLabCommentThread.from_comment_target(place)
-        )
+        host_thread = comment.open_comment_thread(place)
         host_thread.waits = []
         host_thread.client.sleep = host_thread.waits.append
         return host_thread

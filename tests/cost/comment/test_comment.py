@@ -11,11 +11,17 @@ from gpufleet.cost.analysis.reports.markdown import MAX_CHARACTERS, escape_table
 from gpufleet.errors import EnvironmentFault, InputError
 
 MARK = stack_comment_marker("prod")
+BITBUCKET_MARK = "[//]: # (gpufleet-cost:prod)"
 TEXT = f"**It costs more.**\n\n{MARK}\n"
 
 
 def bodies(server):
-    return [comment["body"] for comment in server.comments]
+    return [comment["body"].replace(BITBUCKET_MARK, MARK) for comment in server.comments]
+
+
+def write_earlier(server, author, text):
+    """Write a comment as an earlier run wrote it."""
+    return server.add(author, text.replace(MARK, BITBUCKET_MARK) if server.provider == "bitbucket" else text)
 
 
 def test_first_run_creates_second_changes_nothing_third_updates(fake_host, open_thread):
@@ -28,31 +34,31 @@ def test_first_run_creates_second_changes_nothing_third_updates(fake_host, open_
 def test_existing_comment_is_found_on_a_later_page(fake_host, open_thread):
     fake_host.page_size = 10
     for at in range(57):
-        fake_host.add("someone", f"talk {at}")
-    own_comment = fake_host.add(fake_host.login, f"old\n\n{MARK}")
-    fake_host.add("someone", "more talk")
+        write_earlier(fake_host, "someone", f"talk {at}")
+    own_comment = write_earlier(fake_host, fake_host.login, f"old\n\n{MARK}")
+    write_earlier(fake_host, "someone", "more talk")
     assert comment.upsert_comment(open_thread(fake_host), TEXT).action == "updated"
     assert fake_host.find(own_comment)["body"].startswith("**It costs more.**")
     assert len(fake_host.comments) == 59
 
 
 def test_duplicate_comments_are_removed_except_the_oldest(fake_host, open_thread):
-    first, *_ = [fake_host.add(fake_host.login, f"old {at}\n\n{MARK}") for at in range(3)]
+    first, *_ = [write_earlier(fake_host, fake_host.login, f"old {at}\n\n{MARK}") for at in range(3)]
     posted = comment.upsert_comment(open_thread(fake_host), TEXT)
     assert (posted.action, posted.removed) == ("updated", 2)
     assert [comment["id"] for comment in fake_host.comments] == [first]
 
 
 def test_comment_of_another_user_with_the_same_mark_is_not_changed(fake_host, open_thread):
-    fake_host.add("mallory", f"mine\n\n{MARK}")
-    fake_host.add(fake_host.login, f"a quotation: {MARK} of another comment")
+    write_earlier(fake_host, "mallory", f"mine\n\n{MARK}")
+    write_earlier(fake_host, fake_host.login, f"a quotation: {MARK} of another comment")
     assert comment.upsert_comment(open_thread(fake_host), TEXT).action == "created"
     assert bodies(fake_host)[0] == f"mine\n\n{MARK}"
     assert len(fake_host.comments) == 3
 
 
 def test_each_stack_has_its_own_comment(fake_host, open_thread):
-    fake_host.add(fake_host.login, f"dev\n\n{stack_comment_marker('dev')}")
+    write_earlier(fake_host, fake_host.login, f"dev\n\n{stack_comment_marker('dev')}")
     assert comment.upsert_comment(open_thread(fake_host), TEXT).action == "created"
     assert len(fake_host.comments) == 2
 
@@ -135,10 +141,8 @@ def test_pull_request_at_another_commit_is_not_changed(fake_host, open_thread):
 def test_token_is_sent_as_documented(fake_host, open_thread):
     comment.upsert_comment(open_thread(fake_host), TEXT)
     sent = {name.lower(): value for name, value in fake_host.asked[0][2].items()}
-    key, value = {"github": ("authorization", "Bearer t0ken"), "gitlab": ("private-token", "t0ken")}[
-        fake_host.provider
-    ]
-    assert sent[key] == value
+    key = "private-token" if fake_host.provider == "gitlab" else "authorization"
+    assert sent[key] == ("t0ken" if key == "private-token" else "Bearer t0ken")
     assert sent["user-agent"].startswith("gpufleet/")
 
 

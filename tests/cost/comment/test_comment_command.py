@@ -20,6 +20,8 @@ def run_command(tmp_path, monkeypatch):
         "GITHUB_TOKEN",
         "GH_TOKEN",
         "GITLAB_TOKEN",
+        "SYSTEM_ACCESSTOKEN",
+        "BITBUCKET_TOKEN",
     ):
         monkeypatch.delenv(name, raising=False)
     file = tmp_path / "comment.md"

@@ -89,6 +89,10 @@ class GitHubCommentThread:
         ).body
         return str(document["head"]["sha"])
 
+    def format_comment_body(self, body: str) -> str:
+        """Return the text as it is."""
+        return body
+
 
 def _parse_comment(record: dict[str, Any]) -> PostedComment:
     user = record.get("user") or {}

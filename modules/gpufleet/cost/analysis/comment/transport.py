@@ -22,6 +22,9 @@ MAX_WAIT_S = 120.0  # total of all waits: a CI job is billed by the minute
 TIMEOUT_S = 30.0
 RESPONSE_LIMITS = DocumentLimits(bytes=8 << 20)  # a page of a hundred comments has some 200 KB
 READ_BYTES = RESPONSE_LIMITS.bytes + 1
+SIGN_IN_PAGE = (
+    203  # Azure DevOps answers a token that it does not know with a page, or with a redirect to one
+)
 TRANSIENT_STATUSES = frozenset({429, 500, 502, 503, 504})
 
 
@@ -138,9 +141,13 @@ def _wait_seconds(response: ApiResponse | None, attempt: int) -> float:
 
 def _raise_for_status(response: ApiResponse, method: str, path: str) -> ApiResponse:
     status, message = response.status, _error_message(response.body)
-    if status < 300:  # noqa: PLR2004 - HTTP's own numbers
+    if status < 300 and status != SIGN_IN_PAGE:  # noqa: PLR2004 - HTTP's own numbers
         return response
     problem = f"{method} {path}: {status} {message}".rstrip()
+    if status == SIGN_IN_PAGE or "_signin" in response.headers.get("location", ""):
+        raise EnvironmentFault(
+            f"{problem}: the server asks to sign in, the token is not accepted", hint="create a new token"
+        )
     if status < 400:  # noqa: PLR2004
         raise InputError(
             f"{problem}: the repository has moved", where="--repo", remedy="use its current name"
@@ -157,8 +164,9 @@ def _raise_for_status(response: ApiResponse, method: str, path: str) -> ApiRespo
 def _error_message(body: Any) -> str:
     if not isinstance(body, dict):
         return ""
-    errors = body.get("errors")
-    parts = [str(body.get("message") or body.get("error") or "")]
+    errors, error = body.get("errors"), body.get("error")
+    inner = error.get("message") if isinstance(error, dict) else error
+    parts = [str(body.get("message") or inner or "")]
     parts += (
         [str(each.get("message", "")) for each in errors if isinstance(each, dict)]
         if isinstance(errors, list)

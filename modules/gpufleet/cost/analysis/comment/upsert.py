@@ -17,7 +17,7 @@ from gpufleet.cost.analysis.reports.markdown import (
 from gpufleet.errors import InputError
 
 PER_PAGE, PAGES = 100, 100
-LONGEST_REF = 255
+SHORT_HASH = 12
 # Markup of our own comments. Other HTML, images and links come from the priced program and are escaped.
 HTML = re.compile(r"<(?!/?(?:details|summary)>)")
 LINK = re.compile(r"(?<=!)(?=\[)|(?<=\])(?=[(\[])")
@@ -53,6 +53,7 @@ class CommentThread(Protocol):
     def update_comment(self, comment: PostedComment, body: str) -> None: ...
     def delete_comment(self, comment: PostedComment) -> None: ...
     def fetch_head_commit_sha(self) -> str: ...
+    def format_comment_body(self, body: str) -> str: ...
 
 
 def upsert_comment(thread: CommentThread, text: str, expected_head_sha: str = "") -> CommentUpsertResult:
@@ -60,21 +61,27 @@ def upsert_comment(thread: CommentThread, text: str, expected_head_sha: str = ""
 
     ``expected_head_sha`` is the commit of the text; raise InputError if the request is at another one.
     """
-    if expected_head_sha and thread.fetch_head_commit_sha() != expected_head_sha:
+    if expected_head_sha and not _is_same_commit(thread.fetch_head_commit_sha(), expected_head_sha):
         raise InputError(
             f"the pull request's head is not {expected_head_sha[:12]}",
             where="--head-sha",
             remedy="the branch has a newer commit, or the file belongs to another pull request",
         )
-    body = prepare_comment_body(text)
-    own_comments = _own_comments(thread, _find_mark(body))
+    prepared = prepare_comment_body(text)
+    body, mark = thread.format_comment_body(prepared), thread.format_comment_body(_find_mark(prepared))
+    own_comments = _own_comments(thread, mark)
     if own_comments:
         return _update_first(thread, own_comments, body)
     created, attempts = thread.create_comment(body)
     duplicates = (
-        _own_comments(thread, _find_mark(body))[1:] if attempts > 1 else []
+        _own_comments(thread, mark)[1:] if attempts > 1 else []
     )  # a try without a response may have succeeded
     return CommentUpsertResult("created", created.url, _remove_duplicates(thread, duplicates))
+
+
+def _is_same_commit(head: str, expected: str) -> bool:
+    """Return whether a head is the commit; Bitbucket shortens it."""
+    return len(head) >= SHORT_HASH and expected.startswith(head)
 
 
 def prepare_comment_body(text: str) -> str:
