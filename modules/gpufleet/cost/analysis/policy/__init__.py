@@ -10,10 +10,15 @@ A file holds limits for the whole stack, named rules for parts of it, or both::
     purchases: [spot, reserved]      # allowed purchase kinds
     max_price_age_days: 400          # a price without a date is older than any limit
     unpriced: forbid                 # allow (the default), forbid, or a list of resource types to allow
+    ignore_increase_below_usd_per_month: 50   # smaller increases are never too large in percent
     rules:
       - name: training is capped
-        when: {stack: prod*, pool: train*, owner: ml-platform}
+        when: {stack: prod*, project: infra, pool: train*, owner: ml-platform}
         budget_usd_per_month: 40000
+      - name: no pool doubles
+        each: pool                   # or owner, project: the limits apply to each of them
+        on_violation: warn           # or fail (the default)
+        max_increase_percent: 100
 
 Input: a policy and a difference. Output: the difference with the verdict. No engine is needed; the verdict is the same
 with CrossGuard (``pack``).

@@ -8,13 +8,22 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet.boundary import decode_yaml_with_line_numbers, read_text, shorten_repr
-from gpufleet.cost.analysis.policy.model import LIMITS, CostLimits, CostPolicy, PolicyRule, PolicyScope
+from gpufleet.cost.analysis.policy.model import (
+    GROUPS,
+    LIMITS,
+    CostLimits,
+    CostPolicy,
+    PolicyRule,
+    PolicyScope,
+)
 from gpufleet.cost.inputs.terms import LIMITED_TIME, TERMS
 from gpufleet.cost.money import to_decimal
 from gpufleet.errors import InputError
 
 PURCHASES = ("on_demand", "spot", "reserved", *TERMS, *LIMITED_TIME)
-SCOPES = ("stack", "pool", "owner")
+SCOPES = ("stack", *GROUPS)
+RULE_KEYS = ("name", "when", "each", "on_violation")
+QUALIFIERS = {"ignore_increase_below_usd_per_month"}  # change another limit
 
 
 def load_policy(path: Path) -> CostPolicy:
@@ -53,12 +62,24 @@ def _parse_rule(item: Mapping[str, Any], path: Path) -> PolicyRule:
     name = item.get("name")
     if not isinstance(name, str) or not name.strip():
         raise InputError("a rule without a name", where=where, key="rules", remedy="add `name: …`")
-    known = ("name", "when", *LIMITS)
-    limits = _parse_limits(item, path, known, other_keys=("name", "when"))
-    if not limits:
+    limits = _parse_limits(item, path, (*RULE_KEYS, *LIMITS), other_keys=RULE_KEYS)
+    if not set(limits) - QUALIFIERS:
         raise InputError("has no limit", where=where, key=name, remedy=f"limits: {', '.join(LIMITS)}")
     when = _parse_scope(item["when"], _location(item, "when", path)) if "when" in item else PolicyScope()
-    return PolicyRule(name.strip(), when, CostLimits(**limits))
+    each = _parse_choice(item, "each", ("", *GROUPS), path)
+    is_advice = _parse_choice(item, "on_violation", ("fail", "warn"), path) == "warn"
+    return PolicyRule(name.strip(), when, CostLimits(**limits), each, is_advice)
+
+
+def _parse_choice(item: Mapping[str, Any], key: str, choices: tuple[str, ...], path: Path) -> str:
+    """Return a key's value, the first choice without it."""
+    value = item.get(key, choices[0])
+    if value not in choices:
+        known = ", ".join(filter(None, choices))
+        raise InputError(
+            f"{shorten_repr(value)} is not one of {known}", where=_location(item, key, path), key=key
+        )
+    return str(value)
 
 
 def _parse_scope(value: Any, where: str) -> PolicyScope:
@@ -149,4 +170,5 @@ CHECKS: dict[Any, Callable[[Any], Any]] = {
     "unpriced": _check_allowed_types,
     "max_resource_usd_per_month": _check_amount,
     "purchases": _check_purchases,
+    "ignore_increase_below_usd_per_month": _check_amount,
 }

@@ -49,6 +49,8 @@ def check_increase_percent(diff: CostDiff, limits: CostLimits, _: date) -> Itera
         return
     if diff.partial:
         yield PARTIAL_TOTALS
+    elif change <= (limits.ignore_increase_below_usd_per_month or ZERO):
+        return
     elif share is None or share > limit:
         grown = "an increase from nothing" if share is None else f"an increase of {share} %"
         yield f"{grown} is over {limit} %"
@@ -130,13 +132,18 @@ def describe_limit(key: str, limits: CostLimits) -> str:
         "budget_usd_per_month": lambda: f"at most {format_usd(value)} a month",
         "max_high_usd_per_month": lambda: f"at most {format_usd(value)} a month at maximum size",
         "max_increase_usd_per_month": lambda: f"at most {format_usd(value)} more a month",
-        "max_increase_percent": lambda: f"at most {value} % more",
+        "max_increase_percent": lambda: f"at most {value} % more{_ignored_increase_text(limits)}",
         "max_resource_usd_per_month": lambda: f"no resource over {format_usd(value)} a month",
         "purchases": lambda: f"machines bought {' or '.join(map(_purchase_text, value))}",
         "max_price_age_days": lambda: f"no price older than {value} days",
         "unpriced": lambda: "no resource without a price" + (f" but {', '.join(value)}" if value else ""),
     }
     return texts[key]()
+
+
+def _ignored_increase_text(limits: CostLimits) -> str:
+    floor = limits.ignore_increase_below_usd_per_month
+    return "" if floor is None else f", from {format_usd(floor)} a month"
 
 
 def _purchase_text(purchase: str) -> str:

@@ -11,7 +11,10 @@ from gpufleet.cost.pricing.bill import Charge, UnpricedResource
 
 @dataclass(frozen=True)
 class CostLimits:
-    """Limits; None means no limit. ``unpriced`` lists the types that may be without a price."""
+    """Limits; None means no limit. ``unpriced`` lists the types that may be without a price.
+
+    ``ignore_increase_below_usd_per_month`` is no limit itself: up to it no increase is too large in percent.
+    """
 
     budget_usd_per_month: Decimal | None = None
     max_high_usd_per_month: Decimal | None = None
@@ -21,10 +24,21 @@ class CostLimits:
     unpriced: tuple[str, ...] = ("*",)
     max_resource_usd_per_month: Decimal | None = None
     purchases: tuple[str, ...] | None = None
+    ignore_increase_below_usd_per_month: Decimal | None = None
 
 
 LIMITS = tuple(field.name for field in fields(CostLimits))
 ANYTHING = CostLimits()
+
+
+GROUPS = ("project", "pool", "owner")
+
+
+def group_name(item: Charge | UnpricedResource, group: str) -> str:
+    """Return the pool, the owner or the Pulumi project of a charge or an unpriced resource."""
+    if group == "project":
+        return item.urn.split("::")[1] if item.urn.count("::") > 1 else ""
+    return str(getattr(item, group))
 
 
 @dataclass(frozen=True)
@@ -34,15 +48,19 @@ class PolicyScope:
     stack: str = "*"
     pool: str = "*"
     owner: str = "*"
+    project: str = "*"
 
     def is_in_scope(self, item: Charge | UnpricedResource) -> bool:
         """Return whether a charge or an unpriced resource is in scope."""
-        return fnmatchcase(item.pool, self.pool) and fnmatchcase(item.owner, self.owner)
+        patterns = ((name, getattr(self, name)) for name in GROUPS)
+        return all(
+            pattern == "*" or fnmatchcase(group_name(item, name), pattern) for name, pattern in patterns
+        )
 
     @property
     def is_complete_stack(self) -> bool:
         """True if the scope is the complete stack."""
-        return self.pool == "*" and self.owner == "*"
+        return all(getattr(self, name) == "*" for name in GROUPS)
 
     def __str__(self) -> str:
         """Return the patterns that are not ``*``."""
@@ -52,11 +70,13 @@ class PolicyScope:
 
 @dataclass(frozen=True)
 class PolicyRule:
-    """Named limits for a scope."""
+    """Named limits for a scope, or for each pool, owner or project in it. ``is_advice``: it warns only."""
 
     name: str
     when: PolicyScope = PolicyScope()
     limits: CostLimits = ANYTHING
+    each: str = ""
+    is_advice: bool = False
 
 
 @dataclass(frozen=True)

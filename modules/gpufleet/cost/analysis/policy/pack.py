@@ -25,7 +25,11 @@ from gpufleet.engine import UNKNOWN, StateResource
 from gpufleet.errors import EnvironmentFault, InputError
 
 PROGRAM = "gpufleet-cost.sh"  # for engines whose Python host does not run policy packs
-INCREASES: dict[str, Any] = {"max_increase_usd_per_month": None, "max_increase_percent": None}
+INCREASES: dict[str, Any] = {
+    "max_increase_usd_per_month": None,
+    "max_increase_percent": None,
+    "ignore_increase_below_usd_per_month": None,
+}
 Report = Callable[[str, str | None], None]
 
 
