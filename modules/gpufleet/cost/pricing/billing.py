@@ -145,7 +145,10 @@ def is_free_resource(resource: StateResource) -> bool:
 
 @cache
 def _is_free_type(type_token: str) -> bool:
-    return any(fnmatchcase(type_token, pattern) for pattern in load_free_resource_types())
+    patterns = load_free_resource_types()
+    if type_token in patterns:
+        return True
+    return any(fnmatchcase(type_token, pattern) for pattern in patterns if "*" in pattern)
 
 
 @cache
