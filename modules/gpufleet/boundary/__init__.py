@@ -36,6 +36,7 @@ from gpufleet.boundary.value_check import check_scalar_limits, check_value_limit
 from gpufleet.boundary.xml_tree import decode_xml
 
 if TYPE_CHECKING:
+    from gpufleet.boundary.csv_stream import stream_csv_rows
     from gpufleet.boundary.yaml_subset import decode_yaml_subset
     from gpufleet.boundary.yaml_value import (
         decode_yaml,
@@ -81,6 +82,7 @@ __all__ = [
     "read_text_stream",
     "refuse_symlinks",
     "shorten_repr",
+    "stream_csv_rows",
     "validate_with_pydantic",
     "write_bytes",
     "write_text",
@@ -88,7 +90,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import the YAML readers with the first use: they take longer than a quick question's answer."""
+    """Import the YAML readers and the CSV stream with the first use: they take longer than a quick answer."""
+    if name == "stream_csv_rows":
+        from gpufleet.boundary import csv_stream
+
+        return csv_stream.stream_csv_rows
     if name == "decode_yaml_subset":
         from gpufleet.boundary import yaml_subset
 

@@ -184,6 +184,14 @@ def test_machines_of_a_family_differ_in_size_only(cloud, machines, family):
     assert {machine_family(cloud, machine) for machine in machines} == {family}
 
 
+def test_check_context_has_embedded_prices_and_sizes_of_ordinary_machines():
+    row = PriceRow("aws", "eu-west-1", "m5.large:windows", "on_demand", 0.2, "2026-11-01", "a test")
+    known = load_price_check_context(None, [row])
+    assert known.prices[row.price_key][0] == pytest.approx(0.199, abs=0.003)
+    assert known.sizes["aws", "m5.large"] == (2, 8.0)
+    assert list(check_prices([row], replace(known, today=date(2027, 12, 1)))) == []
+
+
 def test_licensed_machine_is_known_if_the_machine_is():
     known = replace(NAMED, today=date(2027, 12, 1))
     assert list(check_prices([build_price(1.0, item="zz.large:windows")], known)) == []
@@ -208,7 +216,8 @@ def test_shipped_prices_pass_their_checks(store_path):
 
 
 def test_check_context_is_loaded_from_packaged_data():
-    known = load_price_check_context(None, {("gcp", "a2-megagpu-16g")})
+    row = PriceRow("gcp", "us-central1", "a2-megagpu-16g", "spot", 30.0, "2026-11-01", "a test")
+    known = load_price_check_context(None, [row])
     assert known.prices["gcp", "us-central1", "a2-megagpu-16g", "spot"] == (29.25568, "2026-07-30")
     assert known.accelerators["gcp", "a2-megagpu-16g"] == 16
     assert known.retired["azure", "Standard_NC6s_v3"] == "2025-09-30"

@@ -35,9 +35,7 @@ def check_current_prices() -> list[PriceFinding]:
 
 def _load_context(rows: tuple[PriceRow, ...]) -> PriceCheckContext:
     store = open_price_reader()
-    return load_price_check_context(
-        store.connection if store else None, {(row.cloud, row.item) for row in rows}
-    )
+    return load_price_check_context(store.connection if store else None, rows)
 
 
 def _list_current_rows(store: PriceReader | None) -> Iterator[PriceRow]:

@@ -27,6 +27,7 @@ ORDINARY_REGION_BOUNDS = (
     0.5,
     2.0,
 )  # AMD and Arm machines cost 0.51 to 0.55 of the median in India, on three clouds
+PART_REGION_BOUNDS = (0.4, 3.0)  # storage in two regions at once costs up to 2.7 times that of one
 SPOT_REGION_BOUNDS = (1 / 6, 6.0)
 MIN_REGIONS = 4
 FIXED_JUMP = (0.5, 1.5)
@@ -133,6 +134,11 @@ class PriceBatch:
         last_price = self.context.prices.get(key)
         return last_price[0] if last_price else None
 
+    def has_last_price(self, row: PriceRow) -> bool:
+        """Return True if the region has a known price of the item: nobody misspelt it."""
+        keys = (row.price_key, (*row.price_key[:3], "on_demand"))
+        return any(key in self.context.prices for key in keys)
+
     @cached_property
     def family_prices(self) -> FamilyPrices:
         """Return the prices of the batch by family of machines."""
@@ -231,7 +237,9 @@ def _check_term_price(row: PriceRow, batch: PriceBatch) -> str | None:
 
 
 def _check_dws_sku(row: PriceRow, batch: PriceBatch) -> str | None:
-    if row.cloud != "gcp" or row.purchase != "on_demand" or batch.is_without_accelerators(row):
+    if row.cloud != "gcp" or row.purchase != "on_demand" or not _has_accelerator_price(row):
+        return None
+    if batch.is_without_accelerators(row):
         return None
     other_prices = _prices_of_other_regions(row, batch)
     if not other_prices or row.usd_per_hour <= 0:
@@ -250,13 +258,24 @@ def _check_region_outlier(row: PriceRow, batch: PriceBatch) -> str | None:
     ).values()
     if len(regional_prices) < MIN_REGIONS or row.usd_per_hour in SENTINELS or row.usd_per_hour <= 0:
         return None
-    low, high = ORDINARY_REGION_BOUNDS if batch.is_without_accelerators(row) else FIXED_REGION_BOUNDS
-    if row.purchase == "spot":
-        low, high = SPOT_REGION_BOUNDS
+    low, high = _choose_region_bounds(row, batch)
     median_price = median(regional_prices)
     if low <= row.usd_per_hour / median_price <= high:
         return None
     return f"{row.usd_per_hour:g} in {row.region}, {median_price:g} in the median region"
+
+
+def _choose_region_bounds(row: PriceRow, batch: PriceBatch) -> tuple[float, float]:
+    if row.purchase == "spot":
+        return SPOT_REGION_BOUNDS
+    if not _has_accelerator_price(row):
+        return PART_REGION_BOUNDS
+    return ORDINARY_REGION_BOUNDS if batch.is_without_accelerators(row) else FIXED_REGION_BOUNDS
+
+
+def _has_accelerator_price(row: PriceRow) -> bool:
+    """Return True for a machine or an attachable card; False for disks, databases and other parts."""
+    return row.kind == "machine" or row.item.startswith("accelerator:")
 
 
 def _check_price_jump(row: PriceRow, batch: PriceBatch) -> str | None:
@@ -324,7 +343,9 @@ CHECKS: dict[str, Callable[[PriceRow, PriceBatch], str | None]] = {
     "future": lambda row, batch: name_check.check_price_date(row, batch.context.today),
     "unknown-cloud": lambda row, batch: name_check.check_cloud_name(row, batch.context.names),
     "unknown-region": lambda row, batch: name_check.check_region_name(row, batch.context.names),
-    "unknown-machine": lambda row, batch: name_check.check_item_name(row, batch.context.names),
+    "unknown-machine": lambda row, batch: (
+        None if batch.has_last_price(row) else name_check.check_item_name(row, batch.context.names)
+    ),
     "unknown-unit": lambda row, batch: name_check.check_price_unit(row, batch.context.names),
     "zero-price": _check_zero_price,
     "sentinel": _check_sentinel,

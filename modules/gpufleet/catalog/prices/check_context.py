@@ -11,9 +11,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from gpufleet.catalog import data_file
-from gpufleet.catalog.prices import name_check, schema
+from gpufleet.catalog.cloud import CLOUDS
+from gpufleet.catalog.prices import name_check, schema, snapshot
 from gpufleet.catalog.prices.check import MachineAvailability, PriceCheckContext
 from gpufleet.catalog.prices.name_check import ONE_DAY, KnownNames
+from gpufleet.catalog.prices.row import Kind, PriceRow, split_licensed_machine
 from gpufleet.catalog.prices.size_check import MachineSize
 
 SELECT_LAST_PRICES = f"""
@@ -26,29 +28,47 @@ SELECT_LAST_PRICES = f"""
 
 
 def load_price_check_context(
-    connection: sqlite3.Connection | None, machines_and_parts: Iterable[tuple[str, str]]
+    connection: sqlite3.Connection | None, rows: Iterable[PriceRow]
 ) -> PriceCheckContext:
-    """Load the context for these machines and parts from the store and the catalogue."""
-    price_items = set(machines_and_parts)
+    """Load the context for these rows from the store, the catalogue and the embedded snapshot."""
+    rows = list(rows)
+    kinds = {key: row.kind for row in rows for key in (row.price_key, (*row.price_key[:3], "on_demand"))}
     prices = {
-        key: (price.usd_per_hour, price.earliest_price_date.isoformat() if price.earliest_price_date else "")
-        for source in (data_file.load_machine_prices(), data_file.load_cloud_part_prices())
-        for key, price in source.items()
-        if (key[0], key[2]) in price_items
+        key: last_price for key, kind in kinds.items() if (last_price := _find_embedded_price(key, kind))
     }
+    known = load_check_context_without_prices()
+    machines = {(row.cloud, split_licensed_machine(row.item)[0]) for row in rows if row.kind == "machine"}
+    sizes = {machine: size for machine in machines if (size := _find_embedded_size(machine))}
     if connection is None:
-        return replace(load_check_context_without_prices(), prices=prices)
-    for cloud, item in price_items:
-        rows = connection.execute(
+        return replace(known, prices=prices, sizes={**sizes, **known.sizes})
+    for cloud, item in {(row.cloud, row.item) for row in rows}:
+        last_prices = connection.execute(
             SELECT_LAST_PRICES, (cloud, item, (name_check.utc_today() + ONE_DAY).isoformat())
         )
-        for region, purchase, usd, dated in rows:
+        for region, purchase, usd, dated in last_prices:
             key = (cloud, region, item, purchase)
             if key not in prices or dated >= prices[key][1]:
                 prices[key] = (usd, dated)
-    known = load_check_context_without_prices()
-    sizes = {**dict(_query_stored_sizes(connection)), **known.sizes}
+    sizes = {**dict(_query_stored_sizes(connection)), **sizes, **known.sizes}
     return replace(known, prices=prices, names=_load_known_names(connection), sizes=sizes)
+
+
+def _find_embedded_price(key: data_file.PriceKey, kind: Kind) -> tuple[float, str] | None:
+    """Return the newest embedded price and its day; of the same day, the listed one."""
+    listed = (
+        data_file.load_machine_prices() if kind == "machine" else data_file.load_cloud_part_prices()
+    ).get(key)
+    candidates = [
+        (price.usd_per_hour, price.earliest_price_date.isoformat() if price.earliest_price_date else "")
+        for price in (listed, snapshot.find_snapshot_price(kind, *key))
+        if price
+    ]
+    return max(candidates, key=lambda candidate: candidate[1], default=None)
+
+
+def _find_embedded_size(machine: tuple[str, str]) -> MachineSize | None:
+    sized_machine = snapshot.find_sized_machine(*machine)
+    return (sized_machine.vcpus, sized_machine.memory_gib) if sized_machine else None
 
 
 def load_check_context_without_prices() -> PriceCheckContext:
@@ -67,10 +87,15 @@ def _load_known_names(connection: sqlite3.Connection | None) -> KnownNames:
     units: dict[str, set[str]] = defaultdict(set)
     for key, price in data_file.load_cloud_part_prices().items():
         units[key[2]].add(price.unit)
-    regions = ((row["cloud"], row["region"]) for row in data_file.load_catalog_rows("regions.csv"))
+    regions = (
+        *((row["cloud"], row["region"]) for row in data_file.load_catalog_rows("regions.csv")),
+        *((cloud, region) for cloud, region, _ in snapshot.list_region_members()),
+        *((key[0], key[1]) for key in data_file.load_cloud_part_prices()),  # also multi-regions such as eu
+    )
     items = {
         *data_file.load_machines(),
         *data_file.load_retirements(),
+        *((cloud, name) for cloud in CLOUDS for name in snapshot.list_sized_machines(cloud)),
         *((key[0], key[2]) for key in data_file.load_cloud_part_prices()),
     }
     return KnownNames(

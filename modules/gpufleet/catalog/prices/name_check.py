@@ -16,8 +16,22 @@ from gpufleet.catalog.prices.row import PriceRow, split_licensed_machine
 
 ONE_DAY = timedelta(days=1)  # time zones differ by up to a day
 NO_NAMES: frozenset[str] = frozenset()
-# Parts that the price lists of the clouds name in series; the sources of a refresh build these names.
-REFRESHED_PART = re.compile(r"(?:premium-ssd-p|standard-ssd-e|standard-hdd-s)\d{1,2}|bastion:standard")
+# Parts that the price lists of the clouds name in series, and their units; the sources of a refresh build these names.
+REFRESHED_PARTS = (
+    (re.compile(r"(?:premium-ssd-p|standard-ssd-e|standard-hdd-s)\d{1,2}"), "disk"),
+    (re.compile(r"bastion:standard"), "host"),
+    (re.compile(r"rds:[a-z]+(?:-[a-z0-9]+)*:db\.[a-z0-9.-]+"), "instance"),
+    (re.compile(r"elasticache:(?:redis|valkey|memcached):cache\.[a-z0-9.]+"), "node"),
+    (re.compile(r"opensearch:[a-z0-9.]+\.search"), "node"),
+    (re.compile(r"rds:storage:[a-z0-9]+"), "gib"),
+    (re.compile(r"fargate:(?:linux_x86|linux_arm|windows):vcpu"), "vcpu"),
+    (re.compile(r"fargate:(?:linux_x86|linux_arm|windows):memory"), "gib"),
+)
+
+
+def find_refreshed_part_unit(part: str) -> str | None:
+    """Return the unit of a part that price lists name in series, None for another part."""
+    return next((unit for pattern, unit in REFRESHED_PARTS if pattern.fullmatch(part)), None)
 
 
 @dataclass(frozen=True)
@@ -68,7 +82,7 @@ def check_item_name(row: PriceRow, names: KnownNames) -> str | None:
     items = names.items.get(row.cloud, NO_NAMES)
     if not items or row.item in items or row.facts is not None:
         return None
-    if row.kind == "part" and REFRESHED_PART.fullmatch(row.item):
+    if row.kind == "part" and find_refreshed_part_unit(row.item):
         return None
     if row.kind == "machine" and split_licensed_machine(row.item)[0] in items:
         return None
@@ -79,6 +93,13 @@ def check_price_unit(row: PriceRow, names: KnownNames) -> str | None:
     """Return a message if a part has another unit than its known prices."""
     if row.kind != "part" or not names.units:
         return None
+    series_unit = find_refreshed_part_unit(row.item)
+    if series_unit and row.item not in names.units:
+        return (
+            None
+            if row.unit == series_unit
+            else f"priced by {row.unit}; {row.item} is priced by {series_unit}"
+        )
     all_units = frozenset[str]().union(*names.units.values())
     units = names.units.get(row.item, all_units)
     if row.unit in units:

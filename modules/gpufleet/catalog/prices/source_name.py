@@ -6,10 +6,21 @@ from gpufleet import catalog
 
 CLOUDS = tuple(catalog.CLOUDS)
 GPUHUNT_CLOUDS = ("aws", "gcp", "azure")  # of those, the ones that gpuhunt covers
-OPT_IN_SOURCES = tuple(
-    f"gpuhunt-{cloud}" for cloud in GPUHUNT_CLOUDS
-)  # published by a third party: read only if named
+GPUHUNT_SOURCES = tuple(f"gpuhunt-{cloud}" for cloud in GPUHUNT_CLOUDS)
+# Read only if named: published by a third party, or the same prices as another source.
+OPT_IN_SOURCES = (*GPUHUNT_SOURCES, "aws-price-list")
+AWS_FILE_SOURCES = (
+    "aws-file-ec2",
+    "aws-file-vpc",
+    "aws-file-elb",
+    "aws-file-eks",
+    "aws-file-ecs",
+    "aws-file-rds",
+    "aws-file-elasticache",
+    "aws-file-opensearch",
+)
 SOURCE_NAMES = (
+    *AWS_FILE_SOURCES,
     "aws-price-list",
     "aws-spot-history",
     "aws-reserved-offerings",
@@ -17,5 +28,5 @@ SOURCE_NAMES = (
     "aws-capacity-blocks",
     "gcp-billing-catalog",
     "azure-retail-prices",
-    *OPT_IN_SOURCES,
+    *GPUHUNT_SOURCES,
 )

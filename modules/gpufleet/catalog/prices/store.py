@@ -185,7 +185,7 @@ class PriceStore:
         return map(_row_from_columns, self.connection.execute(query, (run.id,)))
 
     def _load_context(self, rows: list[PriceRow]) -> PriceCheckContext:
-        return load_price_check_context(self.connection, {(row.cloud, row.item) for row in rows})
+        return load_price_check_context(self.connection, rows)
 
     def _publish_rows(self, run: ImportRun, rows: list[PriceRow]) -> int:
         before = self.connection.total_changes

@@ -96,7 +96,8 @@ def stub_price_list(stubbed, *pages):
         "get_products",
         *({"PriceList": [json.dumps(product) for product in page]} for page in pages),
     )
-    stubbed.answer("pricing", "get_products", {"PriceList": []})
+    for _ in range(3):  # Windows, RHEL, SUSE
+        stubbed.answer("pricing", "get_products", {"PriceList": []})
 
 
 def rows_by_item(batch):
@@ -135,7 +136,7 @@ def test_price_list_request_has_the_expected_filters(stubbed_aws):
     request = {condition["Field"]: condition["Value"] for condition in calls[0]["Filters"]}
     assert request == {
         "operatingSystem": "Linux", "tenancy": "Shared", "capacitystatus": "Used", "preInstalledSw": "NA",
-        "marketoption": "OnDemand", "regionCode": "eu-west-1", "instanceFamily": "GPU instance",
+        "marketoption": "OnDemand", "licenseModel": "No License required", "regionCode": "eu-west-1",
     }  # fmt: skip
     assert calls[1]["Filters"] != calls[0]["Filters"]
 
@@ -460,7 +461,7 @@ def test_client_retries_after_throttling_and_a_truncated_page(start_fake_server,
         rows["p5.48xlarge", "on_demand", "none"].usd_per_hour
         == catalog.find_machine_price("aws", HOME, "p5.48xlarge", "on_demand").usd_per_hour
     )
-    assert len(fake_server.requests) == 5  # three bad ones, and a page for each of two families
+    assert len(fake_server.requests) == 7  # three bad ones, and a page for each of four systems
     assert all("AWSPriceListService.GetProducts" in target for target in fake_server.requests)
 
 

@@ -13,6 +13,7 @@ from functools import partial
 
 from gpufleet.catalog.prices.refresh.aws import RegionMachineTypes
 from gpufleet.catalog.prices.refresh.aws_capacity_blocks import AwsCapacityBlockSource
+from gpufleet.catalog.prices.refresh.aws_file import AwsPriceFileSource
 from gpufleet.catalog.prices.refresh.aws_price_list import AwsPriceListSource
 from gpufleet.catalog.prices.refresh.aws_reserved import AwsReservedSource
 from gpufleet.catalog.prices.refresh.aws_savings import AwsSavingsPlanSource
@@ -35,7 +36,13 @@ from gpufleet.catalog.prices.refresh.source import (
     RequestRejected,
     SourceUnavailable,
 )
-from gpufleet.catalog.prices.source_name import CLOUDS, GPUHUNT_CLOUDS, OPT_IN_SOURCES, SOURCE_NAMES
+from gpufleet.catalog.prices.source_name import (
+    AWS_FILE_SOURCES,
+    CLOUDS,
+    GPUHUNT_CLOUDS,
+    OPT_IN_SOURCES,
+    SOURCE_NAMES,
+)
 from gpufleet.errors import InputError
 
 __all__ = [
@@ -82,6 +89,7 @@ def build_price_sources(
     """
     http, offerings = HttpClient(report=report), RegionMachineTypes()
     factories: dict[str, Callable[[], PriceSource]] = {
+        **{name: partial(AwsPriceFileSource, name, http) for name in AWS_FILE_SOURCES},
         "aws-price-list": lambda: AwsPriceListSource(offerings=offerings),
         "aws-spot-history": AwsSpotSource,
         "aws-reserved-offerings": AwsReservedSource,

@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from gpufleet.boundary import decode_json
-from gpufleet.catalog.prices.refresh import aws
+from gpufleet.catalog.prices.refresh import aws, aws_file_machine
 from gpufleet.catalog.prices.refresh.source import (
     RefreshScope,
     RegionPrices,
@@ -20,16 +19,14 @@ from gpufleet.catalog.prices.refresh.source import (
 )
 from gpufleet.catalog.prices.row import MachineFacts, PriceRow
 
-FAMILIES = ("GPU instance", "Machine Learning ASIC Instances")
 PRODUCT_FILTERS = {
-    "operatingSystem": "Linux",
     "tenancy": "Shared",
     "capacitystatus": "Used",
     "preInstalledSw": "NA",
     "marketoption": "OnDemand",
+    "licenseModel": "No License required",
 }
 LEASE_TERMS = {"1yr": "1y", "3yr": "3y"}
-MEMORY_GIB = re.compile(r"([\d,.]+) GiB\Z")
 Product = dict[str, Any]
 
 
@@ -43,15 +40,19 @@ class AwsPriceListSource:
     cloud_name: str = "aws"
 
     def fetch_region_prices(self, region: str, scope: RefreshScope) -> RegionPrices:
-        """Return the list prices of a region's machines with accelerators."""
+        """Return the list prices of a region's machines with each operating system."""
         reader = AwsProductReader(region, scope.day.isoformat(), self.source_name)
         with aws.translate_boto_errors("pricing:GetProducts", self.source_name):
-            products = [product for family in FAMILIES for product in self._fetch_products(region, family)]
+            products = [
+                product
+                for system in aws_file_machine.SUFFIX_BY_SYSTEM
+                for product in self._fetch_products(region, system)
+            ]
             offered_types = self.offerings.fetch_machine_types(region) if products else None
         return build_region_prices(list(reader.build_price_rows(products, offered_types)), reader.left_out)
 
-    def _fetch_products(self, region: str, family: str) -> Iterator[Product]:
-        field_values = {**PRODUCT_FILTERS, "regionCode": region, "instanceFamily": family}
+    def _fetch_products(self, region: str, system: str) -> Iterator[Product]:
+        field_values = {**PRODUCT_FILTERS, "regionCode": region, "operatingSystem": system}
         filters = [
             {"Type": "TERM_MATCH", "Field": key, "Value": value} for key, value in field_values.items()
         ]
@@ -88,11 +89,12 @@ class AwsProductReader:
         for product in products:
             attributes = product.get("product", {}).get("attributes", {})
             if is_matching_product(attributes, self.region):
-                machines.setdefault(str(attributes["instanceType"]), []).append(product)
+                suffix = aws_file_machine.SUFFIX_BY_SYSTEM[attributes["operatingSystem"]]
+                machines.setdefault(f"{attributes['instanceType']}{suffix}", []).append(product)
         for name, machine_products in sorted(machines.items()):
             facts, is_offered = (
                 parse_machine_facts(machine_products[0]),
-                None if offered_types is None else name in offered_types,
+                None if offered_types is None else name.partition(":")[0] in offered_types,
             )
             prices = list(
                 dict.fromkeys(price for product in machine_products for price in parse_product_terms(product))
@@ -115,8 +117,11 @@ class AwsProductReader:
 def is_matching_product(attributes: dict[str, Any], region: str) -> bool:
     """Return whether a product matches the filters: the API ignores filters that it does not know."""
     expected = {**PRODUCT_FILTERS, "regionCode": region}
-    return bool(attributes.get("instanceType")) and all(
-        attributes.get(key) == expected[key] for key in expected
+    is_named = aws_file_machine.MACHINE_NAME.match(str(attributes.get("instanceType") or ""))
+    return (
+        bool(is_named)
+        and attributes.get("operatingSystem") in aws_file_machine.SUFFIX_BY_SYSTEM
+        and all(attributes.get(key) == expected[key] for key in expected)
     )
 
 
@@ -155,11 +160,5 @@ def parse_term_amounts(term: dict[str, Any]) -> tuple[float, float | None]:
 def parse_machine_facts(product: Product) -> MachineFacts | None:
     """Return the machine's facts, None if the list does not state its accelerators."""
     attributes = product["product"]["attributes"]
-    match = MEMORY_GIB.match(str(attributes.get("memory", "")))
-    try:
-        accelerators, vcpus = float(attributes["gpu"]), int(attributes["vcpu"])
-    except (KeyError, ValueError):
-        return None
-    is_arm = "Graviton" in str(attributes.get("physicalProcessor", ""))
-    gib = float(match[1].replace(",", "")) if match else 0.0
-    return MachineFacts(vcpus, gib, "arm64" if is_arm else "x86_64", "", accelerators)
+    keys = ("instanceFamily", "vcpu", "memory", "gpu", "physicalProcessor")
+    return aws_file_machine.build_machine_facts(*(str(attributes.get(key) or "") for key in keys))

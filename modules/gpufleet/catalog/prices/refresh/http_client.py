@@ -1,4 +1,4 @@
-"""An HTTPS client for GET with limits on tries, time and size.
+"""An HTTPS client for GET with limits on tries, time and size: whole documents, and streams of large files.
 
 It retries after a missing or dropped connection, throttling, a server error, or a page that is not JSON.
 ``Retry-After`` is honoured up to ``MAX_WAIT_S``; a longer wait ends the request. Messages name host and path, never the
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -29,7 +29,10 @@ MAX_WAIT_S = 120.0
 MAX_BODY_BYTES = LARGE_DOCUMENT.bytes  # a page of Google's SKUs has about 10 MB
 CHUNK_BYTES = 1024 * 1024
 RETRYABLE_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
-HTTP_OK = 200
+HTTP_OK, HTTP_PARTIAL = 200, 206
+MAX_STREAM_BYTES = 8 * 1024**3  # Amazon's largest price file of a region has less than one
+STREAM_TIMEOUT_S = 3600.0
+REPORTED_STREAM_BYTES = 64 * 1024**2  # progress is reported after each
 
 
 class _RetryableError(Exception):
@@ -38,6 +41,27 @@ class _RetryableError(Exception):
     def __init__(self, reason: str, wait_s: float | None = None) -> None:
         super().__init__(reason)
         self.wait_s = wait_s
+
+
+@dataclass
+class StreamPosition:
+    """How far a download is: the bytes that were handed over, the file's version, and its size if stated."""
+
+    offset: int = 0
+    tag: str = ""
+    total: int = 0
+
+    def build_range_headers(self) -> dict[str, str]:
+        """Return the headers that continue the same version of the file; raise if it states no version."""
+        if not self.offset:
+            return {}
+        if not self.tag:
+            raise SourceUnavailable("the connection dropped, and the file states no version to continue")
+        return {"Range": f"bytes={self.offset}-", "If-Range": self.tag}
+
+    def format_total(self) -> str:
+        """Return the size for a progress line."""
+        return f" of {self.total // 1024**2}" if self.total else ""
 
 
 @dataclass
@@ -62,6 +86,74 @@ class HttpClient:
         get_bytes: bytes = self._request_with_retries(url, None, None, bytes)
         return get_bytes
 
+    def stream_bytes(self, url: str) -> Iterator[bytes]:
+        """Yield the bytes at a URL in chunks; a dropped connection continues where it ended.
+
+        A file that changed in between cannot be continued: the source is unavailable until the next call.
+        """
+        position, attempt, deadline = StreamPosition(), 0, self.clock() + STREAM_TIMEOUT_S
+        endpoint = _format_endpoint(url)
+        while True:
+            offset_before = position.offset
+            try:
+                yield from self._stream_once(url, endpoint, position, deadline)
+            except _RetryableError as error:
+                attempt = 1 if position.offset > offset_before else attempt + 1
+                if attempt >= self.tries:
+                    raise SourceUnavailable(f"{endpoint}: {error} ({attempt} tries)") from None
+                self._wait_before_retry(error, attempt, endpoint)
+            else:
+                return
+
+    def _stream_once(
+        self, url: str, endpoint: str, position: StreamPosition, deadline: float
+    ) -> Iterator[bytes]:
+        response = self._open_response(url, position.build_range_headers())
+        try:
+            self._check_stream_response(response, endpoint, position)
+            while chunk := _read_chunk(response):
+                before = position.offset
+                position.offset += len(chunk)
+                if position.offset > MAX_STREAM_BYTES:
+                    raise SourceUnavailable(f"{endpoint}: sends more than the size limit")
+                if self.clock() > deadline:
+                    raise SourceUnavailable(f"{endpoint}: needs more than {STREAM_TIMEOUT_S:.0f} s")
+                if before // REPORTED_STREAM_BYTES < position.offset // REPORTED_STREAM_BYTES:
+                    self.report(f"{endpoint}: {position.offset // 1024**2} MiB{position.format_total()}")
+                yield chunk
+        finally:
+            response.close()
+
+    def _check_stream_response(
+        self, response: urllib3.BaseHTTPResponse, endpoint: str, position: StreamPosition
+    ) -> None:
+        if response.status in RETRYABLE_STATUSES:
+            raise _RetryableError(
+                f"HTTP {response.status}", parse_retry_after_seconds(response.headers.get("Retry-After"))
+            )
+        if response.status not in {HTTP_OK, HTTP_PARTIAL}:
+            raise RequestRejected(f"{endpoint}: HTTP {response.status}")
+        if position.offset and response.status != HTTP_PARTIAL:
+            raise SourceUnavailable(f"{endpoint}: the file changed during the download")
+        if not position.offset:
+            length = response.headers.get("Content-Length", "")
+            position.tag = response.headers.get("ETag", "")
+            position.total = int(length) if length.isascii() and length.isdecimal() else 0
+
+    def _open_response(self, url: str, headers: Mapping[str, str]) -> urllib3.BaseHTTPResponse:
+        try:
+            return self._choose_pool(url).request(
+                "GET",
+                url,
+                headers=dict(headers),
+                timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT_S, read=READ_TIMEOUT_S),
+                retries=False,  # this class retries: a bad page counts as well, and the wait is bounded
+                redirect=False,  # a key must not travel to another host
+                preload_content=False,
+            )
+        except urllib3.exceptions.HTTPError as error:
+            raise _RetryableError(_describe_error(error)) from None
+
     def _request_with_retries(
         self,
         url: str,
@@ -70,7 +162,7 @@ class HttpClient:
         read: Callable[[bytes], Any],
     ) -> Any:
         full_url = f"{url}?{urlencode(query)}" if query else url
-        endpoint = "{0.scheme}://{0.netloc}{0.path}".format(urlsplit(url))
+        endpoint = _format_endpoint(url)
         for attempt in range(1, self.tries + 1):
             try:
                 return read(self._request_once(full_url, headers or {}, endpoint))
@@ -92,16 +184,8 @@ class HttpClient:
 
     def _request_once(self, url: str, headers: Mapping[str, str], endpoint: str) -> bytes:
         deadline = self.clock() + TOTAL_TIMEOUT_S
+        response = self._open_response(url, headers)
         try:
-            response = self._choose_pool(url).request(
-                "GET",
-                url,
-                headers=dict(headers),
-                timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT_S, read=READ_TIMEOUT_S),
-                retries=False,  # this class retries: a bad page counts as well, and the wait is bounded
-                redirect=False,  # a key must not travel to another host
-                preload_content=False,
-            )
             content = self._read_body(response, deadline)
         except urllib3.exceptions.HTTPError as error:
             raise _RetryableError(_describe_error(error)) from None
@@ -134,6 +218,17 @@ class HttpClient:
         if proxy not in self._pools:
             self._pools[proxy] = urllib3.ProxyManager(proxy) if proxy else urllib3.PoolManager()
         return self._pools[proxy]
+
+
+def _format_endpoint(url: str) -> str:
+    return "{0.scheme}://{0.netloc}{0.path}".format(urlsplit(url))
+
+
+def _read_chunk(response: urllib3.BaseHTTPResponse) -> bytes:
+    try:
+        return response.read(CHUNK_BYTES)
+    except urllib3.exceptions.HTTPError as error:
+        raise _RetryableError(_describe_error(error)) from None
 
 
 def parse_retry_after_seconds(header: str | None, now: datetime | None = None) -> float | None:

@@ -180,7 +180,7 @@ def _commit_run(
     if not rows:
         store.delete_unfinished_run(run)
         return replace(outcome, state="skipped", reason="the response has no usable price")
-    prices_before = load_price_check_context(store.connection, {(row.cloud, row.item) for row in rows}).prices
+    prices_before = load_price_check_context(store.connection, rows).prices
     summary = store.commit_run(run, accept)
     keys_set_apart = {finding.row.price_key for finding in summary.findings if finding.code not in accept}
     new_prices, unchanged, changes = 0, 0, []

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from gpufleet.catalog import data_file
 from gpufleet.catalog.cloud import CLOUDS
+from gpufleet.catalog.prices import snapshot
 from gpufleet.catalog.prices.row import PriceRow, validate_price_row
 from gpufleet.errors import EnvironmentFault, InputError
 
@@ -35,7 +36,14 @@ class RefreshScope:
     def list_cloud_regions(self, cloud: str) -> tuple[str, ...]:
         """Return the regions to read of a cloud."""
         matches = tuple(filter(CLOUDS[cloud].is_region_name, self.regions))
-        return matches if self.regions else tuple(sorted(data_file.list_accelerator_regions(cloud)))
+        return matches if self.regions else list_priced_regions(cloud)
+
+
+def list_priced_regions(cloud: str) -> tuple[str, ...]:
+    """Return the regions of a cloud with embedded prices, without local zones."""
+    regions = set(data_file.list_accelerator_regions(cloud))
+    regions |= {region for owner, region, _ in snapshot.list_region_members() if owner == cloud}
+    return tuple(sorted(filter(CLOUDS[cloud].is_region_name, regions)))
 
 
 @dataclass(frozen=True)

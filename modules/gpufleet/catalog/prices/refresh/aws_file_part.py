@@ -1,0 +1,187 @@
+"""Parts of Amazon's price files: disks, addresses, gateways, balancers, clusters, databases, caches.
+
+Usage types and product families are those of the price list as Infracost's filters use them
+(infracost/infracost@95ba4f49a, internal/resources/aws: ebs_volume.go, nat_gateway.go, lb.go, elb.go, vpc_endpoint.go,
+eks_cluster.go, ecs_service.go, db_instance.go, elasticache_cluster.go).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from gpufleet.boundary import CsvRow
+from gpufleet.catalog.entry import HOURS_PER_MONTH
+from gpufleet.catalog.prices.row import PriceRow
+
+# A usage type begins with the region (EUW1-, EU-); us-east-1 has none.
+REGION_PREFIX = re.compile(r"\A(?:[A-Z]{3}\d|EU)-")
+# What the amount of a unit is divided by, for USD per hour (or per use).
+DIVISORS = {
+    "Hrs": 1, "Hours": 1, "hours": 1, "LCU-Hrs": 1, "vCPU-Hours": 1, "GB-Hours": 1, "GB": 1, "Quantity": 1,
+    "GB-Mo": HOURS_PER_MONTH, "IOPS-Mo": HOURS_PER_MONTH, "MiBps-Mo": HOURS_PER_MONTH,
+    "GiBps-mo": HOURS_PER_MONTH * 1024, "MBPS-Mo": HOURS_PER_MONTH,
+}  # fmt: skip
+VOLUME_TYPES = {"": "standard", "piops": "io1"}
+STORAGE_TYPES = {
+    "RDS:GP2-Storage": "gp2", "RDS:GP3-Storage": "gp3", "RDS:PIOPS-Storage": "io1",
+    "RDS:PIOPS-Storage-IO2": "io2", "RDS:StorageUsage": "standard",
+}  # fmt: skip
+ENGINES = {
+    "MySQL": "mysql", "PostgreSQL": "postgresql", "MariaDB": "mariadb", "Aurora MySQL": "aurora-mysql",
+    "Aurora PostgreSQL": "aurora-postgresql",
+}  # fmt: skip
+LICENSED_ENGINES = {
+    ("Oracle", "Enterprise", "Bring your own license"): "oracle-ee-byol",
+    ("Oracle", "Standard Two", "Bring your own license"): "oracle-se2-byol",
+    ("Oracle", "Standard Two", "License included"): "oracle-se2-li",
+    ("SQL Server", "Enterprise", "License included"): "sqlserver-ee",
+    ("SQL Server", "Express", "License included"): "sqlserver-ex",
+    ("SQL Server", "Standard", "License included"): "sqlserver-se",
+    ("SQL Server", "Web", "License included"): "sqlserver-web",
+}
+DATABASE_CLASS = re.compile(r"db\.[a-z0-9]+(?:-[a-z0-9]+)*\.[a-z0-9.-]+\Z")
+CACHE_NODE = re.compile(r"cache\.[a-z0-9]+\.[a-z0-9]+\Z")
+SEARCH_NODE = re.compile(r"[a-z0-9]+\.[a-z0-9]+\.(?:search|elasticsearch)\Z")
+Part = tuple[str, str]  # name and unit
+PartFinder = Callable[[CsvRow, re.Match[str]], Part | None]
+
+
+@dataclass(frozen=True)
+class AwsPartRule:
+    """The rows of a service whose usage type and product family match are this part."""
+
+    service: str
+    family: str
+    usage: re.Pattern[str]
+    find: PartFinder
+
+
+def _fixed(part: str, unit: str) -> PartFinder:
+    return lambda row, match: (part, unit)  # noqa: ARG005 - all finders have the same signature
+
+
+def _volume(suffix: str, unit: str) -> PartFinder:
+    return lambda row, match: (  # noqa: ARG005
+        f"ebs:{VOLUME_TYPES.get(match['type'] or '', match['type'])}{suffix}",
+        unit,
+    )
+
+
+def _fargate(what: str, unit: str) -> PartFinder:
+    platforms = {"": "linux_x86", "ARM-": "linux_arm", "Windows-": "windows"}
+    return lambda row, match: (f"fargate:{platforms[match['platform'] or '']}:{what}", unit)  # noqa: ARG005
+
+
+def _find_database(row: CsvRow, match: re.Match[str]) -> Part | None:
+    engine_cells = (row["Database Engine"], row["Database Edition"], row["License Model"])
+    engine = LICENSED_ENGINES.get(engine_cells) or ENGINES.get(row["Database Engine"])
+    is_class = DATABASE_CLASS.match(row["Instance Type"]) and match["class"] == row["Instance Type"]
+    if not engine or not is_class or row["Deployment Option"] != "Single-AZ":
+        return None
+    return f"rds:{engine}:{row['Instance Type']}", "instance"
+
+
+def _find_database_storage(row: CsvRow, match: re.Match[str]) -> Part | None:
+    storage = STORAGE_TYPES.get(match[0])
+    if not storage or (row["Deployment Option"], row["Database Engine"]) != ("Single-AZ", "Any"):
+        return None
+    return f"rds:storage:{storage}", "gib"
+
+
+def _find_cache_node(row: CsvRow, match: re.Match[str]) -> Part | None:
+    engine = row["Cache Engine"].lower()
+    if engine not in {"redis", "valkey", "memcached"} or match["node"] != row["Instance Type"]:
+        return None
+    return (f"elasticache:{engine}:{match['node']}", "node") if CACHE_NODE.match(match["node"]) else None
+
+
+def _find_search_node(row: CsvRow, match: re.Match[str]) -> Part | None:  # noqa: ARG001
+    name = row["Instance Type"]
+    return (
+        (f"opensearch:{name.replace('.elasticsearch', '.search')}", "node")
+        if SEARCH_NODE.match(name)
+        else None
+    )
+
+
+def _balancer(kind: str, family: str) -> tuple[AwsPartRule, ...]:
+    rules = [
+        AwsPartRule(
+            "AWSELB",
+            family,
+            re.compile("LoadBalancerUsage"),
+            _fixed(f"load_balancer:{kind}", "load_balancer"),
+        )
+    ]
+    if kind != "classic":
+        find_unit = _fixed(f"load_balancer:unit:{kind}", "capacity_unit")
+        rules.append(AwsPartRule("AWSELB", family, re.compile("LCUUsage"), find_unit))
+    return tuple(rules)
+
+
+_RULES = (
+    ("AmazonEC2", "Storage", r"EBS:VolumeUsage(?:\.(?P<type>gp2|gp3|piops|io2|st1|sc1))?", _volume("", "gib")),
+    ("AmazonEC2", "System Operation", r"EBS:VolumeP-IOPS\.(?P<type>gp3|piops|io2)", _volume(":iops", "iops")),
+    (
+        "AmazonEC2",
+        "Provisioned Throughput",
+        r"EBS:VolumeP-Throughput\.(?P<type>gp3)",
+        _volume(":throughput", "mib_per_s"),
+    ),
+    ("AmazonEC2", "NAT Gateway", "NatGateway-Hours", _fixed("nat_gateway", "gateway")),
+    ("AmazonEC2", "NAT Gateway", "NatGateway-Bytes", _fixed("nat_gateway:gib", "gib_processed")),
+    ("AmazonVPC", "", "PublicIPv4:InUseAddress", _fixed("public_ipv4", "address")),
+    ("AmazonVPC", "VpcEndpoint", "VpcEndpoint-Hours", _fixed("vpc_endpoint", "endpoint")),
+    ("AmazonEKS", "Compute", "AmazonEKS-Hours:perCluster", _fixed("kubernetes_cluster", "cluster")),
+    ("AmazonECS", "Compute", r"Fargate-(?P<platform>ARM-|Windows-)?vCPU-Hours:perCPU", _fargate("vcpu", "vcpu")),
+    ("AmazonECS", "Compute", r"Fargate-(?P<platform>ARM-|Windows-)?GB-Hours", _fargate("memory", "gib")),
+    ("AmazonRDS", "Database Instance", r"InstanceUsage:(?P<class>db\..+)", _find_database),
+    ("AmazonRDS", "Database Storage", "RDS:.+", _find_database_storage),
+    ("AmazonElastiCache", "Cache Instance", r"NodeUsage:(?P<node>cache\..+)", _find_cache_node),
+    ("AmazonES", "Amazon OpenSearch Service Instance", "ESInstance:.+", _find_search_node),
+)  # fmt: skip
+PART_RULES = (
+    *(AwsPartRule(service, family, re.compile(usage), find) for service, family, usage, find in _RULES),
+    *_balancer("application", "Load Balancer-Application"),
+    *_balancer("network", "Load Balancer-Network"),
+    *_balancer("classic", "Load Balancer"),
+)
+
+
+class AwsPartCollector:
+    """Collects the on-demand prices of one service's parts in a region. ``left_out`` lists parts with two prices."""
+
+    def __init__(self, service: str, region: str, day: str, source: str) -> None:
+        self.region = region
+        self.day = day
+        self.source = source
+        self.left_out: list[str] = []
+        self._rules = tuple(rule for rule in PART_RULES if rule.service == service)
+        self._prices: dict[Part, set[float]] = {}
+
+    def add_row(self, row: CsvRow) -> None:
+        """Keep a row that prices a part; of tiers, only the first."""
+        divisor = DIVISORS.get(row["Unit"])
+        if row["TermType"] != "OnDemand" or divisor is None or row["StartingRange"] not in {"", "0"}:
+            return
+        usage = REGION_PREFIX.sub("", row["usageType"])
+        for rule in self._rules:
+            match = rule.usage.fullmatch(usage)
+            if match and (not rule.family or row["Product Family"] == rule.family):
+                part = rule.find(row, match)
+                if part:
+                    self._prices.setdefault(part, set()).add(row.get_number("PricePerUnit") / divisor)
+                return
+
+    def build_price_rows(self) -> Iterator[PriceRow]:
+        """Yield one price for each part."""
+        for (part, unit), prices in sorted(self._prices.items()):
+            paid_prices = {usd for usd in prices if usd > 0}
+            if len(paid_prices) != 1:
+                self.left_out.append(f"aws {self.region} {part}: {len(paid_prices)} prices above zero")
+                continue
+            yield PriceRow(
+                "aws", self.region, part, "on_demand", paid_prices.pop(), self.day, self.source, kind="part", unit=unit
+            )  # fmt: skip
