@@ -64,6 +64,9 @@ TIME_LIMIT = click.option(
     show_default=True,
     help="Time limit of the Pulumi program in seconds.",
 )
+SHOW_SKIPPED = click.option(
+    "--show-skipped", is_flag=True, help="List the resources that cost nothing, with the reason."
+)
 TRUST = click.option(
     "--trust-program",
     "trusted",
@@ -104,10 +107,12 @@ cost_command.add_command(show_what_if_prices)
     help="focus: CSV of FOCUS 1.2.",
 )
 @json_format_option
+@SHOW_SKIPPED
 def estimate_cost(
     *,
     output_format: str,
     as_json: bool,
+    show_skipped: bool,
     usage_file: Path | None,
     commitments_file: Path | None,
     limit_s: float,
@@ -120,7 +125,8 @@ def estimate_cost(
         CostOptions(None, _usage(usage_file), limit_s, commitments, trusted=trusted), **source_options
     )
     selected_format = "json" if as_json else output_format
-    output.print_rendered(cost.render_estimate(result, selected_format), as_json=selected_format == "json")
+    text = cost.render_estimate(result, selected_format, show_skipped=show_skipped)
+    output.print_rendered(text, as_json=selected_format == "json")
     if selected_format == "focus" and result.bill.unpriced_resources:
         count = len(result.bill.unpriced_resources)
         output.print_lines(f"items without a price, which are not in the CSV: {count}", err=True)
@@ -139,6 +145,7 @@ def estimate_cost(
 )
 @add_program_options
 @add_diff_output_options
+@SHOW_SKIPPED
 @click.option(
     "--policy",
     "policy_file",
@@ -150,6 +157,7 @@ def diff_cost(
     output_format: str | None,
     as_json: bool,
     outputs: tuple[Path, ...],
+    show_skipped: bool,
     prices_before: datetime | None,
     prices_after: datetime | None,
     policy_file: Path | None,
@@ -166,7 +174,7 @@ def diff_cost(
     cost_diff = _diff_source(
         CostOptions(policy, _usage(usage_file), limit_s, commitments, days, trusted), **source_options
     )
-    write_cost_diff(cost_diff, output_format, as_json, outputs)
+    write_cost_diff(cost_diff, output_format, as_json, outputs, show_skipped=show_skipped)
     if not cost_diff.policy.passed:
         first = cost_diff.policy.violations[0]
         more = (

@@ -73,19 +73,25 @@ def _newest(day: date | None) -> date:
 
 
 def write_cost_diff(
-    cost_diff: CostDiff, output_format: str | None, as_json: bool, outputs: Sequence[Path]
+    cost_diff: CostDiff,
+    output_format: str | None,
+    as_json: bool,
+    outputs: Sequence[Path],
+    *,
+    show_skipped: bool = False,
 ) -> None:
     """Write a difference to every requested file, else to standard output."""
     if not outputs:
         selected_format = "json" if as_json else output_format or "table"
-        output.print_rendered(render_diff(cost_diff, selected_format), as_json=selected_format == "json")
+        text = render_diff(cost_diff, selected_format, show_skipped=show_skipped)
+        output.print_rendered(text, as_json=selected_format == "json")
         return
     formats = [
         _output_format(path, "json" if as_json else output_format, has_several_files=len(outputs) > 1)
         for path in outputs
     ]
     for path, each in zip(outputs, formats, strict=True):
-        boundary.write_text(path, render_diff(cost_diff, each).rstrip("\n") + "\n")
+        boundary.write_text(path, render_diff(cost_diff, each, show_skipped=show_skipped).rstrip("\n") + "\n")
         output.print_lines(f"wrote {path}", err=True)
 
 

@@ -60,6 +60,16 @@ class UnpricedResource:
 
 
 @dataclass(frozen=True)
+class SkippedResource:
+    """A resource that costs nothing itself, with the reason."""
+
+    urn: str
+    type: str
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class CommitmentUse:
     """What one commitment costs a month and how much of it is unused, in the expected case."""
 
@@ -83,6 +93,7 @@ class Bill:
     charges: tuple[Charge, ...] = ()
     unpriced_resources: tuple[UnpricedResource, ...] = ()
     commitments: tuple[CommitmentUse, ...] = ()  # what is paid already, on top of the charges
+    skipped_resources: tuple[SkippedResource, ...] = ()
 
     @property
     def unpriced_machine_count(self) -> int:

@@ -17,7 +17,7 @@ from gpufleet.cost.inputs.graph import ResourceGraph, strip_api_version
 from gpufleet.cost.inputs.terms import find_owner_tag
 from gpufleet.cost.inputs.usage import NO_USAGE, UsageFile
 from gpufleet.cost.money import ZERO_RANGE, Range, to_decimal
-from gpufleet.cost.pricing.bill import Bill, Charge, CommitmentUse, UnpricedResource
+from gpufleet.cost.pricing.bill import Bill, Charge, CommitmentUse, SkippedResource, UnpricedResource
 from gpufleet.cost.pricing.by_use import resolve_usage_component
 from gpufleet.cost.pricing.component import Components, CostComponent, UnpricedComponent, UsageComponent
 from gpufleet.cost.pricing.coverage import ReservationShare, allocate_reservations
@@ -87,7 +87,9 @@ def price_resources(
             charges += [charge] if charge else []
             unpriced += [missing] if missing else []
     ordered = tuple(sorted(unpriced, key=lambda each: (each.urn, each.component)))
-    return Bill(tuple(_with_distinct_keys(charges)), ordered, uses)
+    billed_urns = {resource.urn for resource, _ in entries}
+    skipped = (_skipped_resource(each) for each in graph.resources if each.urn not in billed_urns)
+    return Bill(tuple(_with_distinct_keys(charges)), ordered, uses, tuple(skipped))
 
 
 def _allocate_commitments(
@@ -138,17 +140,31 @@ def _components(resource: StateResource, graph: ResourceGraph) -> Components:
     return [UnpricedComponent(f"unknown type {resource.type}: no pricer and not known to be free")]
 
 
+def _skipped_resource(resource: StateResource) -> SkippedResource:
+    """Return a resource without charges and the reason."""
+    if resource.external:
+        reason = "managed elsewhere: the program only reads it"
+    elif not resource.custom:
+        reason = "a component: the resources in it are billed"
+    else:
+        reason = _find_free_reason(strip_api_version(resource.type)) or "costs nothing as it is declared"
+    name = replace_control_characters(resource.name)
+    return SkippedResource(resource.urn, resource.type, name, reason)
+
+
 def is_free_resource(resource: StateResource) -> bool:
     """Return whether a resource costs nothing itself: a component, or a type in the table of free ones."""
-    return not resource.custom or _is_free_type(strip_api_version(resource.type))
+    return not resource.custom or bool(_find_free_reason(strip_api_version(resource.type)))
 
 
 @cache
-def _is_free_type(type_token: str) -> bool:
-    patterns = load_free_resource_types()
-    if type_token in patterns:
-        return True
-    return any(fnmatchcase(type_token, pattern) for pattern in patterns if "*" in pattern)
+def _find_free_reason(type_token: str) -> str:
+    """Return why a type bills nothing, empty if it may bill."""
+    reasons = load_free_resource_types()
+    if type_token in reasons:
+        return reasons[type_token]
+    patterns = (pattern for pattern in reasons if "*" in pattern)
+    return next((reasons[pattern] for pattern in patterns if fnmatchcase(type_token, pattern)), "")
 
 
 @cache

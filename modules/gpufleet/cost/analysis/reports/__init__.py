@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
 from gpufleet.boundary import make_values_printable
 from gpufleet.cost.analysis.diff import CostDiff
@@ -25,13 +26,17 @@ ESTIMATE_FORMATS: dict[str, Callable[[CostEstimate], str]] = {
 }
 
 
-def render_diff(diff: CostDiff, format_name: str) -> str:
+def render_diff(diff: CostDiff, format_name: str, *, show_skipped: bool = False) -> str:
     """Return a difference in one of ``DIFF_FORMATS``; text for people has only printable names."""
+    if not show_skipped:
+        diff = replace(diff, after=replace(diff.after, skipped_resources=()))
     return DIFF_FORMATS[format_name](diff if format_name == "json" else make_values_printable(diff))
 
 
-def render_estimate(estimate: CostEstimate, format_name: str) -> str:
+def render_estimate(estimate: CostEstimate, format_name: str, *, show_skipped: bool = False) -> str:
     """Return an estimate in one of ``ESTIMATE_FORMATS``."""
+    if not show_skipped:
+        estimate = replace(estimate, bill=replace(estimate.bill, skipped_resources=()))
     return ESTIMATE_FORMATS[format_name](
         estimate if format_name == "json" else make_values_printable(estimate)
     )

@@ -39,6 +39,7 @@ def build_diff_document(diff: CostDiff) -> dict[str, Any]:
             "checks": [_check_document(check) for check in diff.policy.checks],
         },
         "prices": None if diff.prices is None else _price_effect_document(diff.prices),
+        **_skipped_document(diff.after),
     }
 
 
@@ -58,6 +59,7 @@ def build_estimate_document(estimate: CostEstimate) -> dict[str, Any]:
         "unpriced": [_unpriced_document(unpriced) for unpriced in estimate.bill.unpriced_resources],
         "notes": list(estimate.notes),
         "commitments": [_commitment_document(use) for use in estimate.bill.commitments],
+        **_skipped_document(estimate.bill),
     }
 
 
@@ -170,6 +172,15 @@ def _unpriced_document(unpriced: UnpricedResource) -> dict[str, Any]:
         "component": unpriced.component,
         "reason": unpriced.reason,
     }
+
+
+def _skipped_document(bill: Bill) -> dict[str, Any]:
+    """Return the resources that cost nothing, with their key; nothing unless they are asked for."""
+    skipped = [
+        {"urn": each.urn, "type": each.type, "name": each.name, "component": "", "reason": each.reason}
+        for each in bill.skipped_resources
+    ]
+    return {"skipped": skipped} if skipped else {}
 
 
 def _check_document(check: PolicyLimitCheck) -> dict[str, Any]:

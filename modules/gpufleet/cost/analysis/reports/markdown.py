@@ -128,6 +128,7 @@ def _sections(diff: CostDiff) -> list[ReportSection]:
         summary.format_unpriced_reasons(diff.unpriced_resources),
     )
     violations = (f"{each.rule}: {each.message}" for each in diff.policy.violations)
+    skipped = summary.format_skipped_reasons(diff.after.skipped_resources)
     return [
         ReportSection(_bullet_lines(violations), 3, "Policy violated"),
         ReportSection(tuple(_line_row(line) for line in changed), 2, head=HEAD),
@@ -135,6 +136,7 @@ def _sections(diff: CostDiff) -> list[ReportSection]:
         ReportSection(_bullet_lines(summary.format_diff_warnings(diff)), 1, "Warnings"),
         ReportSection(_bullet_lines(diff.notes), 1, "Notes"),
         ReportSection(tuple(_line_row(line) for line in unchanged), 0, same_title, HEAD, is_collapsed=True),
+        ReportSection(_bullet_lines(skipped), 0, "Skipped: free resources", is_collapsed=True),
         ReportSection(_bullet_lines(prices), 0, "Prices used, with date and source", is_collapsed=True),
     ]
 

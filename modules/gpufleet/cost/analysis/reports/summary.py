@@ -16,7 +16,7 @@ from gpufleet.cost.formatting import (
     format_usd_range,
 )
 from gpufleet.cost.money import ZERO, round_to_cents
-from gpufleet.cost.pricing.bill import Bill, Charge, UnpricedResource
+from gpufleet.cost.pricing.bill import Bill, Charge, SkippedResource, UnpricedResource
 
 USED = ("gib_processed", "gib_sent")  # billed by use, not by the hour
 
@@ -192,6 +192,16 @@ def format_unpriced_reasons(unpriced: Iterable[UnpricedResource]) -> list[str]:
         part = f"{unpriced_resource.name} {unpriced_resource.component}".strip()
         by_reason.setdefault(unpriced_resource.reason, []).append(part)
     return [f"{_shorten_list(names)}: {reason}" for reason, names in sorted(by_reason.items())]
+
+
+def format_skipped_reasons(skipped: Iterable[SkippedResource]) -> list[str]:
+    """Return a line for each type and reason, with the resources that cost nothing."""
+    by_reason: dict[tuple[str, str], list[str]] = {}
+    for each in skipped:
+        by_reason.setdefault((each.type, each.reason), []).append(each.name)
+    return [
+        f"{kind} ({_shorten_list(names)}): {reason}" for (kind, reason), names in sorted(by_reason.items())
+    ]
 
 
 def _shorten_list(names: list[str]) -> str:

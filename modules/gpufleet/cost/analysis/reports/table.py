@@ -35,6 +35,7 @@ def render_estimate_table(estimate: CostEstimate) -> str:
             *format_titled_list(
                 "Without price", summary.format_unpriced_reasons(estimate.bill.unpriced_resources)
             ),
+            *format_titled_list("Skipped", summary.format_skipped_reasons(estimate.bill.skipped_resources)),
             *format_titled_list("Notes", estimate.notes),
             *format_titled_list("Prices", summary.format_price_sources(estimate.bill.charges)),
         ]
@@ -50,6 +51,7 @@ def render_diff_table(diff: CostDiff) -> str:
     lines += ["", *align_columns(header, [_line_row(line) for line in changed])] if changed else []
     lines += ["", f"{summary.pluralize(unchanged_count, 'line')} unchanged"] if unchanged_count else []
     lines += format_titled_list("Without price", summary.format_unpriced_reasons(diff.unpriced_resources))
+    lines += format_titled_list("Skipped", summary.format_skipped_reasons(diff.after.skipped_resources))
     lines += format_titled_list("Warnings", summary.format_diff_warnings(diff))
     lines += format_titled_list("Notes", diff.notes)
     lines += format_titled_list(
