@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from gpufleet.cost.pricing.pricers.azure import (
+    app_service,
     cache,
+    classic_machine,
+    compute_service,
+    container,
     disk,
     fleet,
     flexible_server,
@@ -15,15 +19,21 @@ from gpufleet.cost.pricing.pricers.azure import (
     reservation,
     scale_set,
     sql,
+    storage,
 )
 from gpufleet.cost.pricing.pricers.extensions import Pricer
 
 PRICERS: dict[str, Pricer] = {
+    **app_service.PRICERS,
     **cache.PRICERS,
+    **classic_machine.PRICERS,
+    **compute_service.PRICERS,
+    **container.PRICERS,
     **flexible_server.PRICERS,
     **gateway.PRICERS,
     **platform.PRICERS,
     **sql.PRICERS,
+    **storage.PRICERS,
     "azure-native:compute:VirtualMachine": machine.price_virtual_machine,
     "azure-native:compute:VirtualMachineScaleSet": scale_set.price_scale_set,
     "azure-native:azurefleet:Fleet": fleet.price_compute_fleet,

@@ -116,7 +116,7 @@ def price_aks_cluster(resource: StateResource, graph: ResourceGraph) -> Componen
         if pool.name is None or pool.name not in separate_names:
             name = text_if_known(pool.name)
             prefix = f"{index if name is None else name}:"
-            components += _pool_components(resource, pool, region, graph, prefix)
+            components += agent_pool_components(resource, pool, region, graph, prefix)
     return components
 
 
@@ -124,7 +124,7 @@ def price_aks_agent_pool(resource: StateResource, graph: ResourceGraph) -> Compo
     """Return an agent pool, in its cluster's region."""
     cluster = graph.find_referenced_resource(resource, ("resourceName",), CLUSTER)
     region = find_region(cluster or resource, graph)
-    return _pool_components(resource, parse_aks_agent_pool_inputs(resource.inputs), region, graph)
+    return agent_pool_components(resource, parse_aks_agent_pool_inputs(resource.inputs), region, graph)
 
 
 def _control_plane_components(
@@ -149,9 +149,10 @@ def _is_pool_of(pool: StateResource, cluster: StateResource, graph: ResourceGrap
     return target is not None and target.urn == cluster.urn
 
 
-def _pool_components(
+def agent_pool_components(
     resource: StateResource, pool: AksAgentPoolInputs, region: str, graph: ResourceGraph, prefix: str = ""
 ) -> Components:
+    """Return the machines, disks and addresses of an agent pool."""
     if pool.is_stopped:
         return []
     size = text_or_unpriced(pool.size, "machine size", f"{prefix}machine")

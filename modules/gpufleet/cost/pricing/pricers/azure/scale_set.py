@@ -34,6 +34,7 @@ from gpufleet.cost.pricing.pricers.required_input import text_or_unpriced
 from gpufleet.engine import StateResource
 
 AUTOSCALERS = ("azure-native:insights:AutoscaleSetting", "azure-native:monitor:AutoscaleSetting")
+CLASSIC_AUTOSCALER = "azure:monitoring/autoscaleSetting:AutoscaleSetting"
 PROFILE = "virtualMachineProfile"
 
 
@@ -136,9 +137,9 @@ def _machine_sizes(scale_set: ScaleSetInputs) -> tuple[str, ...] | UnpricedCompo
 
 def _capacity_range(scale_set: ScaleSetInputs, resource: StateResource, graph: ResourceGraph) -> Range | None:
     capacity = scale_set.capacity
-    autoscaler = next(
-        iter(graph.find_referring_resources(resource, ("targetResourceUri",), *AUTOSCALERS)), None
-    )
+    autoscalers = graph.find_referring_resources(resource, ("targetResourceUri",), *AUTOSCALERS)
+    autoscalers += graph.find_referring_resources(resource, ("targetResourceId",), CLASSIC_AUTOSCALER)
+    autoscaler = next(iter(autoscalers), None)
     if autoscaler is None:
         return group_size_range(capacity, capacity, capacity)
     ranges = parse_autoscale_setting_inputs(autoscaler.inputs).capacities
