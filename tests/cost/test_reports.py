@@ -18,7 +18,7 @@ from gpufleet.fleet import MonthlyBudget
 @pytest.fixture
 def grown_diff(make_resource, book):
     """Return a difference: a second p4d, which exceeds the budget, and an unknown type."""
-    strange = make_resource("s", type_="aws:sagemaker/endpoint:Endpoint")
+    strange = make_resource("s", type_="aws:medialive/channel:Channel")
     return cost.diff(
         [make_resource("a")],
         [make_resource("a"), make_resource("b"), strange],
@@ -69,7 +69,7 @@ def test_lower_cost_is_reported_as_lower(make_resource, book):
 def test_table_lists_prices_with_date_and_source(grown_diff):
     text = cost.render_diff(grown_diff, "table")
     assert "as of 2026-07-06, written by hand" in text
-    assert "unknown type aws:sagemaker/endpoint:Endpoint" in text
+    assert "unknown type aws:medialive/channel:Channel" in text
 
 
 def test_json_has_the_documented_fields(grown_diff):

@@ -8,8 +8,10 @@ from pathlib import Path
 import golden
 import pytest
 
+from aws_service_cases import CASES as SERVICE_CASES
 from gpufleet.cost.inputs.graph import strip_api_version
 from gpufleet.cost.pricing.pricers import PRICERS
+from gpufleet.cost.pricing.pricers.aws.declared_service import load_declared_charges
 
 CASES = golden.load_cases()
 CASE_TABLES = Path(__file__).resolve().parents[1] / "pricers"
@@ -73,6 +75,7 @@ def test_every_pricer_has_a_golden_program_or_a_case_of_its_service():
         for side in (case.old, case.new)
         for resource in side.program.values()
     }
+    used |= {case.type for case in SERVICE_CASES.values()} | set(load_declared_charges())
     tables = "".join(path.read_text() for path in CASE_TABLES.glob("test_*.py"))
     assert {type_ for type_ in set(PRICERS) - used if f'"{type_}"' not in tables} == set()
 

@@ -137,7 +137,7 @@ def mixed(make_rows, make_resource, tmp_path):
         make_resource("s", inputs=spot),
         make_resource("g", inputs={"instanceType": "g5.xlarge", "region": "us-east-1", "tags": {"k": "v"}}),
         make_resource("v", "azure-native:compute:VirtualMachine", azure_inputs),
-        make_resource("?", "aws:sagemaker/endpoint:Endpoint"),
+        make_resource("?", "aws:medialive/channel:Channel"),
         commitments=load_commitments(file).commitments,
     )
 

@@ -14,7 +14,7 @@ def suite(make_resource, book):
     """Return the one suite in the report of a new machine and an unknown type, under a policy."""
 
     def build(name="b", **limits):
-        strange = make_resource("s", "aws:sagemaker/endpoint:Endpoint")
+        strange = make_resource("s", "aws:medialive/channel:Channel")
         cost_diff = cost.diff(
             [],
             [make_resource(name), strange],
@@ -41,7 +41,7 @@ def test_each_limit_is_a_case_and_a_violated_one_fails(suite):
 
 def test_unpriced_resource_is_a_skipped_case(suite):
     (case,) = (case for case in suite().iter("testcase") if case.get("classname") == "gpufleet.cost.unpriced")
-    assert "unknown type aws:sagemaker/endpoint:Endpoint" in case.find("skipped").get("message")
+    assert "unknown type aws:medialive/channel:Channel" in case.find("skipped").get("message")
 
 
 def test_report_without_limits_has_a_nonempty_suite(suite):

@@ -14,8 +14,14 @@ from gpufleet.engine import StateResource, UnreadableValue
 
 Key = TypeVar("Key")
 
-# The inputs that azure-native uses for the names of these resources; "name" of all others.
+# The inputs with the names of these resources, by which others refer to them; "name" of all others.
 NAME_KEYS = {
+    "aws:docdb/cluster:Cluster": "clusterIdentifier",
+    "aws:ecs/taskDefinition:TaskDefinition": "family",
+    "aws:elasticache/replicationGroup:ReplicationGroup": "replicationGroupId",
+    "aws:neptune/cluster:Cluster": "clusterIdentifier",
+    "aws:rds/cluster:Cluster": "clusterIdentifier",
+    "aws:rds/instance:Instance": "identifier",
     "azure-native:resources:ResourceGroup": "resourceGroupName",
     "azure-native:compute:CapacityReservationGroup": "capacityReservationGroupName",
     "azure-native:compute:VirtualMachineScaleSet": "vmScaleSetName",

@@ -13,6 +13,7 @@ from gpufleet.cost.pricing.pricers.aws import (
     reservation,
     volume,
 )
+from gpufleet.cost.pricing.pricers.aws.services import SERVICE_PRICERS
 from gpufleet.cost.pricing.pricers.extensions import Pricer
 
 PRICERS: dict[str, Pricer] = {
@@ -34,4 +35,5 @@ PRICERS: dict[str, Pricer] = {
     "aws:eks/fargateProfile:FargateProfile": kubernetes.price_fargate_profile,
     "aws:ebs/volume:Volume": volume.price_ebs_volume,
     "aws:ec2/eip:Eip": address.price_elastic_ip,
+    **SERVICE_PRICERS,
 }

@@ -1,0 +1,76 @@
+"""What pricers of AWS services share: a service's region, instances that it runs, and amounts that must be known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+
+from gpufleet.cost.inputs.graph import ResourceGraph
+from gpufleet.cost.inputs.terms import TERMS
+from gpufleet.cost.inputs.values import MARKER_REASONS, Number
+from gpufleet.cost.money import ONE, Range
+from gpufleet.cost.pricing.component import (
+    CostComponent,
+    MachinePartContext,
+    UnpricedComponent,
+    UsageComponent,
+)
+from gpufleet.cost.pricing.pricers.aws.location import find_region
+from gpufleet.engine import StateResource, UnreadableValue
+
+GLOBAL = "global"  # the region of the prices of services that have none
+
+
+def make_service_context(
+    resource: StateResource, graph: ResourceGraph, region: str | None = None
+) -> MachinePartContext:
+    """Return where a service's parts are priced: in its own region, or in ``region``."""
+    pool = graph.purchase_terms_of(resource).pool
+    return MachinePartContext("aws", find_region(resource, graph) if region is None else region, pool)
+
+
+def make_instance_component(
+    resource: StateResource, graph: ResourceGraph, item: str, count: Range = ONE, component: str = "instance"
+) -> CostComponent:
+    """Return instances that a service runs; tags and the usage file set their purchase and hours."""
+    terms = graph.purchase_terms_of(resource)
+    if terms.purchase not in TERMS:
+        terms = replace(terms, purchase="on_demand")
+    return CostComponent(
+        component,
+        (item,),
+        "aws",
+        find_region(resource, graph),
+        count,
+        terms=terms,
+        hours_per_month=terms.billed_hours_per_month,
+        is_part=True,
+    )
+
+
+def make_counted_component(
+    context: MachinePartContext, component: str, item: str, count: Decimal | Range, size: Decimal = Decimal(1)
+) -> CostComponent:
+    """Return ``count`` parts, of ``size`` price units each."""
+    counts = count if isinstance(count, Range) else Range.from_exact_value(count)
+    return replace(context, count=counts).make_part_component(component, item, size)
+
+
+def make_derived_usage(
+    context: MachinePartContext, component: str, item: str, usage_key: str, amount: Decimal | None
+) -> UsageComponent:
+    """Return a component with an amount that several keys of the usage file determine; None if one is missing."""
+    return UsageComponent(
+        component, item, usage_key, context.cloud, context.region, amount, pool=context.pool
+    )
+
+
+def number_or_unpriced(
+    number: Number, default: Decimal | None, description: str, component: str
+) -> Decimal | UnpricedComponent:
+    """Return a number, its default if it is not set, or the component that has no price without it."""
+    if isinstance(number, Decimal):
+        return number
+    if isinstance(number, UnreadableValue):
+        return UnpricedComponent(f"{description} is {MARKER_REASONS[number]}", component)
+    return default if default is not None else UnpricedComponent(f"{description} is not set", component)
