@@ -9,6 +9,8 @@ import pytest
 from gpufleet import catalog
 from gpufleet.catalog import data_file
 from gpufleet.catalog.prices import snapshot
+from gpufleet.catalog.prices.row import PriceRow
+from gpufleet.catalog.prices.snapshot_check import check_embedded_prices, check_snapshot_rows
 
 M5 = ("aws", "eu-west-1", "m5.large")
 
@@ -120,3 +122,34 @@ def test_regions_of_an_ordinary_machine_are_listed():
     assert len(regions) > 30
     assert {"us-east-1", "eu-central-1", "sa-east-1"} <= set(regions)
     assert catalog.list_machine_regions("aws", "m5.huge") == ()
+
+
+@pytest.mark.parametrize("cloud", catalog.CLOUDS)
+def test_no_embedded_price_is_suspicious(cloud):
+    findings = check_embedded_prices(cloud)
+    assert [(each.code, *each.row.price_key, each.reason) for each in findings if not each.is_accepted] == []
+    assert {each.code for each in findings} <= {"region-outlier", "dws-mismatch"}
+
+
+def regional_rows(machine, usd, **usd_by_region):
+    prices = dict.fromkeys((f"region-{number}" for number in range(1, 6)), usd) | usd_by_region
+    return [
+        PriceRow("azure", region, machine, "on_demand", price, "2026-01-01", "list")
+        for region, price in prices.items()
+    ]
+
+
+def level_rows(types):
+    rows = (
+        regional_rows(f"Standard_D{number}s_v5", number, india=0.3 * number) for number in range(1, types + 1)
+    )
+    return [row for machine_rows in rows for row in machine_rows]
+
+
+def test_a_price_level_is_kept_and_a_single_outlier_is_not():
+    level = level_rows(12)
+    assert {each.is_accepted for each in check_snapshot_rows(level, {})} == {True}
+    outlier = regional_rows("Standard_Q2_v9", 1.0, india=0.1)
+    findings = check_snapshot_rows([*level, *outlier], {})
+    assert [each.row.item for each in findings if not each.is_accepted] == ["Standard_Q2_v9"]
+    assert {each.is_accepted for each in check_snapshot_rows(level_rows(9), {})} == {False}

@@ -67,7 +67,7 @@ def list_region_members() -> tuple[tuple[str, str, Kind], ...]:
 
 def iterate_snapshot_prices(kind: Kind, cloud: str, region: str) -> Iterator[tuple[str, Price]]:
     """Yield every item of a region with each of its prices."""
-    for line in _read_member(f"{cloud}/{region}/{kind}").decode().split():
+    for line in _read_member(f"{cloud}/{region}/{kind}").decode().strip().splitlines():
         item, *cells = line.split(",")
         for purchase in PURCHASES:
             if price := _build_price(kind, region, item, purchase, cells):
@@ -96,7 +96,7 @@ def find_sized_machine(cloud: str, name: str) -> Machine | None:
 @cache
 def list_sized_machines(cloud: str) -> frozenset[str]:
     """Return the names of all machines without accelerators."""
-    lines = _read_member(f"{cloud}/{MACHINE_SIZES}").decode().split()
+    lines = _read_member(f"{cloud}/{MACHINE_SIZES}").decode().strip().splitlines()
     return frozenset(line.partition(",")[0] for line in lines)
 
 

@@ -42,7 +42,7 @@ class SnapshotContent:
     """What the snapshot holds: prices, sizes of machines, fees of licensed systems; and what was left out."""
 
     rows: list[PriceRow] = field(default_factory=list)
-    sizes: dict[tuple[str, str], tuple[str, str, PriceRow]] = field(default_factory=dict)
+    sizes: dict[tuple[str, str], tuple[int, float, PriceRow]] = field(default_factory=dict)
     licences: dict[tuple[str, str], dict[str, PriceRow]] = field(default_factory=dict)
     findings: list[SnapshotFinding] = field(default_factory=list)
     unknown_names: set[tuple[str, str]] = field(default_factory=set)
@@ -56,10 +56,18 @@ def read_content(machines: Path, parts: Path) -> SnapshotContent:
         known = newest.get(row.price_key)
         if known is None or known.as_of < row.as_of:
             newest[row.price_key] = row
-    content.findings = check_snapshot_rows(newest.values())
-    set_apart = {finding.row.price_key for finding in content.findings if not finding.is_accepted}
+    sizes = {key: (vcpus, memory_gib) for key, (vcpus, memory_gib, _) in content.sizes.items()}
+    rows = list(newest.values())
+    while True:  # without an outlier, other prices may be far from the median
+        findings = check_snapshot_rows(rows, sizes)
+        set_apart = {each.row.price_key for each in findings if not each.is_accepted}
+        content.findings += [each for each in findings if not each.is_accepted]
+        if not set_apart:
+            break
+        rows = [row for row in rows if row.price_key not in set_apart]
+    content.findings += findings
     listed = data_file.load_machine_prices()
-    content.rows = [row for key, row in newest.items() if key not in set_apart and key not in listed]
+    content.rows = [row for row in rows if row.price_key not in listed]
     return content
 
 
@@ -75,7 +83,8 @@ def _parse_rows(content: SnapshotContent, machines: Path, parts: Path) -> Iterat
             cloud, region, item, purchase, float(usd), day, describe_source(source, purchase, "machine")
         )
         if not has_accelerators(cloud, machine) and vcpus and memory_gib:
-            content.sizes.setdefault((cloud, machine), (vcpus, memory_gib, row))
+            size = max(1, round(float(vcpus))), float(memory_gib), row  # shared cores count as one
+            content.sizes.setdefault((cloud, machine), size)
         yield row
     for cells in _read_rows(parts, PART_COLUMNS):
         if part := _parse_part(content, cells):
@@ -136,7 +145,7 @@ def _build_members(content: SnapshotContent) -> tuple[dict[str, str], dict[Origi
     for cloud in sorted({cloud for cloud, _ in content.sizes}):
         sized = sorted((name, size) for (of, name), size in content.sizes.items() if of == cloud)
         members[f"{cloud}/{snapshot.MACHINE_SIZES}"] = _join_lines(
-            f"{name},{_number_origin({'on_demand': row}, origins)},{vcpus},{memory},{find_architecture(cloud, name)}"
+            f"{name},{_number_origin({'on_demand': row}, origins)},{vcpus},{memory:g},{find_architecture(cloud, name)}"
             for name, (vcpus, memory, row) in sized
         )
     for cloud in sorted({cloud for cloud, _ in content.licences}):

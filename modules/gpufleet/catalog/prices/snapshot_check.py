@@ -8,7 +8,7 @@ the region have the same ratio to their median: an error hits single prices, a p
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from statistics import median
@@ -19,9 +19,10 @@ from gpufleet.catalog.prices.check import PriceCheckContext, check_prices
 from gpufleet.catalog.prices.check_context import load_check_context_without_prices
 from gpufleet.catalog.prices.name_check import KnownNames
 from gpufleet.catalog.prices.row import Kind, PriceRow
+from gpufleet.catalog.prices.size_check import MachineSize, machine_family
 
 LEVEL_CODES = ("region-outlier", "dws-mismatch")
-LEVEL_TYPES = 20  # so many other types of the region have the same ratio
+LEVEL_TYPES = 10  # so many other types of the region have the same ratio
 LEVEL_TOLERANCE = 0.05
 
 
@@ -35,16 +36,20 @@ class SnapshotFinding:
     is_accepted: bool
 
 
-def check_snapshot_rows(rows: Iterable[PriceRow]) -> list[SnapshotFinding]:
-    """Return every finding. Names are not checked: these rows define them."""
-    context = _load_context()
+def check_snapshot_rows(
+    rows: Iterable[PriceRow], sizes: Mapping[tuple[str, str], MachineSize]
+) -> list[SnapshotFinding]:
+    """Return every finding; ``sizes`` are of machines without accelerators. Names are not checked: rows define them."""
+    context = replace(_load_context(), sizes=sizes)
     by_item: dict[tuple[str, str], list[PriceRow]] = defaultdict(list)
+    by_family: dict[tuple[str, str], list[PriceRow]] = defaultdict(list)
     for row in rows:
         by_item[row.cloud, row.item].append(row)
+        by_family[row.cloud, machine_family(row.cloud, row.item)].append(row)
     found = [
         (finding.code, finding.row, finding.reason)
-        for _, item_rows in sorted(by_item.items())
-        for finding in check_prices(item_rows, context)
+        for _, family_rows in sorted(by_family.items())
+        for finding in check_prices(family_rows, context)
     ]
     ratios = {id(row): _ratio_to_median(row, by_item[row.cloud, row.item]) for _, row, _ in found}
     levels: dict[tuple[str, str], list[float]] = defaultdict(list)
@@ -61,11 +66,21 @@ def check_snapshot_rows(rows: Iterable[PriceRow]) -> list[SnapshotFinding]:
     ]
 
 
-def iterate_snapshot_rows(cloud: str) -> Iterator[PriceRow]:
-    """Yield every embedded price of a cloud as a row for the checks."""
+def check_embedded_prices(cloud: str) -> list[SnapshotFinding]:
+    """Return the findings on the embedded machine prices of a cloud and on the snapshot's parts."""
+    machines = (snapshot.find_sized_machine(cloud, name) for name in snapshot.list_sized_machines(cloud))
+    sizes = {(cloud, each.name): (each.vcpus, each.memory_gib) for each in machines if each}
+    rows = [row for row in iterate_listed_rows() if row.cloud == cloud]
     for each_cloud, region, kind in snapshot.list_region_members():
         if each_cloud == cloud:
-            yield from _iterate_member_rows(kind, cloud, region)
+            rows += _iterate_member_rows(kind, cloud, region)
+    return check_snapshot_rows(rows, sizes)
+
+
+def iterate_listed_rows() -> Iterator[PriceRow]:
+    """Yield the machine prices of ``prices.csv``."""
+    for (cloud, region, item, purchase), price in data_file.load_machine_prices().items():
+        yield PriceRow(cloud, region, item, purchase, price.usd_per_hour, price.as_of or "", price.source)
 
 
 def _iterate_member_rows(kind: Kind, cloud: str, region: str) -> Iterator[PriceRow]:

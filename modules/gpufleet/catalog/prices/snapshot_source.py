@@ -42,6 +42,7 @@ _AZURE_OTHER = re.compile(r"S\d+[a-z]*|D\d+s")  # SAP HANA on bare metal; old na
 
 def normalize_machine_name(cloud: str, name: str) -> str | None:
     """Return a machine's name as the cloud's API spells it, None if it is not a machine type."""
+    name = name.strip()
     if cloud != "azure" or name.startswith(_AZURE_PREFIXES):
         return name
     return None if _AZURE_OTHER.fullmatch(name) else f"Standard_{name}"
