@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from gpufleet.catalog import data_file
 from gpufleet.catalog.entry import Machine, MachineAccelerators, MachineOffer, Price
-from gpufleet.catalog.prices import reader, schema
+from gpufleet.catalog.prices import reader, schema, snapshot
 
 ComparisonUnit = Literal["machine", "accelerator"]
 MACHINE_COLUMNS = (
@@ -23,7 +23,10 @@ MACHINE_COLUMNS = (
 
 @dataclass(frozen=True)
 class OfferFilter:
-    """Which offers to find: None means any. ``count`` accelerators in total, bought as whole machines."""
+    """Which offers to find: None means any. ``count`` accelerators in total, bought as whole machines.
+
+    Machines without accelerators are found by name, or by vCPUs and memory: there are thousands of them.
+    """
 
     cloud: str | None = None
     region: str | None = None
@@ -34,6 +37,8 @@ class OfferFilter:
     max_usd_per_hour: float | None = None
     on_date: date | None = None
     compare_by: ComparisonUnit = "machine"
+    min_vcpus: int | None = None
+    min_memory_gib: float | None = None
 
     def comparison_usd_per_hour(self, offer: MachineOffer) -> float:
         """Return the USD per hour by which offers are compared."""
@@ -46,6 +51,14 @@ class OfferFilter:
     def needs_accelerators(self) -> bool:
         """True if only machines with accelerators can be compared."""
         return bool(self.count) or self.compare_by == "accelerator"
+
+    @property
+    def includes_ordinary_machines(self) -> bool:
+        """True if machines without accelerators are found."""
+        selects_size = self.min_vcpus is not None or self.min_memory_gib is not None
+        return (self.machine is not None or selects_size) and not (
+            self.accelerator or self.needs_accelerators
+        )
 
     def matches_offer(self, offer: MachineOffer) -> bool:
         """Return whether an offer fits the filter."""
@@ -65,6 +78,8 @@ class OfferFilter:
             return False
         if self.needs_accelerators and not offer.accelerator_count:
             return False
+        if machine.vcpus < (self.min_vcpus or 0) or machine.memory_gib < (self.min_memory_gib or 0):
+            return False
         return self.max_usd_per_hour is None or self.comparison_usd_per_hour(offer) <= self.max_usd_per_hour
 
 
@@ -79,6 +94,8 @@ def search_offers(
     max_usd_per_hour: float | None = None,
     on_date: date | None = None,
     compare_by: ComparisonUnit = "machine",
+    min_vcpus: int | None = None,
+    min_memory_gib: float | None = None,
     limit: int | None = None,
 ) -> Iterator[MachineOffer]:
     """Yield the matching offers, cheapest first.
@@ -87,21 +104,27 @@ def search_offers(
     machines for so many accelerators is compared; else the cost of one machine or one accelerator.
     """
     offer_filter = OfferFilter(
-        cloud, region, machine, purchase, accelerator, count, max_usd_per_hour, on_date, compare_by
-    )
-    return islice(iterate_matching_offers(offer_filter), limit)
+        cloud, region, machine, purchase, accelerator, count, max_usd_per_hour, on_date, compare_by, min_vcpus,
+        min_memory_gib,
+    )  # fmt: skip
+    return islice(iterate_matching_offers(offer_filter, limit), limit)
 
 
-def iterate_matching_offers(offer_filter: OfferFilter) -> Iterator[MachineOffer]:
-    """Merge both lists lazily: the store is read only as far as the caller iterates."""
-    embedded = [
+def iterate_matching_offers(offer_filter: OfferFilter, limit: int | None = None) -> Iterator[MachineOffer]:
+    """Merge all lists lazily: the store is read only as far as the caller iterates, at most ``limit`` offers."""
+    listed = [
         offer for offer in _list_embedded_offers(offer_filter.on_date) if offer_filter.matches_offer(offer)
     ]
-    embedded.sort(key=_sort_key(offer_filter))
+    listed.sort(key=_sort_key(offer_filter))
     store = reader.open_price_reader()
+    ordinary: Iterator[MachineOffer] = iter(())
+    if offer_filter.includes_ordinary_machines:
+        from gpufleet.catalog.prices.snapshot_search import iterate_ordinary_offers
+
+        ordinary = iterate_ordinary_offers(offer_filter, limit if store is None else None)
+    embedded = heapq.merge(listed, ordinary, key=_sort_key(offer_filter))
     if store is None:
         return iter(embedded)
-    days = {_offer_key(offer): _price_day(offer.price) for offer in embedded}
     newer_embedded = (
         offer
         for offer in embedded
@@ -110,9 +133,17 @@ def iterate_matching_offers(offer_filter: OfferFilter) -> Iterator[MachineOffer]
     newer_stored = (
         offer
         for offer, day in _query_stored_offers(store, offer_filter)
-        if days.get(_offer_key(offer), "") <= day
+        if _find_embedded_day(offer, offer_filter.on_date) <= day
     )
     return iter(heapq.merge(newer_embedded, newer_stored, key=_sort_key(offer_filter)))
+
+
+def _find_embedded_day(offer: MachineOffer, on_date: date | None) -> str:
+    """Return the day of the newest embedded price of a stored offer, dated ``on_date`` or earlier."""
+    key = _offer_key(offer)
+    prices = (data_file.load_machine_prices().get(key), snapshot.find_snapshot_price("machine", *key))
+    days = (_price_day(price) for price in prices if price)
+    return max((day for day in days if on_date is None or day <= on_date.isoformat()), default="")
 
 
 def _is_newer(offer: MachineOffer, stored: tuple[Price, str] | None) -> bool:
@@ -210,6 +241,11 @@ def _build_conditions(store: reader.PriceReader, offer_filter: OfferFilter) -> t
         values += models
     if offer_filter.needs_accelerators:
         conditions.append("c.accelerators > 0")
+    sizes = {"m.vcpus": offer_filter.min_vcpus, "m.memory_gib": offer_filter.min_memory_gib}
+    for column, minimum in sizes.items():
+        if minimum is not None:
+            conditions.append(f"{column} >= ?")
+            values.append(minimum)
     return conditions, values
 
 

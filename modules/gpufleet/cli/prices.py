@@ -40,7 +40,9 @@ ORIGIN = (
 )
 @click.option("--cloud", help="Only this cloud, such as aws.")
 @click.option("--region")
-@click.option("--machine", help="One machine type, or a part: ebs:gp3.")
+@click.option("--machine", help="One machine type, also with Windows (m5.large:windows), or a part: ebs:gp3.")
+@click.option("--vcpus", "min_vcpus", type=click.IntRange(1), help="Minimum number of vCPUs.")
+@click.option("--memory", "min_memory_gib", type=click.FloatRange(0), help="Minimum memory in GiB.")
 @click.option("--purchase", type=click.Choice(PURCHASES))
 @click.option(
     "--max",
@@ -71,6 +73,8 @@ def prices_command(  # noqa: PLR0917 - click hands each option over by name
     cloud: str | None,
     region: str | None,
     machine: str | None,
+    min_vcpus: int | None,
+    min_memory_gib: float | None,
     purchase: str | None,
     max_usd_per_hour: float | None,
     compare_by: str | None,
@@ -91,6 +95,7 @@ def prices_command(  # noqa: PLR0917 - click hands each option over by name
         max_usd_per_hour=max_usd_per_hour,
         on_date=price_date.date() if price_date else None,
         compare_by="accelerator" if compare_by == "accelerator" or (gpu and not compare_by) else "machine",
+        min_vcpus=min_vcpus, min_memory_gib=min_memory_gib,
         limit=limit + 1 if limit else None,
     )  # fmt: skip
     offer_dicts = report.offers_as_dicts(list(islice(offers, limit or None)), count, date.today())  # noqa: DTZ011 - a day

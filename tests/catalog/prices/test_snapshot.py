@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,9 @@ from gpufleet.catalog import data_file
 from gpufleet.catalog.prices import snapshot
 from gpufleet.catalog.prices.row import PriceRow
 from gpufleet.catalog.prices.snapshot_check import check_embedded_prices, check_snapshot_rows
+from gpufleet.catalog.prices.snapshot_report import build_page
+
+ROOT = Path(__file__).resolve().parents[3]
 
 M5 = ("aws", "eu-west-1", "m5.large")
 
@@ -153,3 +157,78 @@ def test_a_price_level_is_kept_and_a_single_outlier_is_not():
     findings = check_snapshot_rows([*level, *outlier], {})
     assert [each.row.item for each in findings if not each.is_accepted] == ["Standard_Q2_v9"]
     assert {each.is_accepted for each in check_snapshot_rows(level_rows(9), {})} == {False}
+
+
+def search(**options):
+    return [
+        (offer.machine.name, offer.region, offer.purchase, offer.price.usd_per_hour)
+        for offer in catalog.search_offers(**options)
+    ]
+
+
+def test_a_machine_is_found_by_name_also_with_its_system():
+    rows = search(machine="m5.large", region="eu-west-1", purchase="on_demand")
+    assert rows == [("m5.large", "eu-west-1", "on_demand", pytest.approx(0.107))]
+    rows = search(machine="n2-standard-4:windows", region="us-central1", purchase="on_demand")
+    assert rows == [("n2-standard-4:windows", "us-central1", "on_demand", pytest.approx(0.378236))]
+    assert len({region for _, region, *_ in search(machine="m5.large", purchase="on_demand")}) > 30
+    assert search(machine="m5.large", region="eu-west-1", on_date=date(2025, 5, 27)) == []
+    assert search(machine="m5.large", compare_by="accelerator") == []
+
+
+def test_machines_of_a_size_are_listed_cheapest_first():
+    options = {
+        "cloud": "aws",
+        "region": "eu-west-1",
+        "purchase": "on_demand",
+        "min_vcpus": 8,
+        "min_memory_gib": 32,
+    }
+    everything = search(**options)
+    prices = [usd for *_, usd in everything]
+    assert prices == sorted(prices)
+    names = {name for name, *_ in everything}
+    assert {"m5.2xlarge", "r5.2xlarge", "m5.24xlarge"} <= names
+    assert not {"m5.xlarge", "c5.2xlarge", "m5.2xlarge:windows"} & names  # 4 vCPUs; 16 GiB
+    assert search(**options, limit=3) == everything[:3]
+    assert search(**options, max_usd_per_hour=prices[4]) == [
+        row for row in everything if row[-1] <= prices[4]
+    ]
+
+
+def test_a_list_without_name_and_size_has_no_ordinary_machines():
+    names = {name for name, *_ in search(cloud="aws", region="us-east-1")}
+    assert names <= {name for cloud, name in data_file.load_machines() if cloud == "aws"}
+
+
+@pytest.mark.parametrize(
+    ("name", "cloud", "vcpus", "memory_gib", "arch"),
+    [
+        ("t4g.medium", "aws", 2, 4, "arm64"),
+        ("m7gd.xlarge", "aws", 4, 16, "arm64"),
+        ("c5.4xlarge", "aws", 16, 32, "x86_64"),
+        ("Standard_D4ps_v5", "azure", 4, 16, "arm64"),
+        ("Standard_D4s_v5", "azure", 4, 16, "x86_64"),
+        ("t2a-standard-4", "gcp", 4, 16, "arm64"),
+        ("e2-micro", "gcp", 1, 1, "x86_64"),
+    ],
+)
+def test_ordinary_machines_have_a_size(name, cloud, vcpus, memory_gib, arch):
+    machine = snapshot.find_sized_machine(cloud, name)
+    assert (machine.vcpus, machine.memory_gib, machine.arch) == (vcpus, memory_gib, arch)
+    assert machine.source
+
+
+def test_machines_with_accelerators_are_described_elsewhere():
+    for name in ("p3.2xlarge", "g5.xlarge", "trn1.2xlarge", "inf2.xlarge", "p4d.24xlarge"):
+        assert snapshot.find_sized_machine("aws", name) is None
+    assert catalog.find_machine_price(
+        "aws", "us-west-2", "p3.2xlarge", "on_demand"
+    ).usd_per_hour == pytest.approx(3.06)
+    assert {key for key, machine in data_file.load_machines().items() if machine.accelerators}.isdisjoint(
+        (cloud, name) for cloud in catalog.CLOUDS for name in snapshot.list_sized_machines(cloud)
+    )
+
+
+def test_the_page_of_coverage_is_current():
+    assert (ROOT / "docs/price-coverage.md").read_text() == build_page()

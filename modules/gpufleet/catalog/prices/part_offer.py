@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from datetime import date
 
 from gpufleet.catalog import data_file, query
+from gpufleet.catalog.cloud import CLOUDS
 from gpufleet.catalog.entry import Price
+from gpufleet.catalog.prices import snapshot
 from gpufleet.catalog.prices.reader import open_price_reader
 
 STORED_PART_KEYS = "SELECT cloud, region, item, purchase FROM current WHERE kind = 'part' AND item = ?"
@@ -26,6 +28,12 @@ def search_part_offers(
     keys = {key for key in data_file.load_cloud_part_prices() if key[2] == part}
     keys |= {
         (row[0], row[1], row[2], row[3]) for row in (store.run_query(STORED_PART_KEYS, part) if store else ())
+    }
+    keys |= {
+        (each_cloud, each_region, part, each_purchase)
+        for each_cloud in CLOUDS
+        for each_region in snapshot.list_snapshot_regions(each_cloud, part, "part")
+        for each_purchase in snapshot.PURCHASES
     }
     criteria = (cloud, region, None, purchase)
     for key in sorted(keys):

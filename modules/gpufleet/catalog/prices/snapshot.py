@@ -1,6 +1,7 @@
 """The embedded prices of ordinary machines and of database, cache and search nodes: one zip of sorted lines.
 
-A member is one cloud, region and kind of item (``aws/us-east-1/machine``). A line of it is
+A member is one cloud, region and kind of item: ``aws/us-east-1/machine`` for Linux, ``licensed`` for machines with
+Windows, Red Hat or SUSE, ``part`` for nodes. A line of it is
 ``item,origin,on_demand,spot,reserved_1y,reserved_3y``; an empty cell is an unknown price. ``origins.csv`` has the
 source and date of each origin and purchase. A look-up decompresses its member once and searches the bytes.
 ``snapshot_build`` writes the file.
@@ -14,7 +15,7 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from gpufleet.boundary import decode_csv
+from gpufleet.boundary import CsvRow, decode_csv
 from gpufleet.catalog.entry import Machine, Price
 from gpufleet.catalog.prices.row import Kind, default_price_confidence
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 SNAPSHOT_FILE = "price_snapshot.zip"
 ORIGINS = "origins.csv"
+FINDINGS = "findings.csv"
+LICENSED = "licensed"  # machines with a licensed system
 MACHINE_SIZES = "sizes"
 LICENCES = "licence"
 PURCHASES = ("on_demand", "spot", "reserved_1y", "reserved_3y")  # the order of the columns
@@ -42,10 +45,15 @@ def find_snapshot_price(kind: Kind, cloud: str, region: str, item: str, purchase
     """Return an embedded price; None if the snapshot has none."""
     if purchase not in PURCHASES:
         return None
-    cells = _find_line(f"{cloud}/{region}/{kind}", item)
+    cells = _find_line(name_member(kind, cloud, region, item), item)
     if cells is None:
         return _find_price_with_licence(cloud, region, item, purchase) if kind == "machine" else None
     return _build_price(kind, region, item, purchase, cells[1:])
+
+
+def name_member(kind: Kind, cloud: str, region: str, item: str) -> str:
+    """Return the member that has an item."""
+    return f"{cloud}/{region}/{LICENSED if kind == 'machine' and split_system(item)[1] else kind}"
 
 
 def list_snapshot_regions(cloud: str, item: str, kind: Kind = "machine") -> tuple[str, ...]:
@@ -53,7 +61,8 @@ def list_snapshot_regions(cloud: str, item: str, kind: Kind = "machine") -> tupl
     return tuple(
         region
         for each_cloud, region, each_kind in list_region_members()
-        if (each_cloud, each_kind) == (cloud, kind) and _find_line(f"{cloud}/{region}/{kind}", item)
+        if (each_cloud, each_kind) == (cloud, kind)
+        and _find_line(name_member(kind, cloud, region, item), item)
     )
 
 
@@ -62,12 +71,15 @@ def list_region_members() -> tuple[tuple[str, str, Kind], ...]:
     """Return cloud, region and kind of every member with prices."""
     names = [tuple(name.split("/")) for name in _open_archive().namelist()]
     kinds: dict[str, Kind] = {"machine": "machine", "part": "part"}
-    return tuple((name[0], name[1], kinds[name[2]]) for name in names if len(name) == 3)  # noqa: PLR2004 - as above
+    return tuple((name[0], name[1], kinds[name[2]]) for name in names if name[-1] in kinds)
 
 
 def iterate_snapshot_prices(kind: Kind, cloud: str, region: str) -> Iterator[tuple[str, Price]]:
     """Yield every item of a region with each of its prices."""
-    for line in _read_member(f"{cloud}/{region}/{kind}").decode().strip().splitlines():
+    lines = _read_lines(f"{cloud}/{region}/{kind}")
+    if kind == "machine":
+        lines += _read_lines(f"{cloud}/{region}/{LICENSED}")
+    for line in lines:
         item, *cells = line.split(",")
         for purchase in PURCHASES:
             if price := _build_price(kind, region, item, purchase, cells):
@@ -93,16 +105,47 @@ def find_sized_machine(cloud: str, name: str) -> Machine | None:
     )
 
 
+def iterate_machine_sizes(cloud: str) -> Iterator[tuple[str, tuple[int, float]]]:
+    """Yield machines without accelerators with their vCPUs and GiB of memory."""
+    for line in _read_lines(f"{cloud}/{MACHINE_SIZES}"):
+        name, _, vcpus, memory_gib, _ = line.split(",")
+        yield name, (int(vcpus), float(memory_gib))
+
+
+def select_sized_machines(cloud: str, min_vcpus: int, min_memory_gib: float) -> frozenset[str]:
+    """Return the names of machines without accelerators that have at least so many vCPUs and GiB."""
+    return frozenset(
+        name
+        for name, (vcpus, memory_gib) in iterate_machine_sizes(cloud)
+        if vcpus >= min_vcpus and memory_gib >= min_memory_gib
+    )
+
+
+def read_machine_lines(cloud: str, region: str) -> list[str]:
+    """Return a region's lines of machines without keeping them."""
+    return _open_archive().read(f"{cloud}/{region}/machine").decode().strip().splitlines()
+
+
 @cache
 def list_sized_machines(cloud: str) -> frozenset[str]:
     """Return the names of all machines without accelerators."""
-    lines = _read_member(f"{cloud}/{MACHINE_SIZES}").decode().strip().splitlines()
-    return frozenset(line.partition(",")[0] for line in lines)
+    return select_sized_machines(cloud, 0, 0)
 
 
 def find_part_unit(item: str) -> str:
     """Return the unit of an embedded part."""
     return "instance" if item.startswith("rds:") else "node"
+
+
+def list_licensed_machines(cloud: str, system: str) -> frozenset[str]:
+    """Return the machines for which a cloud that bills licences apart has a fee of a system."""
+    rows = (line.split(",") for line in _read_lines(f"{cloud}/{LICENCES}"))
+    return frozenset(row[0] for row in rows if row[2 + SYSTEMS.index(system)])
+
+
+def load_snapshot_findings() -> list[CsvRow]:
+    """Return how many rows of the price lists the checks found, by code and cloud, and whether they were kept."""
+    return decode_csv(_read_member(FINDINGS).decode(), f"{SNAPSHOT_FILE}/{FINDINGS}")
 
 
 def split_system(item: str) -> tuple[str, str]:
@@ -155,6 +198,10 @@ def _find_line(member: str, item: str) -> list[str] | None:
     if start < 0:
         return None
     return content[start + 1 : content.index(b"\n", start + 1)].decode().split(",")
+
+
+def _read_lines(member: str) -> list[str]:
+    return _read_member(member).decode().strip().splitlines()
 
 
 @lru_cache(maxsize=CACHED_MEMBERS)

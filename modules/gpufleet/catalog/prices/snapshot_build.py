@@ -17,7 +17,7 @@ from pathlib import Path
 
 from gpufleet.catalog import data_file
 from gpufleet.catalog.prices import snapshot
-from gpufleet.catalog.prices.row import Kind, PriceRow
+from gpufleet.catalog.prices.row import PriceRow
 from gpufleet.catalog.prices.snapshot_check import SnapshotFinding, check_snapshot_rows
 from gpufleet.catalog.prices.snapshot_source import (
     describe_source,
@@ -120,6 +120,7 @@ def write_snapshot(content: SnapshotContent, path: Path) -> None:
     """Write the zip: a member by cloud, region and kind, of sorted lines."""
     members, origins = _build_members(content)
     members[snapshot.ORIGINS] = _format_origins(origins)
+    members[snapshot.FINDINGS] = _format_findings(content.findings)
     with zipfile.ZipFile(path, "w") as archive:
         for name in sorted(members):
             info = zipfile.ZipInfo(name, ZIP_TIME)
@@ -132,16 +133,15 @@ Origin = tuple[tuple[str, str], ...]  # source and date of each purchase
 
 
 def _build_members(content: SnapshotContent) -> tuple[dict[str, str], dict[Origin, int]]:
-    prices: dict[tuple[str, str, Kind], dict[str, dict[str, PriceRow]]] = defaultdict(
-        lambda: defaultdict(dict)
-    )
+    prices: dict[str, dict[str, dict[str, PriceRow]]] = defaultdict(lambda: defaultdict(dict))
     for row in content.rows:
-        prices[row.cloud, row.region, row.kind][row.item][row.purchase] = row
+        member = snapshot.name_member(row.kind, row.cloud, row.region, row.item)
+        prices[member][row.item][row.purchase] = row
     origins: dict[Origin, int] = {}
-    members = {}
-    for (cloud, region, kind), items in sorted(prices.items()):
-        lines = [_format_line(item, items[item], origins) for item in sorted(items)]
-        members[f"{cloud}/{region}/{kind}"] = _join_lines(lines)
+    members = {
+        member: _join_lines(_format_line(item, items[item], origins) for item in sorted(items))
+        for member, items in sorted(prices.items())
+    }
     for cloud in sorted({cloud for cloud, _ in content.sizes}):
         sized = sorted((name, size) for (of, name), size in content.sizes.items() if of == cloud)
         members[f"{cloud}/{snapshot.MACHINE_SIZES}"] = _join_lines(
@@ -189,6 +189,12 @@ def _format_origins(origins: dict[Origin, int]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _format_findings(findings: Iterable[SnapshotFinding]) -> str:
+    counts = Counter((each.code, each.row.cloud, "yes" if each.is_accepted else "no") for each in findings)
+    lines = [f"{code},{cloud},{kept},{count}" for (code, cloud, kept), count in sorted(counts.items())]
+    return "\n".join(["code,cloud,kept,prices", *lines]) + "\n"
+
+
 def _join_lines(lines: Iterable[str]) -> str:
     return "\n" + "\n".join(lines) + "\n"
 
@@ -216,10 +222,10 @@ def main(arguments: list[str]) -> None:
     content = read_content(machines, parts)
     write_snapshot(content, path)
     names = ", ".join(sorted(name for _, name in content.unknown_names))
-    print(f"{path}: {len(content.rows)} prices, {path.stat().st_size} bytes; not a machine's name: {names}")
-    counts = Counter((each.code, each.row.cloud, each.is_accepted) for each in content.findings)
-    for (code, cloud, is_accepted), count in sorted(counts.items()):
-        print(f"| `{code}` | {cloud} | {'a price level, kept' if is_accepted else 'left out'} | {count} |")
+    print(f"{path}: {len(content.rows)} prices, {path.stat().st_size} bytes")
+    if names:
+        print(f"left out, not names of machines: {names}")
+    print(_format_findings(content.findings), end="")
 
 
 if __name__ == "__main__":

@@ -68,8 +68,7 @@ def check_snapshot_rows(
 
 def check_embedded_prices(cloud: str) -> list[SnapshotFinding]:
     """Return the findings on the embedded machine prices of a cloud and on the snapshot's parts."""
-    machines = (snapshot.find_sized_machine(cloud, name) for name in snapshot.list_sized_machines(cloud))
-    sizes = {(cloud, each.name): (each.vcpus, each.memory_gib) for each in machines if each}
+    sizes = {(cloud, name): size for name, size in snapshot.iterate_machine_sizes(cloud)}
     rows = [row for row in iterate_listed_rows() if row.cloud == cloud]
     for each_cloud, region, kind in snapshot.list_region_members():
         if each_cloud == cloud:

@@ -1,0 +1,132 @@
+"""Print docs/price-coverage.md: what is embedded, by cloud and region, and what the checks found.
+
+``python -m gpufleet.catalog.prices.snapshot_report > docs/price-coverage.md``
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from gpufleet.catalog import data_file
+from gpufleet.catalog.cloud import CLOUDS, get_cloud
+from gpufleet.catalog.prices import snapshot
+from gpufleet.catalog.prices.check import CODES
+
+TermTypes = dict[str, set[str]]  # machine types by what has a price: a purchase, or windows
+COLUMNS = ("on_demand", "spot", "reserved_1y", "windows")
+HEAD = """# Coverage of the embedded prices
+
+`python -m gpufleet.catalog.prices.snapshot_report` prints this page; a test verifies that it is current.
+[Prices](prices.md) explains how prices are used and replaced by newer ones.
+
+## Machine types with a price
+
+Shares of the current machine types of a cloud, on demand, on spot, reserved for a year, and with Windows. A type that a
+region does not offer counts as missing.
+"""
+CURRENT_TYPES = {
+    "aws": "the values of `InstanceType` in botocore's EC2 model, which include previous generations",
+    "azure": "the sizes with an on-demand price of 2026 in some region",
+    "gcp": "the types with an on-demand price of 2026 in some region",
+}
+
+
+def list_current_types(cloud: str) -> set[str]:
+    """Return the current machine types: of the vendor's SDK where it lists them, else of the newest price list."""
+    if cloud == "aws":
+        import botocore.session
+
+        model = botocore.session.get_session().get_service_model("ec2")
+        return set(getattr(model.shape_for("InstanceType"), "enum"))  # noqa: B009 - the stubs have no such attribute
+    return {item for terms in collect_priced_types(cloud).values() for item in terms["current"]}
+
+
+def collect_priced_types(cloud: str) -> dict[str, TermTypes]:
+    """Return the machine types with a price by region, then by purchase; ``current`` has those dated 2026."""
+    regions: dict[str, TermTypes] = defaultdict(lambda: defaultdict(set))
+    for region, item, purchase, as_of in _iterate_priced_items(cloud):
+        machine, system = snapshot.split_system(item)
+        if not system:
+            regions[region][purchase].add(machine)
+            if purchase == "on_demand" and as_of >= "2026":
+                regions[region]["current"].add(machine)
+        elif (system, purchase) == ("windows", "on_demand"):
+            regions[region]["windows"].add(machine)
+    return regions
+
+
+def _iterate_priced_items(cloud: str) -> Iterator[tuple[str, str, str, str]]:
+    for (of, region, item, purchase), price in data_file.load_machine_prices().items():
+        if of == cloud:
+            yield region, item, purchase, price.as_of or ""
+    for of, region, kind in snapshot.list_region_members():
+        if (of, kind) == (cloud, "machine"):
+            for item, price in snapshot.iterate_snapshot_prices("machine", cloud, region):
+                yield region, item, price.purchase, price.as_of or ""
+
+
+def format_coverage(cloud: str) -> str:
+    """Return the table of a cloud: a line for each region, and one for all local zones together."""
+    current, regions = list_current_types(cloud), collect_priced_types(cloud)
+    if cloud == "gcp":
+        fees = snapshot.list_licensed_machines("gcp", "windows")
+        for terms in regions.values():
+            terms["windows"] = terms["on_demand"] & fees
+    names = sorted(name for name in regions if get_cloud(cloud).is_region_name(name))
+    zones = sorted(set(regions) - set(names))
+    lines = [
+        f"### {get_cloud(cloud).title}: {len(current)} types",
+        "",
+        f"Current types: {CURRENT_TYPES[cloud]}.",
+        "",
+        "| region | types | on demand | spot | reserved | Windows |",
+        "|---|---|---|---|---|---|",
+    ]
+    anywhere = _merge_types(regions[name] for name in names)
+    lines.append(_format_line("in some region", anywhere, current))
+    lines += [_format_line(name, regions[name], current) for name in names]
+    if zones:
+        zone_types = _merge_types(regions[name] for name in zones)
+        lines.append(_format_line(f"in some of {len(zones)} local zones", zone_types, current))
+    return "\n".join(lines)
+
+
+def _merge_types(regions: Iterable[TermTypes]) -> TermTypes:
+    merged: TermTypes = defaultdict(set)
+    for terms in regions:
+        for term, types in terms.items():
+            merged[term] |= types
+    return merged
+
+
+def _format_line(name: str, terms: TermTypes, current: set[str]) -> str:
+    shares = [f"{len(terms[column] & current) / len(current):.0%}" for column in COLUMNS]
+    return f"| {name} | {len(terms['on_demand'] & current)} | {' | '.join(shares)} |"
+
+
+def format_findings() -> str:
+    """Return the table of what the checks found in the price lists."""
+    lines = [
+        "## What the checks found",
+        "",
+        "The checks of an import ran over both price lists until no finding was left. Prices with a finding are not",
+        "embedded. The exception is a price level: more than ten types of a region have the same ratio to the median",
+        "of all regions.",
+        "",
+        "| code | finding | cloud | prices | embedded |",
+        "|---|---|---|---|---|",
+    ]
+    for row in snapshot.load_snapshot_findings():
+        finding = f"| `{row['code']}` | {CODES[row['code']]} | {row['cloud']}"
+        lines.append(f"{finding} | {row['prices']} | {row['kept']} |")
+    return "\n".join(lines)
+
+
+def build_page() -> str:
+    """Return the page."""
+    return "\n\n".join([HEAD.rstrip(), *map(format_coverage, CLOUDS), format_findings()]) + "\n"
+
+
+if __name__ == "__main__":
+    print(build_page(), end="")
