@@ -3,84 +3,20 @@
 from __future__ import annotations
 
 import heapq
-import math
-import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import date
 from itertools import islice
-from typing import Any, Literal
+from typing import Any
 
 from gpufleet.catalog import data_file
 from gpufleet.catalog.entry import Machine, MachineAccelerators, MachineOffer, Price
+from gpufleet.catalog.offer_filter import ComparisonUnit, OfferFilter, matches_accelerator_name
 from gpufleet.catalog.prices import reader, schema, snapshot
+from gpufleet.catalog.prices.snapshot_search import iterate_ordinary_offers
 
-ComparisonUnit = Literal["machine", "accelerator"]
 MACHINE_COLUMNS = (
     "vcpus, memory_gib, arch, accelerator, accelerators, accelerator_memory_gib, m.source, m.as_of"
 )
-
-
-@dataclass(frozen=True)
-class OfferFilter:
-    """Which offers to find: None means any. ``count`` accelerators in total, bought as whole machines.
-
-    Machines without accelerators are found by name, or by vCPUs and memory: there are thousands of them.
-    """
-
-    cloud: str | None = None
-    region: str | None = None
-    machine: str | None = None
-    purchase: str | None = None
-    accelerator: str | None = None
-    count: int | None = None
-    max_usd_per_hour: float | None = None
-    on_date: date | None = None
-    compare_by: ComparisonUnit = "machine"
-    min_vcpus: int | None = None
-    min_memory_gib: float | None = None
-
-    def comparison_usd_per_hour(self, offer: MachineOffer) -> float:
-        """Return the USD per hour by which offers are compared."""
-        usd = offer.price.usd_per_hour
-        if self.count:
-            return usd * math.ceil(self.count / max(offer.accelerator_count, 1e-9))
-        return usd / max(offer.accelerator_count, 1e-9) if self.compare_by == "accelerator" else usd
-
-    @property
-    def needs_accelerators(self) -> bool:
-        """True if only machines with accelerators can be compared."""
-        return bool(self.count) or self.compare_by == "accelerator"
-
-    @property
-    def includes_ordinary_machines(self) -> bool:
-        """True if machines without accelerators are found."""
-        selects_size = self.min_vcpus is not None or self.min_memory_gib is not None
-        return (self.machine is not None or selects_size) and not (
-            self.accelerator or self.needs_accelerators
-        )
-
-    def matches_offer(self, offer: MachineOffer) -> bool:
-        """Return whether an offer fits the filter."""
-        machine = offer.machine
-        criteria = (
-            (self.cloud, machine.cloud),
-            (self.region, offer.region),
-            (self.machine, machine.name),
-            (self.purchase, offer.purchase),
-        )
-        if any(expected is not None and expected != actual for expected, actual in criteria):
-            return False
-        if self.accelerator and not any(
-            matches_accelerator_name(self.accelerator, accelerator.model)
-            for accelerator in machine.accelerators
-        ):
-            return False
-        if self.needs_accelerators and not offer.accelerator_count:
-            return False
-        if machine.vcpus < (self.min_vcpus or 0) or machine.memory_gib < (self.min_memory_gib or 0):
-            return False
-        return self.max_usd_per_hour is None or self.comparison_usd_per_hour(offer) <= self.max_usd_per_hour
 
 
 def search_offers(
@@ -119,8 +55,6 @@ def iterate_matching_offers(offer_filter: OfferFilter, limit: int | None = None)
     store = reader.open_price_reader()
     ordinary: Iterator[MachineOffer] = iter(())
     if offer_filter.includes_ordinary_machines:
-        from gpufleet.catalog.prices.snapshot_search import iterate_ordinary_offers
-
         ordinary = iterate_ordinary_offers(offer_filter, limit if store is None else None)
     embedded = heapq.merge(listed, ordinary, key=_sort_key(offer_filter))
     if store is None:
@@ -159,23 +93,6 @@ def check_accelerator_name(query: str) -> None:
         from gpufleet.catalog.query import get_accelerator
 
         get_accelerator(query)  # raises with suggestions; a known card that no cloud rents has no offers
-
-
-def matches_accelerator_name(query: str, accelerator_name: str) -> bool:
-    """Return whether the query matches an accelerator: L4 does not match L40S, A100 matches every A100."""
-    model_words = _split_words(accelerator_name)
-    if set(_split_words(query)) <= set(model_words):
-        return True
-    joined_query = "".join(_split_words(query))
-    return any(
-        joined_query == "".join(model_words[first:last])
-        for first in range(len(model_words))
-        for last in range(first + 1, len(model_words) + 1)
-    )
-
-
-def _split_words(text: str) -> list[str]:
-    return re.findall(r"[a-z0-9.]+", text.lower())
 
 
 def _list_embedded_offers(on_date: date | None) -> Iterator[MachineOffer]:

@@ -8,7 +8,7 @@ import pytest
 
 from gpufleet.catalog import query
 from gpufleet.catalog.entry import Machine, MachineAccelerators, MachineOffer, Price
-from gpufleet.catalog.offer import OfferFilter
+from gpufleet.catalog.offer_filter import OfferFilter
 
 KEY = ("aws", "us-east-1", "zz.large", "on_demand")
 

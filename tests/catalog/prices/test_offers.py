@@ -5,7 +5,8 @@ from datetime import date
 import pytest
 
 from gpufleet import catalog
-from gpufleet.catalog.offer import check_accelerator_name, find_cheapest_commitments, matches_accelerator_name
+from gpufleet.catalog.offer import check_accelerator_name, find_cheapest_commitments
+from gpufleet.catalog.offer_filter import matches_accelerator_name
 from gpufleet.catalog.prices import MachineFacts
 from gpufleet.errors import InputError
 

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from gpufleet.catalog.entry import Machine, MachineOffer
+from gpufleet.catalog.offer_filter import OfferFilter
 from gpufleet.catalog.prices import snapshot
-
-if TYPE_CHECKING:
-    from gpufleet.catalog.offer import OfferFilter
 
 Candidate = tuple[float, str, str, str, str]  # USD per hour, machine, region, purchase, cloud
 
@@ -54,8 +52,6 @@ def _build_offer(
 
 def _find_machine(cloud: str, item: str) -> Machine | None:
     """Return a machine, with the licensed system in its name if the item has one."""
-    from dataclasses import replace
-
     name, system = snapshot.split_system(item)
     machine = snapshot.find_sized_machine(cloud, name)
     return replace(machine, name=item) if machine and system else machine
