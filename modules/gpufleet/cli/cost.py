@@ -22,6 +22,7 @@ from gpufleet.cli.cost_output import (
     write_cost_diff,
 )
 from gpufleet.cli.cost_pack import export_policy_pack
+from gpufleet.cli.cost_projects import write_projects_diff
 from gpufleet.cli.cost_purchase import show_break_even_hours, show_what_if_prices
 from gpufleet.cli.cost_tco import tco_command
 from gpufleet.cost import CostDiff, CostEstimate, CostOptions
@@ -136,6 +137,13 @@ def estimate_cost(
 @STACK
 @click.option("--base", metavar="GITREF", help="Compare the working tree with this commit, branch or tag.")
 @click.option(
+    "--projects",
+    "projects_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Compare all projects of this list (gpufleet-cost.yaml) with --base, in one report.",
+)
+@click.option(
     "--preview", metavar="FILE", help="Read `pulumi preview --json --show-sames`; - is standard input."
 )
 @click.option(
@@ -165,23 +173,35 @@ def diff_cost(
     commitments_file: Path | None,
     limit_s: float,
     trusted: bool,
+    projects_file: Path | None,
     **source_options: Any,
 ) -> None:
     """Price a change: the working tree against a git ref or a state, or a preview."""
     policy = cost.load_policy(policy_file) if policy_file else None
-    commitments = _commitments(commitments_file, source_options["project"])
     days = parse_price_dates(prices_before, prices_after)
-    cost_diff = _diff_source(
-        CostOptions(policy, _usage(usage_file), limit_s, commitments, days, trusted), **source_options
-    )
-    write_cost_diff(cost_diff, output_format, as_json, outputs, show_skipped=show_skipped)
-    if not cost_diff.policy.passed:
-        first = cost_diff.policy.violations[0]
-        more = (
-            f" and {len(cost_diff.policy.violations) - 1} more"
-            if len(cost_diff.policy.violations) > 1
-            else ""
+    if projects_file:
+        source_options |= {"commitments": commitments_file, "usage": usage_file}
+        verdict = write_projects_diff(
+            projects_file,
+            CostOptions(policy, limit_s=limit_s, dates=days, trusted=trusted),
+            "json" if as_json else output_format,
+            outputs,
+            **source_options,
         )
+    else:
+        commitments = _commitments(commitments_file, source_options["project"])
+        options = CostOptions(policy, _usage(usage_file), limit_s, commitments, days, trusted)
+        cost_diff = _diff_source(options, **source_options)
+        write_cost_diff(cost_diff, output_format, as_json, outputs, show_skipped=show_skipped)
+        verdict = cost_diff.policy
+    _require_passed(verdict)
+
+
+def _require_passed(verdict: cost.PolicyResult) -> None:
+    """Raise CheckFailed with the first violation of a policy."""
+    if not verdict.passed:
+        first, count = verdict.violations[0], len(verdict.violations)
+        more = f" and {count - 1} more" if count > 1 else ""
         raise CheckFailed(f"policy violated: {first.rule}: {first.message}{more}")
 
 

@@ -81,17 +81,21 @@ def write_cost_diff(
     show_skipped: bool = False,
 ) -> None:
     """Write a difference to every requested file, else to standard output."""
+    selected_format = "json" if as_json else output_format
+    write_report(
+        lambda name: render_diff(cost_diff, name, show_skipped=show_skipped), selected_format, outputs
+    )
+
+
+def write_report(render: Callable[[str], str], selected_format: str | None, outputs: Sequence[Path]) -> None:
+    """Write a report to every requested file in its format, else to standard output."""
     if not outputs:
-        selected_format = "json" if as_json else output_format or "table"
-        text = render_diff(cost_diff, selected_format, show_skipped=show_skipped)
-        output.print_rendered(text, as_json=selected_format == "json")
+        name = selected_format or "table"
+        output.print_rendered(render(name), as_json=name == "json")
         return
-    formats = [
-        _output_format(path, "json" if as_json else output_format, has_several_files=len(outputs) > 1)
-        for path in outputs
-    ]
+    formats = [_output_format(path, selected_format, has_several_files=len(outputs) > 1) for path in outputs]
     for path, each in zip(outputs, formats, strict=True):
-        boundary.write_text(path, render_diff(cost_diff, each, show_skipped=show_skipped).rstrip("\n") + "\n")
+        boundary.write_text(path, render(each).rstrip("\n") + "\n")
         output.print_lines(f"wrote {path}", err=True)
 
 

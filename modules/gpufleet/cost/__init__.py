@@ -8,6 +8,7 @@ bills, checks policies and writes reports. ``api`` joins the three for the comma
 from __future__ import annotations
 
 from gpufleet.cost.analysis.budget import BudgetOption, build_budget_document, find_budget_options
+from gpufleet.cost.analysis.combined import CombinedDiff, ProjectDiff, combine_diffs
 from gpufleet.cost.analysis.diff import CostDiff, CostDiffLine, PolicyResult, PolicyViolation, compare_bills
 from gpufleet.cost.analysis.estimate import CostEstimate, diff, estimate, price_age_notes
 from gpufleet.cost.analysis.policy import CostPolicy, check_policy, load_policy
@@ -15,6 +16,7 @@ from gpufleet.cost.analysis.pool import PoolCost, group_charges_by_pool
 from gpufleet.cost.analysis.price_date import PriceDates
 from gpufleet.cost.analysis.reports import DIFF_FORMATS, ESTIMATE_FORMATS, render_diff, render_estimate
 from gpufleet.cost.analysis.reports.budget import format_budget_table
+from gpufleet.cost.analysis.reports.combined import render_combined
 from gpufleet.cost.analysis.reports.json_document import (
     build_diff_document,
     build_estimate_document,
@@ -27,6 +29,7 @@ from gpufleet.cost.api import (
     diff_from_automation,
     diff_from_event_log,
     diff_from_preview,
+    diff_projects_against_git_ref,
     diff_stack_against_git_ref,
     diff_stack_against_state,
     diff_stack_between_price_dates,
@@ -36,6 +39,7 @@ from gpufleet.cost.api import (
 from gpufleet.cost.inputs.automation import change_from_automation
 from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.inputs.program.evaluation import TIME_LIMIT_S, evaluate_program
+from gpufleet.cost.inputs.project_list import ProjectList, load_project_list
 from gpufleet.cost.inputs.stack_change import (
     StackChange,
     change_from_events,
@@ -64,6 +68,7 @@ __all__ = [
     "Bill",
     "BudgetOption",
     "Charge",
+    "CombinedDiff",
     "CommitmentBreakEven",
     "CostComponent",
     "CostDiff",
@@ -77,6 +82,8 @@ __all__ = [
     "PoolCost",
     "PriceBook",
     "PriceDates",
+    "ProjectDiff",
+    "ProjectList",
     "PurchaseTerms",
     "Range",
     "ResourceGraph",
@@ -95,6 +102,7 @@ __all__ = [
     "change_from_events",
     "change_from_preview",
     "check_policy",
+    "combine_diffs",
     "compare_bills",
     "compare_purchase_kinds",
     "compute_break_evens",
@@ -102,6 +110,7 @@ __all__ = [
     "diff_from_automation",
     "diff_from_event_log",
     "diff_from_preview",
+    "diff_projects_against_git_ref",
     "diff_stack_against_git_ref",
     "diff_stack_against_state",
     "diff_stack_between_price_dates",
@@ -117,9 +126,11 @@ __all__ = [
     "load_commitments",
     "load_diff_schema",
     "load_policy",
+    "load_project_list",
     "load_usage_file",
     "price_age_notes",
     "price_resources",
+    "render_combined",
     "render_diff",
     "render_estimate",
     "resources_from_state",

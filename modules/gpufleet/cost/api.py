@@ -5,14 +5,15 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpufleet.boundary import read_text
+from gpufleet.cost.analysis.combined import CombinedDiff, ProjectDiff, combine_diffs
 from gpufleet.cost.analysis.diff import CostDiff
 from gpufleet.cost.analysis.estimate import CostEstimate, diff, estimate
-from gpufleet.cost.analysis.policy import CostPolicy
+from gpufleet.cost.analysis.policy import CostPolicy, load_policy
 from gpufleet.cost.analysis.price_date import PriceDates
 from gpufleet.cost.inputs.automation import change_from_automation
 from gpufleet.cost.inputs.program.evaluation import (
@@ -21,15 +22,16 @@ from gpufleet.cost.inputs.program.evaluation import (
     start_git_ref_comparison,
     start_program_evaluation,
 )
+from gpufleet.cost.inputs.project_list import ProjectEntry, ProjectList
 from gpufleet.cost.inputs.stack_change import (
     StackChange,
     change_from_events,
     change_from_preview,
     resources_from_state,
 )
-from gpufleet.cost.inputs.usage import NO_USAGE, UsageFile
+from gpufleet.cost.inputs.usage import NO_USAGE, UsageFile, load_usage_file
 from gpufleet.engine import EventLogPhase
-from gpufleet.errors import InputError
+from gpufleet.errors import EnvironmentFault, InputError
 
 if TYPE_CHECKING:
     from gpufleet.cost.pricing.commitments.model import Commitment
@@ -83,6 +85,32 @@ def diff_stack_against_git_ref(
         fleet = _load_fleet(root, stack, config_file)
         before, after = run()
     return _diff_change(before, after, StackChange(stack=stack), fleet, options)
+
+
+def diff_projects_against_git_ref(
+    projects: ProjectList, base: str, options: CostOptions = DEFAULT_OPTIONS
+) -> CombinedDiff:
+    """Compare every project of a list in the working tree with itself at a git ref.
+
+    The policy of the options, else that of the list, applies to all together.
+    """
+    policy = options.policy or (load_policy(projects.policy) if projects.policy else None)
+    diffs = [_diff_project(entry, base, replace(options, policy=None)) for entry in projects.projects]
+    return combine_diffs(projects.name, diffs, policy)
+
+
+def _diff_project(entry: ProjectEntry, base: str, options: CostOptions) -> ProjectDiff:
+    """Compare one project; an error names it."""
+    try:
+        usage = load_usage_file(entry.usage) if entry.usage else options.usage
+        own_options = replace(options, usage=usage)
+        diff = diff_stack_against_git_ref(entry.root, entry.stack, base, entry.config_file, own_options)
+    except InputError as error:
+        where = f"project {entry.name}: {error.where}" if error.where else f"project {entry.name}"
+        raise InputError(error.problem, where=where, key=error.key, remedy=error.remedy) from None
+    except EnvironmentFault as error:
+        raise EnvironmentFault(f"project {entry.name}: {error}", hint=error.hint) from None
+    return ProjectDiff(entry.name, diff)
 
 
 def diff_stack_between_price_dates(

@@ -98,15 +98,25 @@ def _shrinking_row_limits(max_rows: int) -> Iterator[dict[int, int]]:
             yield row_limits
 
 
-def _headline_parts(diff: CostDiff) -> list[str]:
-    """Return the headline, its notes and the totals."""
+def render_headline(diff: CostDiff) -> list[str]:
+    """Return the headline in bold and its notes."""
     lines = [*summary.format_headline_notes(diff), _kept_policy_text(diff)]
     parts = [
         f"**{escape_markdown_sentence(summary.format_change_headline(diff))}**",
         *map(escape_markdown_sentence, lines),
-        _totals_table(diff),
     ]
     return [part for part in parts if part]
+
+
+def render_change_sections(diff: CostDiff, max_rows: int) -> list[str]:
+    """Return what changed, what has no price and the warnings, each with at most ``max_rows`` rows."""
+    sections = [section for section in _sections(diff) if not section.is_collapsed]
+    return [part for section in sections if (part := section.render_section(max_rows))]
+
+
+def _headline_parts(diff: CostDiff) -> list[str]:
+    """Return the headline, its notes and the totals."""
+    return [*render_headline(diff), _totals_table(diff)]
 
 
 def _kept_policy_text(diff: CostDiff) -> str:
@@ -130,18 +140,19 @@ def _sections(diff: CostDiff) -> list[ReportSection]:
     violations = (f"{each.rule}: {each.message}" for each in diff.policy.violations)
     skipped = summary.format_skipped_reasons(diff.after.skipped_resources)
     return [
-        ReportSection(_bullet_lines(violations), 3, "Policy violated"),
+        ReportSection(bullet_lines(violations), 3, "Policy violated"),
         ReportSection(tuple(_line_row(line) for line in changed), 2, head=HEAD),
-        ReportSection(_bullet_lines(unpriced), 1, "Without price"),
-        ReportSection(_bullet_lines(summary.format_diff_warnings(diff)), 1, "Warnings"),
-        ReportSection(_bullet_lines(diff.notes), 1, "Notes"),
+        ReportSection(bullet_lines(unpriced), 1, "Without price"),
+        ReportSection(bullet_lines(summary.format_diff_warnings(diff)), 1, "Warnings"),
+        ReportSection(bullet_lines(diff.notes), 1, "Notes"),
         ReportSection(tuple(_line_row(line) for line in unchanged), 0, same_title, HEAD, is_collapsed=True),
-        ReportSection(_bullet_lines(skipped), 0, "Skipped: free resources", is_collapsed=True),
-        ReportSection(_bullet_lines(prices), 0, "Prices used, with date and source", is_collapsed=True),
+        ReportSection(bullet_lines(skipped), 0, "Skipped: free resources", is_collapsed=True),
+        ReportSection(bullet_lines(prices), 0, "Prices used, with date and source", is_collapsed=True),
     ]
 
 
-def _bullet_lines(lines: Iterable[str]) -> tuple[str, ...]:
+def bullet_lines(lines: Iterable[str]) -> tuple[str, ...]:
+    """Return each sentence as an escaped bullet."""
     return tuple(f"- {escape_markdown_sentence(line)}" for line in lines)
 
 

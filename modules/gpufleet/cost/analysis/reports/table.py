@@ -11,7 +11,20 @@ from gpufleet.cost.analysis.reports import summary
 from gpufleet.cost.formatting import format_number, format_quantity_range, format_usd, format_usd_range
 
 Row = Sequence[str]
-LEFT = {"POOL", "WHAT", "REGION", "PURCHASE", "OP", "NAME", "AGAINST", "CHEAPER", "MACHINE", "ACCELERATORS"}
+LEFT = {
+    "PROJECT",
+    "STACK",
+    "POOL",
+    "WHAT",
+    "REGION",
+    "PURCHASE",
+    "OP",
+    "NAME",
+    "AGAINST",
+    "CHEAPER",
+    "MACHINE",
+    "ACCELERATORS",
+}
 
 
 def render_estimate_table(estimate: CostEstimate) -> str:

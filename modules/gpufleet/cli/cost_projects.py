@@ -1,0 +1,34 @@
+"""``gpufleet cost diff --projects``: the projects of one repository in one report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from gpufleet import cost
+from gpufleet.cli.cost_output import write_report
+from gpufleet.errors import InputError
+
+
+def write_projects_diff(
+    file: Path,
+    options: cost.CostOptions,
+    output_format: str | None,
+    outputs: Sequence[Path],
+    *,
+    base: str | None,
+    **other_sources: Any,
+) -> cost.PolicyResult:
+    """Compare every project of a list with a git ref, write the report, and return the policy's verdict.
+
+    Commitments are refused: each project by itself would use them once more.
+    """
+    given = [f"--{name.replace('_', '-')}" for name, value in other_sources.items() if value is not None]
+    if given:
+        raise InputError(f"cannot be combined with {', '.join(given)}", where="--projects")
+    if base is None:
+        raise InputError("needs --base", where="--projects", remedy="for example --base origin/main")
+    combined = cost.diff_projects_against_git_ref(cost.load_project_list(file), base, options)
+    write_report(lambda name: cost.render_combined(combined, name), output_format, outputs)
+    return combined.total.policy

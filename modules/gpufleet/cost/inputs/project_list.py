@@ -1,0 +1,123 @@
+"""Read the list of a repository's Pulumi projects, ``gpufleet-cost.yaml``.
+
+    name: acme                     # of all together, in the report; default: the folder's name
+    policy: cost/policy.yaml       # limits of all projects together; paths are relative to this file
+    projects:
+      - {path: infra/network, stack: production}
+      - {name: cluster, path: infra/cluster, stack: production, usage: cost/cluster-usage.yaml}
+
+The file may come from a pull request: every path in it must be in the repository.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpufleet.boundary import decode_yaml_with_line_numbers, read_text, shorten_repr
+from gpufleet.errors import InputError
+
+LIST_KEYS = ("name", "policy", "projects")
+PROJECT_KEYS = ("name", "path", "stack", "config_file", "usage")
+MAX_PROJECTS = 100
+
+
+@dataclass(frozen=True)
+class ProjectEntry:
+    """One project and its stack; ``name`` is its heading in the report."""
+
+    name: str
+    root: Path
+    stack: str
+    config_file: Path | None = None
+    usage: Path | None = None
+
+
+@dataclass(frozen=True)
+class ProjectList:
+    """The projects of a repository, and the policy of all together."""
+
+    name: str
+    projects: tuple[ProjectEntry, ...]
+    policy: Path | None = None
+
+
+def load_project_list(path: Path) -> ProjectList:
+    """Read a list of projects."""
+    data = decode_yaml_with_line_numbers(read_text(path), str(path))
+    if not isinstance(data, dict) or not isinstance(data.get("projects"), list) or not data["projects"]:
+        raise InputError(
+            "has no list of projects",
+            where=f"{path}:1",
+            remedy="projects: [{path: infra, stack: production}]",
+        )
+    _check_keys(data, LIST_KEYS, path)
+    if len(data["projects"]) > MAX_PROJECTS:
+        raise InputError(f"has more than {MAX_PROJECTS} projects", where=_location(data, "projects", path))
+    projects = tuple(_parse_project(item, path) for item in data["projects"])
+    names = [project.name for project in projects]
+    if duplicate := next((name for name in names if names.count(name) > 1), None):
+        where = _location(data, "projects", path)
+        raise InputError(f"two projects are named {duplicate!r}", where=where, remedy="add `name: …`")
+    name = _read_text(data, "name", path, path.resolve().parent.name)
+    return ProjectList(name, projects, _resolve_optional_path(data, "policy", path))
+
+
+def _parse_project(item: Any, path: Path) -> ProjectEntry:
+    if not isinstance(item, dict):
+        raise InputError(
+            f"{shorten_repr(item)} is not a project", where=str(path), remedy="{path: …, stack: …}"
+        )
+    _check_keys(item, PROJECT_KEYS, path)
+    for key in ("path", "stack"):
+        if key not in item:
+            raise InputError(
+                "is missing", where=_location(item, next(iter(item), ""), path), key=key, remedy=f"{key}: …"
+            )
+    root = _resolve_path(item, "path", path)
+    if not (root / "Pulumi.yaml").is_file():
+        raise InputError("has no Pulumi.yaml", where=_location(item, "path", path), key=str(item["path"]))
+    return ProjectEntry(
+        _read_text(item, "name", path, str(item["path"]).strip("/")),
+        root,
+        _read_text(item, "stack", path),
+        _resolve_optional_path(item, "config_file", path),
+        _resolve_optional_path(item, "usage", path),
+    )
+
+
+def _check_keys(data: Mapping[Any, Any], known: tuple[str, ...], path: Path) -> None:
+    for key in data:
+        if key not in known:
+            remedy = f"keys: {', '.join(known)}"
+            raise InputError("unknown key", where=_location(data, key, path), key=str(key), remedy=remedy)
+
+
+def _read_text(data: Mapping[Any, Any], key: str, path: Path, default: str = "") -> str:
+    value = data.get(key, default)
+    if not isinstance(value, str) or not value.strip():
+        where = _location(data, key, path) if key in data else str(path)
+        raise InputError(f"{shorten_repr(value)} is not a name", where=where, key=key)
+    return str(value).strip()
+
+
+def _resolve_optional_path(data: Mapping[Any, Any], key: str, path: Path) -> Path | None:
+    return _resolve_path(data, key, path) if key in data else None
+
+
+def _resolve_path(data: Mapping[Any, Any], key: str, path: Path) -> Path:
+    """Return a path relative to the list; raise InputError if it leaves the repository."""
+    folder = path.resolve().parent
+    resolved = (folder / _read_text(data, key, path)).resolve()
+    repository = next((each for each in (folder, *folder.parents) if (each / ".git").exists()), folder)
+    if not resolved.is_relative_to(repository):
+        problem = f"{shorten_repr(str(data[key]))} is outside the repository"
+        raise InputError(problem, where=_location(data, key, path), key=key)
+    return resolved
+
+
+def _location(data: Any, key: Any, path: Path) -> str:
+    lines = getattr(data, "lc", None)
+    return f"{path}:{lines.key(key)[0] + 1}" if lines and key in data else str(path)
