@@ -257,13 +257,13 @@ def written(self, name, rows, run):
     batches += 1
     return write(self, name, rows, run)
 PriceStore.stage_batch = written
-publish = PriceStore._publish_rows
+publish = PriceStore._insert_rows
 def published(self, run, rows):
     found = publish(self, run, rows)
     if kill_at < 0:
         os.kill(os.getpid(), signal.SIGKILL)
     return found
-PriceStore._publish_rows = published
+PriceStore._insert_rows = published
 price_file = imports.load_price_file(Path(sys.argv[2]))
 with PriceStore(Path(sys.argv[1])) as store:
     imports.import_prices(store, price_file)

@@ -8,7 +8,8 @@ from __future__ import annotations
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from gpufleet.catalog import data_file
 from gpufleet.catalog.cloud import CLOUDS
@@ -31,26 +32,46 @@ def load_price_check_context(
     connection: sqlite3.Connection | None, rows: Iterable[PriceRow]
 ) -> PriceCheckContext:
     """Load the context for these rows from the store, the catalogue and the embedded snapshot."""
-    rows = list(rows)
-    kinds = {key: row.kind for row in rows for key in (row.price_key, (*row.price_key[:3], "on_demand"))}
-    prices = {
-        key: last_price for key, kind in kinds.items() if (last_price := _find_embedded_price(key, kind))
-    }
-    known = load_check_context_without_prices()
-    machines = {(row.cloud, split_licensed_machine(row.item)[0]) for row in rows if row.kind == "machine"}
-    sizes = {machine: size for machine in machines if (size := _find_embedded_size(machine))}
-    if connection is None:
-        return replace(known, prices=prices, sizes={**sizes, **known.sizes})
-    for cloud, item in {(row.cloud, row.item) for row in rows}:
-        last_prices = connection.execute(
-            SELECT_LAST_PRICES, (cloud, item, (name_check.utc_today() + ONE_DAY).isoformat())
-        )
-        for region, purchase, usd, dated in last_prices:
-            key = (cloud, region, item, purchase)
-            if key not in prices or dated >= prices[key][1]:
-                prices[key] = (usd, dated)
-    sizes = {**dict(_query_stored_sizes(connection)), **sizes, **known.sizes}
-    return replace(known, prices=prices, names=_load_known_names(connection), sizes=sizes)
+    return PriceCheckContextLoader(connection).load_context(rows)
+
+
+@dataclass(frozen=True)
+class PriceCheckContextLoader:
+    """Loads the contexts of several groups of rows; what does not depend on the rows is read once."""
+
+    connection: sqlite3.Connection | None
+
+    @cached_property
+    def _common_context(self) -> PriceCheckContext:
+        known = load_check_context_without_prices()
+        if self.connection is None:
+            return known
+        sizes = {**dict(_query_stored_sizes(self.connection)), **known.sizes}
+        return replace(known, names=_load_known_names(self.connection), sizes=sizes)
+
+    def load_context(self, rows: Iterable[PriceRow]) -> PriceCheckContext:
+        """Load the context for these rows."""
+        rows = list(rows)
+        kinds = {key: row.kind for row in rows for key in (row.price_key, (*row.price_key[:3], "on_demand"))}
+        prices = {
+            key: last_price for key, kind in kinds.items() if (last_price := _find_embedded_price(key, kind))
+        }
+        for cloud, item in {(row.cloud, row.item) for row in rows} if self.connection else ():
+            for key, price in self._query_last_prices(cloud, item):
+                if key not in prices or price[1] >= prices[key][1]:
+                    prices[key] = price
+        machines = {(row.cloud, split_licensed_machine(row.item)[0]) for row in rows if row.kind == "machine"}
+        sizes = {machine: size for machine in machines if (size := _find_embedded_size(machine))}
+        return replace(self._common_context, prices=prices, sizes={**sizes, **self._common_context.sizes})
+
+    def _query_last_prices(
+        self, cloud: str, item: str
+    ) -> Iterator[tuple[data_file.PriceKey, tuple[float, str]]]:
+        if self.connection is None:
+            return
+        end = (name_check.utc_today() + ONE_DAY).isoformat()
+        for region, purchase, usd, dated in self.connection.execute(SELECT_LAST_PRICES, (cloud, item, end)):
+            yield (cloud, region, item, purchase), (usd, dated)
 
 
 def _find_embedded_price(key: data_file.PriceKey, kind: Kind) -> tuple[float, str] | None:

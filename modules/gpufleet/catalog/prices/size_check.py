@@ -59,6 +59,11 @@ def machine_family(cloud: str, machine: str) -> str:
     return re.sub(r"\d+", "#", machine, count=1)
 
 
+def checked_group(cloud: str, kind: str, item: str) -> str:
+    """Return the group of an item whose prices are checked together: a machine's family, or the part itself."""
+    return item if kind == "part" else machine_family(cloud, split_licensed_machine(item)[0])
+
+
 def check_price_for_size(row: PriceRow, size: MachineSize | None) -> str | None:
     """Return a message if the price does not fit vCPUs and memory."""
     if size is None or not all(size) or row.usd_per_hour <= 0:

@@ -8,25 +8,30 @@ reuses its batches.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from gpufleet.catalog import data_file
 from gpufleet.catalog.entry import Machine, MachineAccelerators
-from gpufleet.catalog.prices import schema
+from gpufleet.catalog.prices import schema, size_check
 from gpufleet.catalog.prices.check import PriceCheckContext, PriceFinding, check_prices
-from gpufleet.catalog.prices.check_context import load_price_check_context
+from gpufleet.catalog.prices.check_context import PriceCheckContextLoader
 from gpufleet.catalog.prices.reader import build_damaged_store_error
 from gpufleet.catalog.prices.row import MachineFacts, PriceRow, validate_price_row
 from gpufleet.errors import EnvironmentFault, InputError
 
 BUSY_TIMEOUT_S = 30.0  # another import locks the file for seconds at most
+GROUP_ROWS = 5000  # rows that are checked together at least; a family of machines is never divided
 NO_FACTS = MachineFacts()
+GroupObserver = Callable[
+    [list[PriceRow], PriceCheckContext], None
+]  # accepted rows, and what was known before
 PRICE_COLUMNS = (
     "cloud", "region", "item", "purchase", "upfront", "dated", "source", "kind", "unit", "as_of", "usd_per_hour",
     "upfront_usd", "confidence",
@@ -112,24 +117,59 @@ class PriceStore:
             )
         return replace(run, batches=run.batches | {name})
 
-    def commit_run(self, run: ImportRun, accept: Iterable[str] = ()) -> ImportRunSummary:
+    def commit_run(
+        self, run: ImportRun, accept: Iterable[str] = (), observe: GroupObserver | None = None
+    ) -> ImportRunSummary:
         """Check the run's rows and make those without findings visible, in one transaction.
 
-        Rows with a finding are set apart and never used as prices, unless its code is in ``accept``.
+        Rows with a finding are set apart and never used as prices, unless its code is in ``accept``. Memory is bounded:
+        families of machines are checked group by group. ``observe`` sees each group before it becomes visible.
         """
+        accepted_codes, counts, findings = set(accept), [0, 0, 0], list[PriceFinding]()
+        loader = PriceCheckContextLoader(self.connection)
         with self._transaction():
             if self._is_finished(run):
                 return self._read_summary(run, repeated=True)
-            rows = list(self.read_staged_rows(run))
-            context = self._load_context(rows)
-            findings = tuple(check_prices(rows, context))
-            refused_findings = [finding for finding in findings if finding.code not in set(accept)]
-            rows_set_apart = {finding.row for finding in refused_findings}
-            accepted_rows = [row for row in rows if row not in rows_set_apart]
-            self._set_rows_apart(run, rows, refused_findings)
-            unchanged = self._publish_rows(run, accepted_rows)
-            self._mark_finished(run, len(accepted_rows), unchanged, len(rows_set_apart))
-        return self._read_summary(run, findings=findings)
+            for rows in self._iterate_checked_groups(run):
+                context = loader.load_context(rows)
+                group_findings = list(check_prices(rows, context))
+                refused = [finding for finding in group_findings if finding.code not in accepted_codes]
+                rows_set_apart = {finding.row for finding in refused}
+                accepted_rows = [row for row in rows if row not in rows_set_apart]
+                if observe:
+                    observe(accepted_rows, context)
+                self._set_rows_apart(run, rows, refused)
+                unchanged = self._insert_rows(run, accepted_rows)
+                added = (len(accepted_rows), unchanged, len(rows_set_apart))
+                counts = [total + number for total, number in zip(counts, added, strict=True)]
+                findings += group_findings
+            self._rebuild_current_prices()
+            self._mark_finished(run, *counts)
+        return self._read_summary(run, findings=tuple(findings))
+
+    def _iterate_checked_groups(self, run: ImportRun) -> Iterator[list[PriceRow]]:
+        """Yield the staged rows; families of machines and parts are never divided."""
+        self.connection.create_function("checked_group", 3, size_check.checked_group, deterministic=True)
+        query = (
+            f"SELECT {', '.join(STAGED_COLUMNS)} FROM staged WHERE run = ?"  # noqa: S608 - our own column names
+            " ORDER BY cloud, checked_group(cloud, kind, item), item, region, purchase, upfront, dated, source"
+        )
+        rows = map(_row_from_columns, self.connection.execute(query, (run.id,)))
+        group: list[PriceRow] = []
+        for _, family in groupby(
+            rows, lambda row: (row.cloud, size_check.checked_group(row.cloud, row.kind, row.item))
+        ):
+            group += family
+            if len(group) >= GROUP_ROWS:
+                yield group
+                group = []
+        if group:
+            yield group
+
+    def count_staged_rows(self, run: ImportRun) -> int:
+        """Return how many rows a run has staged; none once it is committed."""
+        query = "SELECT count(*) FROM staged WHERE run = ?"
+        return int(self.connection.execute(query, (run.id,)).fetchone()[0])
 
     def delete_unfinished_run(self, run: ImportRun) -> None:
         """Delete an open run and its staged rows."""
@@ -179,15 +219,7 @@ class PriceStore:
     def _is_finished(self, run: ImportRun) -> bool:
         return self._read_run("id = ?", run.id).finished_at is not None
 
-    def read_staged_rows(self, run: ImportRun) -> Iterator[PriceRow]:
-        """Yield the rows that a run has staged; none once it is committed."""
-        query = f"SELECT {', '.join(STAGED_COLUMNS)} FROM staged WHERE run = ?"  # noqa: S608 - our own column names
-        return map(_row_from_columns, self.connection.execute(query, (run.id,)))
-
-    def _load_context(self, rows: list[PriceRow]) -> PriceCheckContext:
-        return load_price_check_context(self.connection, rows)
-
-    def _publish_rows(self, run: ImportRun, rows: list[PriceRow]) -> int:
+    def _insert_rows(self, run: ImportRun, rows: list[PriceRow]) -> int:
         before = self.connection.total_changes
         names, marks = ", ".join(PRICE_COLUMNS), ", ".join("?" * len(PRICE_COLUMNS))
         changed = "excluded.usd_per_hour <> usd_per_hour OR excluded.upfront_usd <> upfront_usd"
@@ -200,9 +232,11 @@ class PriceStore:
         )
         unchanged = len(rows) - (self.connection.total_changes - before)
         self._write_machine_facts(rows)
+        return unchanged
+
+    def _rebuild_current_prices(self) -> None:
         self.connection.execute("DELETE FROM current")
         self.connection.execute(schema.REBUILD_CURRENT)
-        return unchanged
 
     def _write_machine_facts(self, rows: list[PriceRow]) -> None:
         facts = {

@@ -7,13 +7,14 @@ earlier day are deleted, since prices carry the day on which they were read.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Literal
 
-from gpufleet.catalog.prices.check_context import load_price_check_context
+from gpufleet.catalog.prices.check import PriceCheckContext
 from gpufleet.catalog.prices.refresh.source import (
     MissingCredentials,
     PriceSource,
@@ -176,28 +177,33 @@ def _commit_run(
 ) -> SourceRefreshOutcome:
     if store.begin_or_resume_run(run.source, run.key).finished_at:
         return replace(outcome, state="known", reason="another process committed this run first")
-    rows = list(store.read_staged_rows(run))
-    if not rows:
+    if not store.count_staged_rows(run):
         store.delete_unfinished_run(run)
         return replace(outcome, state="skipped", reason="the response has no usable price")
-    prices_before = load_price_check_context(store.connection, rows).prices
-    summary = store.commit_run(run, accept)
-    keys_set_apart = {finding.row.price_key for finding in summary.findings if finding.code not in accept}
-    new_prices, unchanged, changes = 0, 0, []
-    for row in rows:
-        if row.upfront != "none" or row.price_key in keys_set_apart:
-            continue
-        price_before = prices_before.get(row.price_key)
-        if price_before is None:
-            new_prices += 1
-        elif abs(price_before[0] - row.usd_per_hour) <= RELATIVE_TOLERANCE * max(
-            price_before[0], row.usd_per_hour
-        ):
-            unchanged += 1
-        else:
-            changes.append(PriceChange(row, price_before[0]))
+    changes = list[PriceChange]()
+    counts = Counter[str]()
+
+    def compare_with_known_prices(rows: list[PriceRow], context: PriceCheckContext) -> None:
+        for row in rows:
+            if row.upfront != "none":
+                continue
+            price_before = context.prices.get(row.price_key)
+            if price_before is None:
+                counts["new"] += 1
+            elif _is_same_price(price_before[0], row.usd_per_hour):
+                counts["unchanged"] += 1
+            else:
+                changes.append(PriceChange(row, price_before[0]))
+
+    summary = store.commit_run(run, accept, compare_with_known_prices)
     changes.sort(key=lambda change: -abs(change.relative_price_change))
-    return replace(outcome, new=new_prices, unchanged=unchanged, changes=tuple(changes), summary=summary)
+    return replace(
+        outcome, new=counts["new"], unchanged=counts["unchanged"], changes=tuple(changes), summary=summary
+    )
+
+
+def _is_same_price(usd: float, other_usd: float) -> bool:
+    return abs(usd - other_usd) <= RELATIVE_TOLERANCE * max(usd, other_usd)
 
 
 def find_refresh_failure(
