@@ -99,6 +99,7 @@ int gpufleet_fake_driver = 1;
 int hipInit(unsigned) { return 0; }
 int hipGetDeviceCount(int *count) { return (*count = (int)read_number("FAKE_HIP_DEVICES", 1)) ? 0 : 100; }
 int hipSetDevice(int) { return 0; }
+int hipDeviceSynchronize(void) { return 0; }
 int hipDeviceGetName(char *name, int size, int) { return snprintf(name, size, "AMD Instinct MI210 (FAKE)") < 0; }
 int hipDeviceGetPCIBusId(char *id, int size, int device) { return snprintf(id, size, "0000:%02X:00.0", 3 + device) < 0; }
 int hipDeviceGetAttribute(int *value, int, int) { return *value = 0; }

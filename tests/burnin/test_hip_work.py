@@ -69,9 +69,10 @@ def test_every_prototype_equals_debians_header(header, table):
         name, _, rest = line.rstrip(")").partition("(")
         ours[name] = [word.strip() for word in rest.split(",")]
     assert len(ours) > 5
-    # The header says "unsigned" where it means "unsigned int".
+    # The header says "unsigned" where it means "unsigned int", and nothing where it means "void".
     assert {
-        name: [re.sub(r"\bunsigned$", "unsigned int", kind) for kind in declared[name]] for name in ours
+        name: [re.sub(r"\bunsigned$", "unsigned int", kind) or "void" for kind in declared[name]]
+        for name in ours
     } == ours
 
 

@@ -41,6 +41,9 @@ class PairMeasurement:
     partner_mtu: float | None = None
     path_mtu: float | None = None
     round_trip_ms: float | None = None
+    collective_gb_per_s: float | None = None
+    collective_wrong_values: float | None = None
+    collective_error: str = ""
     error: str = ""
 
     @property
@@ -68,6 +71,7 @@ class NodeNetwork:
     received_mbit: float | None = None
     loss_share: float | None = None
     path_mtu: float | None = None
+    collective_gb_per_s: float | None = None
     pairs: int = 0
     failed_pairs: int = 0
     reasons: list[str] = field(default_factory=list)
@@ -132,6 +136,9 @@ def read_pair_measurement(node: str, partner: str, facts: Mapping[str, Any]) -> 
         partner_mtu=read_positive(facts.get("partner_mtu")),
         path_mtu=read_positive(facts.get("path_mtu")),
         round_trip_ms=read_positive(facts.get("round_trip_ms")),
+        collective_gb_per_s=read_positive(facts.get("collective_gb_per_s")),
+        collective_wrong_values=read_positive(facts.get("collective_wrong_values")),
+        collective_error=make_printable(str(facts.get("collective_error") or ""))[:LONGEST_REASON],
         error=make_printable(reason)[:LONGEST_REASON],
     )
 
@@ -159,7 +166,10 @@ def judge_mesh(names: Iterable[str], pairs: Iterable[PairMeasurement]) -> dict[s
             for name, other in (pair.ends, pair.ends[::-1]):
                 nodes[name].reasons.append(f"{other}: {problem}")
     for node in nodes.values():
-        node.outcome = decide_outcome(node, is_blamed=node.name in blamed)
+        has_wrong_sums = any(
+            pair.collective_wrong_values and not blamed & set(pair.ends) for pair in own_pairs[node.name]
+        )
+        node.outcome = decide_outcome(node, is_blamed=node.name in blamed or has_wrong_sums)
     return nodes
 
 
@@ -174,6 +184,8 @@ def summarize_pairs(node: NodeNetwork, pairs: list[PairMeasurement]) -> None:
     paths = [pair.path_mtu for pair in good if pair.path_mtu is not None]
     node.loss_share = median_low(losses) if losses else None
     node.path_mtu = median_high(paths) if paths else None
+    collectives = [pair.collective_gb_per_s for pair in good if pair.collective_gb_per_s is not None]
+    node.collective_gb_per_s = median_high(collectives) if collectives else None
 
 
 def pick_rate(pair: PairMeasurement, name: str, *, sending: bool) -> float:
@@ -191,6 +203,10 @@ def blame_outliers(nodes: dict[str, NodeNetwork], own_pairs: Mapping[str, list[P
         ("loses", "high", 0.0, LOSS_FLOOR, {n.name: n.loss_share for n in nodes.values() if n.loss_share is not None},
          "of its datagrams"),
         ("fails in", "high", 0.0, SHARE_FLOOR, share_of(own_pairs, lambda pair: bool(pair.error)), "of its pairs"),
+        ("all-reduces at", "low", RATE_FLOOR, 0.0,
+         {n.name: n.collective_gb_per_s for n in nodes.values() if n.collective_gb_per_s}, "GB/s"),
+        ("gets wrong sums in", "high", 0.0, SHARE_FLOOR,
+         share_of(own_pairs, lambda pair: bool(pair.collective_wrong_values)), "of its pairs"),
         ("passes no full frames in", "high", 0.0, SHARE_FLOOR,
          share_of(own_pairs, lambda pair: pair.has_narrow_path), "of its pairs"),
     ]  # fmt: skip
@@ -237,6 +253,12 @@ def list_pair_problems(pairs: list[PairMeasurement]) -> list[tuple[PairMeasureme
         (pair, f"frames of {pair.full_mtu:g} bytes do not pass, {pair.path_mtu or 0:g} do")
         for pair in pairs
         if not pair.error and pair.has_narrow_path
+    ]
+    problems += [(pair, f"all-reduce: {pair.collective_error}") for pair in pairs if pair.collective_error]
+    problems += [
+        (pair, f"{pair.collective_wrong_values:g} wrong values of an all-reduce over the GPUs of both")
+        for pair in pairs
+        if pair.collective_wrong_values
     ]
     by_name = {" - ".join(pair.ends): pair for pair in pairs if not pair.error}
     slowest = {name: min(pair.sent_mbit or 0.0, pair.received_mbit or 0.0) for name, pair in by_name.items()}

@@ -26,6 +26,7 @@ PROTOTYPES = """
 hipInit(unsigned int)
 hipGetDeviceCount(int *)
 hipSetDevice(int)
+hipDeviceSynchronize(void)
 hipDeviceGetName(char *, int, hipDevice_t)
 hipDeviceGetPCIBusId(char *, int, int)
 hipDeviceGetAttribute(int *, hipDeviceAttribute_t, int)

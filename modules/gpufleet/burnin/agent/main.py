@@ -110,6 +110,10 @@ def add_pair_arguments(verbs: argparse._SubParsersAction[OneLineParser]) -> None
     measure.add_argument(
         "--no-iperf3", action="store_true", help="do not use iperf3, even if both nodes have it"
     )
+    measure.add_argument(
+        "--collective-mib", type=int, default=0, choices=range(4097), metavar="MIB",
+        help="also an all-reduce of so much over the GPUs of both nodes, where NCCL or RCCL is installed",
+    )  # fmt: skip
     for verb, meaning in (
         (listen, "seconds after which it gives up"),
         (measure, "seconds for each direction"),
@@ -183,7 +187,12 @@ def run_pair(args: argparse.Namespace) -> int:
 
     if args.verb == "pair-measure":
         facts = measure_pair(
-            args.address, args.partner, args.port, args.seconds, may_use_iperf3=not args.no_iperf3
+            args.address,
+            args.partner,
+            args.port,
+            args.seconds,
+            may_use_iperf3=not args.no_iperf3,
+            collective_mib=args.collective_mib,
         )
         print(json.dumps(facts))
         return 0

@@ -18,6 +18,7 @@ import subprocess
 import time
 from typing import Any, Callable  # noqa: UP035 - Python 3.9 runs this
 
+from .collective import drive_all_reduce, inspect_gpus, join_all_reduce
 from .network_stream import (
     DATAGRAMS,
     RECEIVE_BUFFER_BYTES,
@@ -30,8 +31,11 @@ from .network_stream import (
     send_for,
     to_mbit,
 )
+from .workers import run_job_with_deadline
 
 CONNECT_SECONDS = 5.0
+# Drivers and libraries load slowly the first time; a communicator over a fabric needs seconds.
+GPU_SECONDS, COLLECTIVE_SECONDS = 30.0, 60.0
 # What a request may take beyond the seconds that it measures.
 MARGIN_SECONDS = 10.0
 ROUND_TRIPS = 10
@@ -95,6 +99,10 @@ class PairListener:
             return self.send_datagrams_back()
         if operation == "echo":
             return self.echo_datagram()
+        if operation == "gpus":
+            return dict(run_job_with_deadline(inspect_gpus, GPU_SECONDS))
+        if operation == "collective":
+            return dict(run_job_with_deadline(lambda: join_all_reduce(request), COLLECTIVE_SECONDS))
         if operation == "iperf3":
             return self.start_iperf3(int(request["port"]), seconds)
         return {"trip": True}
@@ -185,6 +193,11 @@ class PairSession:
         """Send a request and return its answer."""
         self.write_request(do, **arguments)
         return self.read_answer()
+
+    def ask_slowly(self, do: str, seconds: float) -> dict[str, Any]:
+        """Send a request whose answer may take so long, and return it."""
+        self.write_request(do)
+        return self.read_answer(seconds)
 
     def measure_round_trip_ms(self) -> float:
         """Return the median time of a request."""
@@ -283,9 +296,43 @@ class PairSession:
                 return True
         return False
 
+    def measure_collective(self, mib: int) -> dict[str, Any]:
+        """Return bus bandwidth and wrong values of an all-reduce over both nodes' GPUs, or why there was none."""
+        both = [run_job_with_deadline(inspect_gpus, GPU_SECONDS), self.ask_slowly("gpus", GPU_SECONDS)]
+        found = [answer.get("value") or {"missing": answer.get("error")} for answer in both]
+        reason = next((str(gpus["missing"]) for gpus in found if "missing" in gpus), "")
+        if not reason and len({gpus["vendor"] for gpus in found}) > 1:
+            reason = "the nodes have GPUs of different vendors"
+        if reason:
+            return {"collective_missing": reason}
+        own_gpus = int(found[0]["gpus"])
+        ranks = own_gpus + int(found[1]["gpus"])
+
+        def announce(unique_id: bytes) -> None:  # in the job's process, which shares the session
+            self.write_request("collective", id=unique_id.hex(), ranks=ranks, first_rank=own_gpus, mib=mib)
+
+        job = run_job_with_deadline(lambda: drive_all_reduce(ranks, mib, announce), COLLECTIVE_SECONDS)
+        facts: dict[str, Any] = {"collective_gpus": ranks, "collective_mib": mib}
+        if any(gpus.get("fake") for gpus in found):
+            facts["collective_is_fake"] = True
+        if "error" in job:  # the partner may not have been asked
+            return {**facts, "collective_error": str(job["error"])}
+        answer = self.read_answer(COLLECTIVE_SECONDS)
+        if "error" in answer:
+            return {**facts, "collective_error": f"the partner: {answer['error']}"}
+        ends = (job["value"], answer["value"])
+        facts["collective_gb_per_s"] = min(float(end["gb_per_s"]) for end in ends)
+        return {**facts, "collective_wrong_values": sum(int(end["wrong_values"]) for end in ends)}
+
 
 def measure_pair(
-    own_address: str, partner: str, port: int, seconds: float, *, may_use_iperf3: bool
+    own_address: str,
+    partner: str,
+    port: int,
+    seconds: float,
+    *,
+    may_use_iperf3: bool,
+    collective_mib: int = 0,
 ) -> dict[str, Any]:
     """Run a session with a listening partner; return what it measured, or at which step it failed."""
     facts: dict[str, Any] = {"method": "built-in"}
@@ -301,6 +348,8 @@ def measure_pair(
             }
             if may_use_iperf3:
                 steps["iperf3"] = lambda: session.measure_iperf3(seconds)
+            if collective_mib:  # the last one: after an error in it, the session cannot be used
+                steps["collective"] = lambda: session.measure_collective(collective_mib)
             for step, measure in steps.items():  # noqa: B007 - the error names the step
                 facts.update(measure())
     except (OSError, ValueError, KeyError) as error:

@@ -1,0 +1,177 @@
+"""An all-reduce over the GPUs of two nodes: two agents on loopback, with stand-ins for the driver and for NCCL."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpufleet.burnin import mesh
+from gpufleet.burnin.agent import collective
+
+# The same in NVIDIA/nccl@021e804 and ROCm/rccl@0023b9b, src/nccl.h.in, without the parameters' names; RCCL's stream is
+# HIP's. Both are pointers to a struct.
+HEADER = {
+    "ncclGetVersion": "int *",
+    "ncclGetUniqueId": "ncclUniqueId *",
+    "ncclCommInitRank": "ncclComm_t *, int, ncclUniqueId, int",
+    "ncclGroupStart": "void",
+    "ncclGroupEnd": "void",
+    "ncclAllReduce": "const void *, void *, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t, cudaStream_t",
+}
+FLAGS = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+
+
+SOURCES = {
+    "nvidia": {"libcuda.so.1": "fake_cuda.c", "libnccl.so.2": "fake_nccl.c"},
+    "amd": {"libamdhip64.so.6": "fake_hip.cpp", "librccl.so.1": "fake_nccl.c"},
+}
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory):
+    """Compile the stand-ins under the names by which the agent looks for the real ones; give a folder per vendor."""
+    compiler = shutil.which("g++")
+    if compiler is None:
+        pytest.skip("no C++ compiler")
+    folder = tmp_path_factory.mktemp("libraries")
+    for vendor, sources in SOURCES.items():
+        (folder / vendor).mkdir()
+        for name, source in sources.items():
+            path = Path(__file__).with_name(source)
+            program = [compiler, "-std=c++17"] if source.endswith("cpp") else ["cc"]
+            subprocess.run([*program, *FLAGS, "-o", folder / vendor / name, path, "-lm"], check=True)
+    return folder
+
+
+def run_agent(agent, env, *words):
+    """Run the agent to its end; return what it printed."""
+    argv, env = [sys.executable, str(agent), *words], {**os.environ, **env}
+    return subprocess.run(argv, capture_output=True, text=True, timeout=100, check=True, env=env).stdout
+
+
+@pytest.fixture
+def measure_pair(agent):
+    """Give a function that runs a session of two agents, each in its own environment; returns the driver's facts."""
+
+    def run(listener_env, driver_env, mib=1):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        ends = ["--address=127.0.0.1", "--partner=127.0.0.1", f"--port={port}"]
+        options = ["--seconds=0.05", "--no-iperf3", f"--collective-mib={mib}"]
+        run_agent(agent, listener_env, "pair-serve", *ends, "--seconds=90")
+        return json.loads(run_agent(agent, driver_env, "pair-measure", *ends, *options))
+
+    return run
+
+
+@pytest.fixture
+def environment(libraries):
+    """Give a function that returns a node's environment: its number of GPUs and other settings of the stand-ins."""
+
+    def build(gpus, vendor="nvidia", **more):
+        settings = {
+            "FAKE_CUDA_DEVICES": gpus,
+            "FAKE_CUDA_MIB": 64,
+            "FAKE_HIP_DEVICES": gpus,
+            "FAKE_HIP_MIB": 64,
+        }
+        texts = {name: str(value) for name, value in settings.items()}
+        return {"LD_LIBRARY_PATH": str(libraries / vendor), **texts, **more}
+
+    return build
+
+
+def test_prototypes_are_those_of_both_headers():
+    lines = filter(None, collective.PROTOTYPES.splitlines())
+    assert {line.partition("(")[0]: line.partition("(")[2].rstrip(")") for line in lines} == HEADER
+    assert (collective.ID_BYTES, collective.FLOAT32, collective.SUM) == (128, 7, 0)
+
+
+@pytest.mark.parametrize("vendor", SOURCES)
+@pytest.mark.parametrize(("listening", "driving"), [(1, 1), (8, 8), (2, 3)])
+def test_all_gpus_of_both_nodes_take_part(measure_pair, environment, listening, driving, vendor):
+    facts = measure_pair(environment(listening, vendor), environment(driving, vendor))
+    assert facts["collective_gpus"] == listening + driving
+    assert facts["collective_wrong_values"] == 0
+    assert facts["collective_gb_per_s"] > 0
+    assert facts["collective_is_fake"] is True
+    assert "error" not in facts
+
+
+@pytest.mark.parametrize("flipping", ["listener", "driver"])
+def test_flipped_bit_on_one_node_is_counted(measure_pair, environment, flipping):
+    listener, driver = (
+        environment(2, **({"FAKE_NCCL_FLIP": "1"} if flipping == name else {}))
+        for name in ("listener", "driver")
+    )
+    facts = measure_pair(listener, driver)
+    assert facts["collective_wrong_values"] == 2  # one on each GPU of that node
+    pair = mesh.read_pair_measurement("a", "b", facts)
+    nodes = mesh.judge_mesh(["a", "b"], [pair])
+    assert [node.outcome for node in nodes.values()] == ["fail", "fail"]  # either may be the cause
+    assert nodes["a"].reasons == ["b: 2 wrong values of an all-reduce over the GPUs of both"]
+
+
+@pytest.mark.parametrize(
+    ("failing", "text"),
+    [
+        ("ncclCommInitRank:2", "ncclCommInitRank: ncclSystemError"),
+        ("ncclAllReduce:6", "ncclAllReduce: ncclRemoteError"),
+    ],
+)
+def test_error_of_the_library_is_the_pairs_and_costs_nothing_else(measure_pair, environment, failing, text):
+    facts = measure_pair(environment(1), environment(1, FAKE_NCCL_FAIL=failing))
+    assert text in facts["collective_error"]
+    assert facts["sent_mbit"] > 0
+    pair = mesh.read_pair_measurement("a", "b", facts)
+    nodes = mesh.judge_mesh(["a", "b"], [pair])
+    assert [node.outcome for node in nodes.values()] == ["warn", "warn"]
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [((), "no GPU: "), (("libcuda.so.1",), "libnccl.so.2")],
+)
+def test_node_without_gpus_or_library_is_named(measure_pair, environment, tmp_path, names, text):
+    whole = environment(1)
+    for name in names:
+        shutil.copy(Path(whole["LD_LIBRARY_PATH"]) / name, tmp_path)
+    facts = measure_pair({**whole, "LD_LIBRARY_PATH": str(tmp_path)}, whole)
+    assert text in facts["collective_missing"]
+    assert not {"collective_gb_per_s", "collective_error", "error"} & facts.keys()
+
+
+def test_nodes_of_different_vendors_are_not_measured(measure_pair, environment):
+    facts = measure_pair(environment(1, "amd"), environment(1))
+    assert facts["collective_missing"] == "the nodes have GPUs of different vendors"
+
+
+@pytest.mark.parametrize(
+    "change", [{"id": "00"}, {"id": "zz" * 128}, {"ranks": 1}, {"first_rank": 0}, {"mib": 1 << 20}]
+)
+def test_request_that_cannot_be_is_refused(change):
+    request = {"id": "00" * 128, "ranks": 2, "first_rank": 1, "mib": 1, **change}
+    with pytest.raises(ValueError, match=r"not a collective's request|non-hexadecimal"):
+        collective.join_all_reduce(request)
+
+
+def test_slow_collective_blames_its_node():
+    good = {"sent_mbit": 9400.0, "received_mbit": 9400.0, "datagrams_sent": 4, "datagrams_received": 4}
+    names = [f"node{number}" for number in range(8)]
+    pairs = [
+        mesh.read_pair_measurement(
+            one, two, {**good, "collective_gb_per_s": 40.0 if "node3" in {one, two} else 180.0 + at / 10}
+        )
+        for at, one in enumerate(names)
+        for two in names[at + 1 :]
+    ]
+    nodes = mesh.judge_mesh(names, pairs)
+    assert [name for name, node in nodes.items() if node.outcome == "fail"] == ["node3"]
+    assert nodes["node3"].reasons[0].startswith("all-reduces at 40 GB/s, the rack's median is 18")
