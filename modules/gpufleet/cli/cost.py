@@ -74,11 +74,18 @@ TRUST = click.option(
     is_flag=True,
     help="Give the Pulumi program your environment, network and files.",
 )
+REGION = click.option(
+    "--region",
+    "regions",
+    multiple=True,
+    metavar="[CLOUD=]REGION",
+    help="Region of resources that name none; CLOUD is aws, gcp or azure. Can be repeated.",
+)
 
 
 def add_program_options(command: Verb) -> Verb:
     """Add the options for the evaluation of a program."""
-    for option in (TRUST, TIME_LIMIT, COMMITMENTS, USAGE, PROJECT, CONFIG_FILE, STATE):
+    for option in (REGION, TRUST, TIME_LIMIT, COMMITMENTS, USAGE, PROJECT, CONFIG_FILE, STATE):
         command = option(command)
     return command
 
@@ -118,12 +125,21 @@ def estimate_cost(
     commitments_file: Path | None,
     limit_s: float,
     trusted: bool,
+    regions: tuple[str, ...],
     **source_options: Any,
 ) -> None:
     """Price a stack by pool: per hour, per month, range, budget, price sources."""
     commitments = _commitments(commitments_file, source_options["project"])
     result = _estimate(
-        CostOptions(None, _usage(usage_file), limit_s, commitments, trusted=trusted), **source_options
+        CostOptions(
+            None,
+            _usage(usage_file),
+            limit_s,
+            commitments,
+            trusted=trusted,
+            regions=cost.parse_region_options(regions),
+        ),
+        **source_options,
     )
     selected_format = "json" if as_json else output_format
     text = cost.render_estimate(result, selected_format, show_skipped=show_skipped)
@@ -174,6 +190,7 @@ def diff_cost(
     limit_s: float,
     trusted: bool,
     projects_file: Path | None,
+    regions: tuple[str, ...],
     **source_options: Any,
 ) -> None:
     """Price a change: the working tree against a git ref or a state, or a preview."""
@@ -183,14 +200,28 @@ def diff_cost(
         source_options |= {"commitments": commitments_file, "usage": usage_file}
         verdict = write_projects_diff(
             projects_file,
-            CostOptions(policy, limit_s=limit_s, dates=days, trusted=trusted),
+            CostOptions(
+                policy,
+                limit_s=limit_s,
+                dates=days,
+                trusted=trusted,
+                regions=cost.parse_region_options(regions),
+            ),
             "json" if as_json else output_format,
             outputs,
             **source_options,
         )
     else:
         commitments = _commitments(commitments_file, source_options["project"])
-        options = CostOptions(policy, _usage(usage_file), limit_s, commitments, days, trusted)
+        options = CostOptions(
+            policy,
+            _usage(usage_file),
+            limit_s,
+            commitments,
+            days,
+            trusted,
+            cost.parse_region_options(regions),
+        )
         cost_diff = _diff_source(options, **source_options)
         write_cost_diff(cost_diff, output_format, as_json, outputs, show_skipped=show_skipped)
         verdict = cost_diff.policy

@@ -37,6 +37,7 @@ from gpufleet.cost.api import (
     estimate_stack,
 )
 from gpufleet.cost.inputs.automation import change_from_automation
+from gpufleet.cost.inputs.default_region import parse_region_options
 from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.inputs.program.evaluation import TIME_LIMIT_S, evaluate_program
 from gpufleet.cost.inputs.project_list import ProjectList, load_project_list
@@ -128,6 +129,7 @@ __all__ = [
     "load_policy",
     "load_project_list",
     "load_usage_file",
+    "parse_region_options",
     "price_age_notes",
     "price_resources",
     "render_combined",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ from gpufleet.cost.analysis.estimate import CostEstimate, diff, estimate
 from gpufleet.cost.analysis.policy import CostPolicy, load_policy
 from gpufleet.cost.analysis.price_date import PriceDates
 from gpufleet.cost.inputs.automation import change_from_automation
+from gpufleet.cost.inputs.default_region import DefaultRegions, find_default_regions, region_variables
 from gpufleet.cost.inputs.program.evaluation import (
     TIME_LIMIT_S,
     StackProgram,
@@ -43,7 +45,8 @@ class CostOptions:
     """Options of an estimate or a difference.
 
     ``limit_s`` bounds the evaluation of a program. ``dates`` gives before and after prices of different days.
-    A ``trusted`` program gets the whole environment, the network and every file.
+    ``regions`` are those of ``--region``, by cloud. A ``trusted`` program gets the whole environment, the network
+    and every file.
     """
 
     policy: CostPolicy | None = None
@@ -52,6 +55,7 @@ class CostOptions:
     commitments: tuple[Commitment, ...] = ()
     dates: PriceDates | None = None
     trusted: bool = False
+    regions: DefaultRegions = field(default_factory=dict)
 
 
 DEFAULT_OPTIONS = CostOptions()
@@ -63,7 +67,14 @@ def estimate_stack(
     """Evaluate a stack of any project in the working tree, and price it."""
     with start_program_evaluation([_make_program(root, stack, config_file, options)], options.limit_s) as run:
         fleet = _load_fleet(root, stack, config_file)
-        return estimate(run()[0], fleet, stack=stack, usage=options.usage, commitments=options.commitments)
+        return estimate(
+            run()[0],
+            fleet,
+            stack=stack,
+            usage=options.usage,
+            commitments=options.commitments,
+            regions=find_default_regions(options.regions, os.environ, root, stack, config_file=config_file),
+        )
 
 
 def estimate_exported_state(
@@ -72,7 +83,13 @@ def estimate_exported_state(
     """Price the deployed resources of a ``pulumi stack export``."""
     resources = resources_from_state(document)
     stack = _stack_name(r.urn for r in resources)
-    return estimate(resources, stack=stack, usage=options.usage, commitments=options.commitments)
+    return estimate(
+        resources,
+        stack=stack,
+        usage=options.usage,
+        commitments=options.commitments,
+        regions=find_default_regions(options.regions, os.environ),
+    )
 
 
 def diff_stack_against_git_ref(
@@ -80,11 +97,17 @@ def diff_stack_against_git_ref(
 ) -> CostDiff:
     """Compare a stack in the working tree with itself at a git ref."""
     with start_git_ref_comparison(
-        root, stack, base, config_file, options.limit_s, trusted=options.trusted
+        root,
+        stack,
+        base,
+        config_file,
+        options.limit_s,
+        trusted=options.trusted,
+        variables=region_variables(options.regions),
     ) as run:
         fleet = _load_fleet(root, stack, config_file)
         before, after = run()
-    return _diff_change(before, after, StackChange(stack=stack), fleet, options)
+    return _diff_change(before, after, StackChange(stack=stack), fleet, options, root, config_file)
 
 
 def diff_projects_against_git_ref(
@@ -120,7 +143,7 @@ def diff_stack_between_price_dates(
     with start_program_evaluation([_make_program(root, stack, config_file, options)], options.limit_s) as run:
         fleet = _load_fleet(root, stack, config_file)
         resources = run()[0]
-    return _diff_change(resources, resources, StackChange(stack=stack), fleet, options)
+    return _diff_change(resources, resources, StackChange(stack=stack), fleet, options, root, config_file)
 
 
 def diff_stack_against_state(
@@ -137,7 +160,7 @@ def diff_stack_against_state(
     deployed = _stack_name(r.urn for r in before)
     if deployed and deployed != stack:
         raise InputError(f"the state belongs to stack {deployed!r}, not {stack!r}", where="--state")
-    return _diff_change(before, after, StackChange(stack=stack), fleet, options)
+    return _diff_change(before, after, StackChange(stack=stack), fleet, options, root, config_file)
 
 
 def diff_from_preview(
@@ -147,7 +170,7 @@ def diff_from_preview(
     with pause_garbage_collection():
         change = change_from_preview(document)
         return _diff_change(
-            change.before, change.after, change, _load_previewed_fleet(root, change.stack), options
+            change.before, change.after, change, _load_previewed_fleet(root, change.stack), options, root
         )
 
 
@@ -158,7 +181,7 @@ def diff_from_event_log(
     with pause_garbage_collection():
         change = change_from_events(events)
         return _diff_change(
-            change.before, change.after, change, _load_previewed_fleet(root, change.stack), options
+            change.before, change.after, change, _load_previewed_fleet(root, change.stack), options, root
         )
 
 
@@ -183,12 +206,21 @@ def pause_garbage_collection() -> Iterator[None]:
 
 
 def _make_program(root: Path, stack: str, config_file: Path | None, options: CostOptions) -> StackProgram:
-    return StackProgram(root, stack, config_file, trusted=options.trusted)
+    return StackProgram(
+        root, stack, config_file, trusted=options.trusted, variables=region_variables(options.regions)
+    )
 
 
-def _diff_change(
-    before: Any, after: Any, change: StackChange, fleet: Fleet | None, options: CostOptions
+def _diff_change(  # noqa: PLR0917 - in the order of a change's own steps
+    before: Any,
+    after: Any,
+    change: StackChange,
+    fleet: Fleet | None,
+    options: CostOptions,
+    root: Path | None = None,
+    config_file: Path | None = None,
 ) -> CostDiff:
+    project_name = _project_name(each.urn for each in (*before, *after))
     return diff(
         before,
         after,
@@ -199,11 +231,18 @@ def _diff_change(
         commitments=options.commitments,
         declared=fleet,
         dates=options.dates,
+        regions=find_default_regions(
+            options.regions, os.environ, root, change.stack, project_name, config_file
+        ),
     )
 
 
 def _stack_name(urns: Iterable[str]) -> str:
     return next((urn.split("::")[0].removeprefix("urn:pulumi:") for urn in urns), "")
+
+
+def _project_name(urns: Iterable[str]) -> str:
+    return next((urn.split("::")[1] for urn in urns), "")
 
 
 def _load_fleet(root: Path, stack: str, config_file: Path | None) -> Fleet | None:

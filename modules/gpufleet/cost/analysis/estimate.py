@@ -17,6 +17,7 @@ from gpufleet.cost.analysis.price_date import (
     split_code_and_price_effects,
 )
 from gpufleet.cost.formatting import format_usd, replace_control_characters
+from gpufleet.cost.inputs.default_region import NO_REGIONS, DefaultRegions
 from gpufleet.cost.inputs.drift import ignored_size_change_warnings
 from gpufleet.cost.inputs.stack_change import StackChange
 from gpufleet.cost.inputs.usage import NO_USAGE, UsageFile
@@ -94,6 +95,7 @@ def estimate(
     usage: UsageFile = NO_USAGE,
     commitments: tuple[Commitment, ...] = (),
     today: date | None = None,
+    regions: DefaultRegions = NO_REGIONS,
 ) -> CostEstimate:
     """Price resources, and add notes about the fleet, its prices and commitments."""
     from gpufleet import fleet
@@ -102,7 +104,9 @@ def estimate(
     workloads = spot.read_fleet_spot_workloads(declared) | spot.read_usage_spot_workloads(
         priced_resources, usage
     )
-    bill = price_resources(priced_resources, book, usage=usage, commitments=commitments, on_date=day)
+    bill = price_resources(
+        priced_resources, book, usage=usage, commitments=commitments, on_date=day, regions=regions
+    )
     bill = spot.add_useful_hour_rates(bill, workloads, book)
     notes = (
         *(fleet.list_planning_notes(declared) if declared else ()),
@@ -112,6 +116,7 @@ def estimate(
         *spot.format_spot_notes(bill, workloads),
         *committed.format_commitment_notes(bill.commitments, day),
         *committed.format_commitment_warnings(commitments, day),
+        *bill.region_notes,
         *missing_price_hints(bill),
         *price_age_notes(bill),
         EXCLUDED_COSTS,
@@ -137,6 +142,7 @@ def diff(
     commitments: tuple[Commitment, ...] = (),
     declared: Fleet | None = None,
     dates: PriceDates | None = None,
+    regions: DefaultRegions = NO_REGIONS,
 ) -> CostDiff:
     """Compare two lists of resources, and check the change against a policy if there is one.
 
@@ -161,6 +167,7 @@ def diff(
             commitments=commitments,
             on_date=day,
             updated_from=kept if resources is new else (),
+            regions=regions,
         )
         return spot.add_useful_hour_rates(bill, workloads, prices)
 
@@ -195,6 +202,7 @@ def diff(
     notes = (
         *committed.format_commitment_warnings(commitments, day),
         *committed.format_commitment_notes(new_bill.commitments, day),
+        *sorted({*old_bill.region_notes, *new_bill.region_notes}),
         *missing_price_hints(cost_diff),
         EXCLUDED_COSTS,
     )

@@ -6,6 +6,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TypeVar
 
+from gpufleet.cost.inputs.default_region import (
+    NO_REGIONS,
+    DefaultRegion,
+    DefaultRegions,
+    find_region_in_provider_name,
+)
 from gpufleet.cost.inputs.terms import PurchaseTerms, read_purchase_terms, read_resource_tags
 from gpufleet.cost.inputs.usage import NO_USAGE, ResourceUsage, UsageFile
 from gpufleet.cost.inputs.values import read_input_text
@@ -35,6 +41,15 @@ NAME_KEYS = {
     "azure-native:storage:StorageAccount": "accountName",
     "azure-native:synapse:Workspace": "workspaceName",
 }
+EVALUATED_PROVIDER = (
+    "default"  # the name of a default provider where a program is evaluated without an engine
+)
+PROVIDER_CLOUDS = {
+    "pulumi:providers:aws": "aws",
+    "pulumi:providers:gcp": "gcp",
+    "pulumi:providers:azure-native": "azure",
+    "pulumi:providers:azure": "azure",
+}
 
 
 def strip_api_version(type_token: str) -> str:
@@ -53,10 +68,16 @@ class ResourceGraph:
         resources: Iterable[StateResource],
         usage: UsageFile = NO_USAGE,
         updated_from: Iterable[StateResource] = (),
+        regions: DefaultRegions = NO_REGIONS,
     ) -> None:
-        """``updated_from`` are resources before the change that these come from, without those it replaces."""
+        """``updated_from`` are resources before the change that these come from, without those it replaces.
+
+        ``regions`` are those of resources that name none, by cloud.
+        """
         self.resources = tuple(resources)
         self._usage = usage
+        self._regions = regions
+        self.region_notes: set[str] = set()
         self._updated_from = {resource.urn: resource for resource in updated_from}
         self._by_urn = {resource.urn: resource for resource in self.resources if not resource.delete}
         self._by_type: dict[str, list[StateResource]] = {}
@@ -82,7 +103,26 @@ class ResourceGraph:
 
     def find_provider_resource(self, resource: StateResource) -> StateResource | None:
         """Return the explicit provider resource (``urn::id``) that manages this one."""
-        return self.get_resource(resource.provider.rpartition("::")[0]) if resource.provider else None
+        provider = self.get_resource(resource.provider.rpartition("::")[0]) if resource.provider else None
+        if provider and provider.name == EVALUATED_PROVIDER:
+            cloud = PROVIDER_CLOUDS.get(provider.type, "")
+            default = self._regions.get(cloud)
+            if default and default.is_from_environment and default.region in provider.inputs.values():
+                self._note_default_region(cloud, default)
+        return provider
+
+    def find_default_region(self, cloud: str, resource: StateResource) -> str:
+        """Return the region of a resource that names none and whose provider is not here; empty if unknown."""
+        default = find_region_in_provider_name(cloud, resource.provider) or self._regions.get(cloud)
+        if default is None:
+            return ""
+        self._note_default_region(cloud, default)
+        return default.region
+
+    def _note_default_region(self, cloud: str, default: DefaultRegion) -> None:
+        self.region_notes.add(
+            f"region {default.region} of {cloud} resources without one is from {default.source}"
+        )
 
     def tags_of_resource(self, resource: StateResource) -> dict[str, str]:
         """Return a resource's own tags or labels."""

@@ -94,6 +94,7 @@ class Bill:
     unpriced_resources: tuple[UnpricedResource, ...] = ()
     commitments: tuple[CommitmentUse, ...] = ()  # what is paid already, on top of the charges
     skipped_resources: tuple[SkippedResource, ...] = ()
+    region_notes: tuple[str, ...] = ()  # which default regions were used, and where they are from
 
     @property
     def unpriced_machine_count(self) -> int:

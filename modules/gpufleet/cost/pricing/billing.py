@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from gpufleet.boundary import read_packaged_rows
 from gpufleet.catalog import Price
 from gpufleet.cost.formatting import replace_control_characters
+from gpufleet.cost.inputs.default_region import NO_REGIONS, DefaultRegions
 from gpufleet.cost.inputs.graph import ResourceGraph, strip_api_version
 from gpufleet.cost.inputs.terms import find_owner_tag
 from gpufleet.cost.inputs.usage import NO_USAGE, UsageFile
@@ -43,16 +44,19 @@ def price_resources(
     on_date: date | None = None,
     usage: UsageFile = NO_USAGE,
     updated_from: Iterable[StateResource] = (),
+    regions: DefaultRegions = NO_REGIONS,
 ) -> Bill:
     """Price every resource that bills; list each one that bills and cannot be priced.
 
     ``updated_from`` are the resources before a change that updated them, without those that it replaces: what
     refers to an old version of them keeps that version.
 
+    ``regions`` are those of resources that name none, by cloud.
+
     What ``commitments`` in force on that day (today) pay for already costs nothing more.
     """
     prices = with_price_cache(book or PriceBook())
-    graph = ResourceGraph(resources, usage, updated_from)
+    graph = ResourceGraph(resources, usage, updated_from, regions)
     entries = [
         (resource, resolve_usage_component(entry, prices) if isinstance(entry, UsageComponent) else entry)
         for resource in graph.resources
@@ -89,7 +93,8 @@ def price_resources(
     ordered = tuple(sorted(unpriced, key=lambda each: (each.urn, each.component)))
     billed_urns = {resource.urn for resource, _ in entries}
     skipped = (_skipped_resource(each) for each in graph.resources if each.urn not in billed_urns)
-    return Bill(tuple(_with_distinct_keys(charges)), ordered, uses, tuple(skipped))
+    notes = tuple(sorted(graph.region_notes))
+    return Bill(tuple(_with_distinct_keys(charges)), ordered, uses, tuple(skipped), notes)
 
 
 def _allocate_commitments(

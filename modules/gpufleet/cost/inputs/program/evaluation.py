@@ -14,9 +14,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ _log = logging.getLogger(__name__)
 class StackProgram:
     """A program: the project ``root`` to run in, and its ``label`` in errors ("" is the working tree).
 
-    A ``trusted`` program gets the user's environment, network and files.
+    A ``trusted`` program gets the user's environment, network and files. ``variables`` are set in addition.
     """
 
     root: Path
@@ -53,6 +53,7 @@ class StackProgram:
     config_file: Path | None = None
     label: str = ""
     trusted: bool = False
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 def evaluate_program(
@@ -86,11 +87,12 @@ def start_git_ref_comparison(
     limit_s: float = TIME_LIMIT_S,
     *,
     trusted: bool = False,
+    variables: Mapping[str, str] | None = None,
 ) -> Iterator[Run]:
     """Evaluate a stack at ``base`` and in the working tree; ``config_file`` applies to the working tree."""
     with create_scratch_folder("base") as folder:
         before = StackProgram(folder, stack, label=f"at {base}", trusted=trusted)
-        after = StackProgram(root, stack, config_file, trusted=trusted)
+        after = StackProgram(root, stack, config_file, trusted=trusted, variables=variables or {})
         with start_program_evaluation([before, after], limit_s) as run:
             unpack_git_ref(root, base, folder)  # while the child imports
             yield run
@@ -199,6 +201,7 @@ class _Evaluation:
 def _start_child(evaluations: Sequence[_Evaluation], folder: Path, limit_s: float) -> subprocess.Popen[bytes]:
     """Start the child and send it its jobs; it runs them after the line GO."""
     last = evaluations[-1].program
+    environment = {**os.environ, **last.variables}
     python = allowlist.find_project_python(last.root)
     clouds = {
         cloud
@@ -212,7 +215,7 @@ def _start_child(evaluations: Sequence[_Evaluation], folder: Path, limit_s: floa
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=os.environ if last.trusted else allowlist.build_allowed_environment(os.environ, folder),
+            env=environment if last.trusted else allowlist.build_allowed_environment(environment, folder),
             pass_fds=[descriptor for each in evaluations for descriptor in each.write_ends],
             start_new_session=True,  # so that an interrupt reaches us alone, and we stop it
         )

@@ -45,9 +45,12 @@ def parse_azure_location(resource: StateResource) -> str | None:
 
 
 def find_region(resource: StateResource, graph: ResourceGraph) -> str:
-    """Return the location: the resource's own, else its parent's, group's or provider's; empty if unknown."""
+    """Return the location: the resource's own, its parent's, group's, provider's or the default; empty if unknown."""
     locations = (parse_azure_location(source) for source in _location_sources(resource, graph))
-    return next((normalize_azure_location(location) for location in locations if location is not None), "")
+    location = next((each for each in locations if each is not None), None)
+    return normalize_azure_location(
+        graph.find_default_region("azure", resource) if location is None else location
+    )
 
 
 def _location_sources(resource: StateResource, graph: ResourceGraph) -> Iterator[StateResource]:
