@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 
-from azure_bill import make
+from azure_bill import make, monthly_usd
 from gpufleet.catalog import Price
 from gpufleet.cost import PriceBook, price_resources
 from gpufleet.cost.pricing.pricers.azure import classic_machine
@@ -263,3 +265,16 @@ def test_hostile_inputs_do_not_raise(type_, value):
     )
     for name in names:
         bill_of(type_, {**EAST, name: value})
+
+
+@pytest.mark.parametrize("is_classic", [True, False])
+def test_load_balancer_bills_each_rule_beyond_five(is_classic):
+    """0.025 USD an hour for the balancer and 0.01 for each of two rules more."""
+    rules = [make("azure:lb/rule:Rule", {"loadbalancerId": "lb"}, f"rule{i}") for i in range(7)]
+    classic = ("azure:lb/loadBalancer:LoadBalancer", {**EAST, "name": "lb", "sku": "Standard"})
+    native = (
+        "azure-native:network:LoadBalancer",
+        {**EAST, "sku": {"name": "Standard"}, "loadBalancingRules": [{}] * 7},
+    )
+    total, reasons = monthly_usd(*(classic if is_classic else native), others=rules if is_classic else ())
+    assert (total, reasons) == (round(Decimal("0.045") * 730, 2), [])

@@ -16,6 +16,7 @@ from gpufleet.engine import StateResource
 
 INCLUDED_SCALE_UNITS = 2  # in a bastion's price
 INCLUDED_RULES = 5  # in a load balancer's hourly price
+CLASSIC_RULES = ("azure:lb/rule:Rule", "azure:lb/outboundRule:OutboundRule")  # resources of their own
 DEFAULT_BASTION = "Standard"
 
 
@@ -99,7 +100,10 @@ def price_load_balancer(resource: StateResource, graph: ResourceGraph) -> Compon
         return [UnpricedComponent("load balancer SKU is not known until deployment", "load_balancer")]
     context = standalone_part_context(resource, graph)
     components: Components = [context.make_part_component("load_balancer", f"{LOAD_BALANCER}:{sku.lower()}")]
-    if balancer.rule_count > INCLUDED_RULES:
-        reason = f"{balancer.rule_count - INCLUDED_RULES} rules beyond those that its price includes"
-        components.append(UnpricedComponent(reason, "rules"))
+    rule_count = balancer.rule_count + len(
+        graph.find_referring_resources(resource, ("loadbalancerId",), *CLASSIC_RULES)
+    )
+    if rule_count > INCLUDED_RULES:
+        size = Decimal(rule_count - INCLUDED_RULES)
+        components.append(context.make_part_component("rules", f"{LOAD_BALANCER}:{sku.lower()}:rule", size))
     return [*components, *traffic_components(resource, graph, context)]
