@@ -1,4 +1,4 @@
-"""Google's Cloud Billing Catalog: all SKUs of Compute Engine, combined into machines.
+"""Google's Cloud Billing Catalog: all SKUs of Compute Engine, combined into machines, with disks and addresses.
 
 One list covers all regions; a process reads it once. A machine without a price for each component in a region and
 purchase is left out there and reported. The price includes local SSD that a machine always has (A2 Ultra, A3), as the
@@ -11,11 +11,18 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 
 from gpufleet.catalog import data_file
 from gpufleet.catalog.entry import Machine
-from gpufleet.catalog.prices.refresh.google_sku import Sku, parse_sku_components
+from gpufleet.catalog.prices import snapshot
+from gpufleet.catalog.prices.refresh.google_sku import (
+    ADDRESS_DESCRIPTIONS,
+    DISK_DESCRIPTIONS,
+    Sku,
+    parse_sku_components,
+)
 from gpufleet.catalog.prices.refresh.http_client import HttpClient
 from gpufleet.catalog.prices.refresh.source import (
     MissingCredentials,
@@ -25,7 +32,7 @@ from gpufleet.catalog.prices.refresh.source import (
     SourceUnavailable,
     build_region_prices,
 )
-from gpufleet.catalog.prices.row import PriceRow
+from gpufleet.catalog.prices.row import MachineFacts, PriceRow
 
 BASE_URL = "https://cloudbilling.googleapis.com/v1"
 COMPUTE_SERVICE_ID = "6F81-5844-456A"  # Compute Engine, in services.list
@@ -41,6 +48,18 @@ MACHINE_SERIES = {
     "g2-standard": ("g2", "l4", 0),
     "g4-standard": ("g4", "rtx-pro-6000", 0),
     "n1-standard": ("n1", "", 0),
+}
+# Families of machines without accelerators whose price is that of their cores and memory. Missing: M2, which needs an
+# upgrade premium; Z3 and all -lssd types, which bill local SSD of their own family.
+ORDINARY_FAMILIES = frozenset({
+    "e2", "n1", "n2", "n2d", "n4", "n4a", "n4d", "c2", "c2d", "c3", "c3d", "c4", "c4a", "c4d", "c4n", "t2a", "t2d",
+    "h3", "m1", "m3",
+})  # fmt: skip
+# Shared cores bill a part of a core (cloud.google.com/compute/vm-instance-pricing, E2 shared-core machine types).
+SHARED_CORES = {"e2-micro": 0.25, "e2-small": 0.5, "e2-medium": 1.0}
+PARTS = {  # by kind: names and unit
+    "disk": (tuple(DISK_DESCRIPTIONS.values()), "gib"),
+    "address": (tuple(ADDRESS_DESCRIPTIONS.values()), "address"),
 }
 ATTACHABLE_CARDS = {"t4": "accelerator:nvidia-tesla-t4"}
 PURCHASES = ("on_demand", "spot", "reserved_1y", "reserved_3y", "dws_flex")
@@ -131,6 +150,12 @@ class GoogleMachinePricer:
             if cloud == "gcp":
                 for purchase in PURCHASES:
                     yield from self._build_machine_row(name, machine, purchase)
+        for machine in list_ordinary_machines():
+            for purchase in PURCHASES:
+                yield from self._build_machine_row(machine.name, machine, purchase)
+        for kind, (items, unit) in PARTS.items():
+            for item in items:
+                yield from self._build_part_row(item, (kind, item, "on_demand"), unit)
         for purchase in PURCHASES:
             yield from self._build_part_row("local-ssd", ("ssd", "", purchase), "gib")
             for card, item in ATTACHABLE_CARDS.items():
@@ -156,7 +181,10 @@ class GoogleMachinePricer:
             )
             return
         usd = sum(amount * min(self.prices[*key, purchase]) for key, amount in components.items())
-        yield self._build_row(name, purchase, usd)
+        facts = None
+        if not machine.accelerators:
+            facts = MachineFacts(machine.vcpus, machine.memory_gib, machine.arch)
+        yield replace(self._build_row(name, purchase, usd), facts=facts)
 
     def _is_card_sold(self, components: dict[tuple[str, str], float]) -> bool:
         """Return whether the region sells the machine's card at all; else the machine is not reported."""
@@ -180,7 +208,7 @@ def machine_component_amounts(name: str, machine: Machine) -> dict[tuple[str, st
     """Return the components of a machine with amounts; empty for an unknown series."""
     series = MACHINE_SERIES.get("-".join(name.split("-")[:2]))
     if series is None:
-        return {}
+        return ordinary_component_amounts(name, machine)
     family, card, ssd = series
     components = {
         ("core", family): float(machine.vcpus),
@@ -189,6 +217,30 @@ def machine_component_amounts(name: str, machine: Machine) -> dict[tuple[str, st
         ("ssd", ""): ssd * machine.accelerator_count,
     }
     return {key: amount for key, amount in components.items() if amount}
+
+
+@cache
+def list_ordinary_machines() -> tuple[Machine, ...]:
+    """Return the machines without accelerators that the embedded snapshot knows and machines.csv does not list."""
+    listed = {name for cloud, name in data_file.load_machines() if cloud == "gcp"}
+    machines = (
+        snapshot.find_sized_machine("gcp", name)
+        for name in sorted(snapshot.list_sized_machines("gcp") - listed)
+    )
+    return tuple(
+        machine for machine in machines if machine and ordinary_component_amounts(machine.name, machine)
+    )
+
+
+def ordinary_component_amounts(name: str, machine: Machine) -> dict[tuple[str, str], float]:
+    """Return cores and memory of a machine without accelerators; empty if its price has other components."""
+    family = name.partition("-")[0]
+    if name in {"f1-micro", "g1-small"}:
+        return {("core", family): 1.0}  # one SKU for the machine
+    if family not in ORDINARY_FAMILIES or "lssd" in name or machine.accelerators:
+        return {}
+    cores = SHARED_CORES.get(name, float(machine.vcpus))
+    return {("core", family): cores, ("ram", family): machine.memory_gib}
 
 
 def _format_components(keys: list[tuple[str, str]]) -> str:

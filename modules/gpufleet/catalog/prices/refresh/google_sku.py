@@ -3,7 +3,8 @@
 A machine has no SKU of its own: it consists of cores, memory and accelerators, which description and category identify.
 A description must match completely, since similar ones cost half (Dynamic Workload Scheduler), nothing (reserved) or
 belong to another product (sole tenancy, custom, workstation). The descriptions are those of the public catalogue as
-users quote them, 2026-07 to 2026-10.
+users quote them, 2026-07 to 2026-10; of ordinary machines, disks and addresses as in build/mapping.csv of
+Cyclenerd/google-cloud-pricing-cost-calculator.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ PURCHASE_BY_USAGE = {
 PURCHASE_PATTERNS = {
     "dws_flex": (re.compile(r"DWS Defined Duration "), re.compile(r" attached to DWS Defined Duration VMs")),
     "spot": (re.compile(r"(?:Spot )?Preemptible "), re.compile(r" attached to (?:Spot )?Preemptible VMs")),
-    "reserved_1y": (re.compile(r"Commitment v1: "), re.compile(r" for 1 Years?\Z")),
-    "reserved_3y": (re.compile(r"Commitment v1: "), re.compile(r" for 3 Years?\Z")),
+    "reserved_1y": (re.compile(r"Commitment(?: v1)?: "), re.compile(r" for 1 Years?\Z")),
+    "reserved_3y": (re.compile(r"Commitment(?: v1)?: "), re.compile(r" for 3 Years?\Z")),
 }
 USAGE_BY_PURCHASE = {
     "dws_flex": "OnDemand",
@@ -35,8 +36,21 @@ USAGE_BY_PURCHASE = {
 }
 LOCATION_SUFFIX = re.compile(r" (?:running )?[Ii]n [^:()]+\Z| running globally\Z")
 HOST_PATTERN = re.compile(
-    r"(?:(?P<family>[ACGN]\d(?:Plus|Ultra)?) )?(?:Predefined )?(?:Instance )?(?P<kind>Core|Cpu|Ram)"
+    r"(?:(?P<family>[ACEGHMNT]\d(?:[ADN]|Plus|Ultra)?|Compute optimized|Memory-optimized)"
+    r"(?: AMD| Arm| Memory-optimized)? )?(?:Predefined )?(?:Instance )?(?P<kind>Core|Cpu|Ram)"
 )
+NAMED_FAMILIES = {"Compute optimized": "c2", "Memory-optimized": "m1"}
+SHARED_CORE_DESCRIPTIONS = {"Micro Instance with burstable CPU": "f1", "Small Instance with 1 VCPU": "g1"}
+DISK_DESCRIPTIONS = {
+    "Storage PD Capacity": "pd-standard",
+    "SSD backed PD Capacity": "pd-ssd",
+    "Balanced PD Capacity": "pd-balanced",
+    "Extreme PD Capacity": "pd-extreme",
+    "Regional Storage PD Capacity": "regional-pd-standard",
+    "Regional SSD backed PD Capacity": "regional-pd-ssd",
+    "Storage PD Snapshot": "snapshot",
+}
+ADDRESS_DESCRIPTIONS = {"External IP Charge on a Standard VM": "public_ipv4"}
 CARD_DESCRIPTIONS = {
     "Nvidia Tesla A100 GPU": "a100",
     "Nvidia Tesla A100 80GB GPU": "a100-80gb",
@@ -51,7 +65,7 @@ CARD_DESCRIPTIONS = {
     "RTX 6000 96GB": "rtx-pro-6000",
 }
 SSD_DESCRIPTIONS = frozenset({"SSD backed Local Storage", "Local SSD"})
-USAGE_UNITS = {"core": "h", "ram": "GiBy.h", "card": "h", "ssd": "GiBy.mo"}
+USAGE_UNITS = {"core": "h", "ram": "GiBy.h", "card": "h", "ssd": "GiBy.mo", "disk": "GiBy.mo", "address": "h"}
 # Family and group of the category; the group of disks is not documented, so any is accepted. Older SKUs of N1
 # have one group for cores and memory.
 RESOURCE_FAMILIES = {
@@ -59,16 +73,22 @@ RESOURCE_FAMILIES = {
     "ram": ("Compute",),
     "card": ("Compute",),
     "ssd": ("Storage", "Compute"),
+    "disk": ("Storage",),
+    "address": ("Network",),
 }
-RESOURCE_GROUPS = {"core": ("CPU", "N1Standard"), "ram": ("RAM", "N1Standard"), "card": ("GPU",)}
+RESOURCE_GROUPS = {
+    "core": ("CPU", "N1Standard", "F1Micro", "G1Small"),
+    "ram": ("RAM", "N1Standard"),
+    "card": ("GPU",),
+}
 
 
 @dataclass(frozen=True)
 class PricedSkuComponent:
     """A component of a machine with its purchase: USD per hour and core, GiB or card."""
 
-    kind: str  # core, ram, card, ssd
-    family: str  # of the machine (a3), or which card
+    kind: str  # core, ram, card, ssd, disk, address
+    family: str  # of the machine (a3), or which card or part
     purchase: str
     usd: float
 
@@ -105,11 +125,19 @@ def parse_sku_description(description: str, usage: str) -> tuple[str, str, str] 
         return "card", CARD_DESCRIPTIONS[subject_name], purchase
     if subject_name in SSD_DESCRIPTIONS:
         return "ssd", "", purchase
+    for kind, names in (
+        ("disk", DISK_DESCRIPTIONS),
+        ("address", ADDRESS_DESCRIPTIONS),
+        ("core", SHARED_CORE_DESCRIPTIONS),
+    ):
+        if subject_name in names:
+            return kind, names[subject_name], purchase
     match = HOST_PATTERN.fullmatch(subject_name)
     if match is None or (match["family"] is None and not purchase.startswith("reserved")):
         return None
     kind = "ram" if match["kind"] == "Ram" else "core"
-    return kind, (match["family"] or "N1").lower(), purchase
+    family = match["family"] or "N1"
+    return kind, NAMED_FAMILIES.get(family, family.lower()), purchase
 
 
 def _split_purchase(description: str) -> tuple[str, str]:
