@@ -1,19 +1,21 @@
-"""Cloud NAT, load balancers' forwarding rules, and external addresses."""
+"""Cloud NAT and external addresses."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.inputs.values import read_input_text
 from gpufleet.cost.pricing.component import Components, MachinePartContext, UnpricedComponent
 from gpufleet.cost.pricing.pricers.gcp.location import find_region, standalone_part_context
-from gpufleet.cost.pricing.pricers.part_names import ADDRESS, LOAD_BALANCER
+from gpufleet.cost.pricing.pricers.part_names import ADDRESS, NAT
 from gpufleet.cost.pricing.pricers.traffic import traffic_components
 from gpufleet.engine import StateResource
 
 GLOBAL = "global"
+MAX_BILLED_MACHINES = Decimal(32)  # a gateway of more costs no more (cloud.google.com/nat/pricing)
 
 
 @dataclass(frozen=True)
@@ -52,17 +54,22 @@ def price_global_address(resource: StateResource, graph: ResourceGraph) -> Compo
 
 
 def price_cloud_nat(resource: StateResource, graph: ResourceGraph) -> Components:
-    """Return a Cloud NAT without a price: it bills by the machines that use it, which are not its inputs."""
+    """Return a gateway by the machines that use it, of which the usage file has the number."""
     context = _network_context(resource, graph)
-    reason = "Cloud NAT bills by the machines that use it and their traffic, which its inputs do not have"
-    return [UnpricedComponent(reason, "gateway"), *traffic_components(resource, graph, context)]
-
-
-def price_forwarding_rule(resource: StateResource, graph: ResourceGraph) -> Components:
-    """Return a forwarding rule, by which a load balancer bills."""
-    context = _network_context(resource, graph)
-    rule = context.make_part_component("load_balancer", f"{LOAD_BALANCER}:forwarding_rule")
-    return [rule, *traffic_components(resource, graph, context)]
+    usage = graph.usage_of_resource(resource)
+    machines = usage.amounts.get("assigned_vms")
+    data = context.make_usage_component("data", f"{NAT}:gib", "monthly_data_processed_gb", usage)
+    traffic: Components = [
+        *([data] if data.amount is not None else []),
+        *traffic_components(resource, graph, context),
+    ]
+    if machines is None:
+        reason = (
+            "Cloud NAT bills by the machines that use it and their traffic, which its inputs do not have; "
+            "give assigned_vms and monthly_data_processed_gb in the usage file"
+        )
+        return [UnpricedComponent(reason, "gateway"), *traffic]
+    return [context.make_part_component("gateway", NAT, min(machines, MAX_BILLED_MACHINES)), *traffic]
 
 
 def _network_context(resource: StateResource, graph: ResourceGraph) -> MachinePartContext:

@@ -1,4 +1,4 @@
-"""Keys and secrets, which bill for each version and each use."""
+"""Keys, secrets and certificate authorities, and the policies of Cloud Armor."""
 
 from __future__ import annotations
 
@@ -7,11 +7,20 @@ from decimal import Decimal
 from typing import Any
 
 from gpufleet.cost.inputs.graph import ResourceGraph
-from gpufleet.cost.inputs.values import Text, read_input_list, read_input_text
+from gpufleet.cost.inputs.values import (
+    Text,
+    read_input,
+    read_input_list,
+    read_input_marker,
+    read_input_text,
+)
 from gpufleet.cost.pricing.component import Components, UnpricedComponent
 from gpufleet.cost.pricing.pricers.gcp.service import GLOBAL, exact_count, service_context
+from gpufleet.cost.pricing.pricers.required_input import unpriced_if_unreadable
 from gpufleet.engine import StateResource
 
+CA_POOL = "gcp:certificateauthority/caPool:CaPool"
+DEFAULT_RULE_PRIORITIES = (2147483647, "2147483647")  # of the rule that every policy has
 SECRET = "gcp:secretmanager/secret:Secret"  # noqa: S105 - a type
 
 
@@ -58,3 +67,41 @@ def price_secret_version(resource: StateResource, graph: ResourceGraph) -> Compo
         context.make_part_component("version", "secret_manager:version"),
         context.make_usage_component("accesses", "secret_manager:access", "monthly_access_operations", usage),
     ]
+
+
+def parse_security_rule_count(inputs: Any) -> Decimal:
+    """Parse how many rules a policy has in addition to its default rule."""
+    rules = read_input_list(inputs, "rules")
+    return Decimal(sum(read_input(rule, "priority") not in DEFAULT_RULE_PRIORITIES for rule in rules))
+
+
+def price_security_policy(resource: StateResource, graph: ResourceGraph) -> Components:
+    """Return a policy of Cloud Armor with its rules, and the requests that it checks."""
+    hidden = unpriced_if_unreadable(read_input_marker(resource.inputs, "rules"), "its rules are", "rules")
+    context = service_context(resource, graph, GLOBAL)
+    usage = graph.usage_of_resource(resource)
+    rules = parse_security_rule_count(resource.inputs)
+    components: Components = [*hidden, context.make_part_component("policy", "cloud_armor:policy")]
+    if rules:
+        components.append(context.make_part_component("rules", "cloud_armor:rule", rules))
+    return [
+        *components,
+        context.make_usage_component("requests", "cloud_armor:request", "monthly_requests", usage),
+    ]
+
+
+def price_security_rule(resource: StateResource, graph: ResourceGraph) -> Components:
+    """Return a rule that a program declares apart from its policy."""
+    if read_input(resource.inputs, "priority") in DEFAULT_RULE_PRIORITIES:
+        return []
+    return [service_context(resource, graph, GLOBAL).make_part_component("rule", "cloud_armor:rule")]
+
+
+def price_certificate_authority(resource: StateResource, graph: ResourceGraph) -> Components:
+    """Return an authority by the tier of its pool."""
+    pool = graph.find_referenced_resource(resource, ("pool",), CA_POOL)
+    tier = read_input_text(pool.inputs, "tier") if pool else None
+    if not isinstance(tier, str):
+        return [UnpricedComponent("the tier of its pool is not known", "authority")]
+    context = service_context(resource, graph, GLOBAL)
+    return [context.make_part_component("authority", f"certificate_authority:{tier.lower()}")]

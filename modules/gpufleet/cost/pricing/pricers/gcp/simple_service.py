@@ -37,11 +37,23 @@ def _used(component: str, item: str, usage_key: str, *, is_global: bool = False)
 
 
 _LOGGING = (_used("ingestion", "logging:ingestion", "monthly_logging_data_gb", is_global=True),)
+_DATAFLOW = (
+    _used("vcpus", "dataflow:batch:vcpu", "monthly_vcpu_hours"),
+    _used("memory", "dataflow:batch:memory", "monthly_memory_gib_hours"),
+)
 _PROXY = (
     _used("proxies", "load_balancer:proxy_instance", "monthly_proxy_instances"),
     _used("data", "load_balancer:data", "monthly_data_processed_gb"),
 )
 PARTS: dict[str, tuple[ServicePart, ...]] = {
+    "gcp:apigateway/gateway:Gateway": (_used("calls", "api_gateway:call", "monthly_calls", is_global=True),),
+    "gcp:appengine/flexibleAppVersion:FlexibleAppVersion": (
+        _used("vcpus", "app_engine:flexible_vcpu_hour", "monthly_vcpu_hours"),
+        _used("memory", "app_engine:flexible_gib_hour", "monthly_memory_gib_hours"),
+    ),
+    "gcp:appengine/standardAppVersion:StandardAppVersion": (
+        _used("instances", "app_engine:instance_hour", "instance_hrs"),
+    ),
     "gcp:artifactregistry/repository:Repository": (_stored("artifact_registry:storage"),),
     "gcp:bigquery/dataset:Dataset": (_used("queries", "bigquery:query_tib", "monthly_queries_tb"),),
     "gcp:bigquery/table:Table": (
@@ -86,6 +98,9 @@ PARTS: dict[str, tuple[ServicePart, ...]] = {
     "gcp:compute/targetSSLProxy:TargetSSLProxy": _PROXY,
     "gcp:compute/targetTCPProxy:TargetTCPProxy": _PROXY,
     "gcp:container/registry:Registry": (_stored("container_registry:storage"),),
+    "gcp:dataflow/flexTemplateJob:FlexTemplateJob": _DATAFLOW,
+    "gcp:dataflow/job:Job": _DATAFLOW,
+    "gcp:dataproc/batch:Batch": (_used("compute", "dataproc:serverless_dcu_hour", "monthly_dcu_hours"),),
     "gcp:dns/managedZone:ManagedZone": (
         ServicePart("zone", "dns:zone", is_global=True),
         _used("queries", "dns:query", "monthly_queries", is_global=True),
