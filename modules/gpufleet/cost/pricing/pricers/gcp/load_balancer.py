@@ -53,9 +53,12 @@ def price_forwarding_rule(resource: StateResource, graph: ResourceGraph) -> Comp
         return [context.make_part_component("endpoint", "private_service_connect:endpoint")]
     data_context = service_context(resource, graph, find_region(resource, graph) or GLOBAL)
     usage = graph.usage_of_resource(resource)
+    data = data_context.make_usage_component(
+        "data", f"{LOAD_BALANCER}:data", "monthly_ingress_data_gb", usage
+    )
     return [
         *_rule_components(resource, graph, context),
-        data_context.make_usage_component("data", f"{LOAD_BALANCER}:data", "monthly_ingress_data_gb", usage),
+        *([] if data.amount is None else [data]),  # as of all traffic: only what the usage file has
         *traffic_components(resource, graph, context),
     ]
 

@@ -66,9 +66,6 @@ PARTS: dict[str, tuple[ServicePart, ...]] = {
     "gcp:certificateauthority/certificate:Certificate": (
         ServicePart("certificate", "certificate_authority:certificate"),
     ),
-    "gcp:certificatemanager/certificate:Certificate": (
-        ServicePart("certificate", "certificate_manager:certificate", is_global=True),
-    ),
     "gcp:cloudbuild/trigger:Trigger": (
         _used("builds", "cloud_build:minute", "monthly_build_minutes", is_global=True),
     ),

@@ -1,0 +1,150 @@
+"""One case for each of Google Cloud's smaller types: its total calculated by hand, or the item that has no price."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from gpufleet import cost
+from gpufleet.boundary import read_packaged_rows
+from gpufleet.cost.inputs.usage.model import NO_USAGE, ResourceUsage, UsageFile, UsageFileEntry
+from gpufleet.cost.pricing.billing import is_free_resource, load_usage_billed_resource_types
+from gpufleet.cost.pricing.pricers.gcp import PRICERS, simple_service
+from gpufleet.engine import StateResource
+
+PLACE = {"region": "us-central1", "location": "us-central1"}
+EUROPE = {"region": "europe-west1", "location": "europe-west1"}
+LOGS = {"monthly_logging_data_gb": 200}  # 0.50 USD per GiB
+PROXIES = {"monthly_proxy_instances": 730, "monthly_data_processed_gb": 500}  # 0.025 an hour, 0.008 per GiB
+
+# type, inputs, amounts of the usage file, dollars a month
+PRICED = [
+    ("gcp:apigateway/gateway:Gateway", PLACE, {"monthly_calls": 2_000_000}, 6),  # 3 per million
+    ("gcp:bigquery/table:Table", PLACE, {"monthly_active_storage_gb": 100, "monthly_long_term_storage_gb": 50,
+     "monthly_streaming_inserts_mb": 1000, "monthly_storage_write_api_gb": 40,
+     "monthly_storage_read_api_tb": 2}, "6.35"),  # 2.3 + 0.8 + 0.05 + 1 + 2.2
+    ("gcp:cloudscheduler/job:Job", {}, {}, "0.1"),
+    ("gcp:cloudtasks/queue:Queue", PLACE, {"monthly_operations": 5_000_000}, 2),
+    ("gcp:compute/haVpnGateway:HaVpnGateway", PLACE, {"monthly_egress_data_transfer_gb": 100}, 2),
+    ("gcp:compute/vPNGateway:VPNGateway", PLACE, {"monthly_egress_data_transfer_gb": 100}, 2),
+    ("gcp:compute/machineImage:MachineImage", PLACE, {"storage_gb": 40}, 2),
+    ("gcp:compute/organizationSecurityPolicy:OrganizationSecurityPolicy", {}, {"monthly_requests": 0}, 5),
+    ("gcp:compute/regionSecurityPolicy:RegionSecurityPolicy", {"rules": [{"priority": 7}]},
+     {"monthly_requests": 1_000_000}, "6.75"),
+    ("gcp:compute/regionSecurityPolicyRule:RegionSecurityPolicyRule", {"priority": 7}, {}, 1),
+    ("gcp:compute/securityPolicyRule:SecurityPolicyRule", {"priority": 7}, {}, 1),
+    ("gcp:compute/securityPolicyRule:SecurityPolicyRule", {"priority": 2147483647}, {}, 0),
+    ("gcp:compute/regionTargetHttpsProxy:RegionTargetHttpsProxy", PLACE, PROXIES, "22.25"),
+    ("gcp:compute/targetGrpcProxy:TargetGrpcProxy", PLACE, PROXIES, "22.25"),
+    ("gcp:compute/targetSSLProxy:TargetSSLProxy", PLACE, PROXIES, "22.25"),
+    ("gcp:compute/targetTCPProxy:TargetTCPProxy", PLACE, PROXIES, "22.25"),
+    ("gcp:container/registry:Registry", {"location": "EU"}, {"storage_gb": 100}, "2.6"),
+    ("gcp:dataflow/job:Job", PLACE, {"monthly_vcpu_hours": 1000, "monthly_memory_gib_hours": 4000}, "70.228"),
+    ("gcp:dataflow/flexTemplateJob:FlexTemplateJob", EUROPE,
+     {"monthly_vcpu_hours": 1000, "monthly_memory_gib_hours": 4000}, "75.688"),
+    ("gcp:firestore/database:Database", {"locationId": "x", **EUROPE},
+     {"storage_gb": 10, "monthly_document_reads": 1_000_000, "monthly_document_writes": 1_000_000,
+      "monthly_document_deletes": 1_000_000}, "3.08"),  # 1.65 + 0.33 + 0.99 + 0.11
+    ("gcp:logging/billingAccountBucketConfig:BillingAccountBucketConfig", {}, LOGS, 100),
+    ("gcp:logging/billingAccountSink:BillingAccountSink", {}, LOGS, 100),
+    ("gcp:logging/folderBucketConfig:FolderBucketConfig", {}, LOGS, 100),
+    ("gcp:logging/folderSink:FolderSink", {}, LOGS, 100),
+    ("gcp:logging/organizationBucketConfig:OrganizationBucketConfig", {}, LOGS, 100),
+    ("gcp:logging/organizationSink:OrganizationSink", {}, LOGS, 100),
+    ("gcp:logging/projectBucketConfig:ProjectBucketConfig", {}, LOGS, 100),
+    ("gcp:monitoring/metricDescriptor:MetricDescriptor", {},
+     {"monthly_monitoring_data_mb": 1000, "monthly_api_calls": 1_000_000}, 268),
+    ("gcp:pubsub/subscription:Subscription", {}, {"monthly_message_data_tb": 1, "storage_gb": 100}, 67),
+    ("gcp:secretmanager/regionalSecretVersion:RegionalSecretVersion", {},
+     {"monthly_access_operations": 100_000}, "0.36"),
+    ("gcp:servicenetworking/connection:Connection", PLACE, {"monthly_egress_data_transfer_gb": 100}, 2),
+    ("gcp:workflows/workflow:Workflow", PLACE, {"monthly_internal_steps": 100_000}, 1),
+    ("gcp:compute/globalAddress:GlobalAddress", {"addressType": "INTERNAL"}, {}, 0),
+    ("gcp:compute/globalAddress:GlobalAddress", {}, {}, "7.3"),
+]  # fmt: skip
+# type, inputs, the item without a price
+LISTED = [
+    ("gcp:apigee/environment:Environment", {"type": "COMPREHENSIVE"}, "apigee:environment:comprehensive"),
+    ("gcp:apigee/instance:Instance", PLACE, "apigee:instance"),
+    ("gcp:appengine/flexibleAppVersion:FlexibleAppVersion", PLACE, "app_engine:flexible_vcpu_hour"),
+    ("gcp:appengine/standardAppVersion:StandardAppVersion", PLACE, "app_engine:instance_hour"),
+    ("gcp:bigquery/capacityCommitment:CapacityCommitment", {"slotCount": 100, **PLACE},
+     "bigquery:standard:committed_slot"),
+    ("gcp:certificateauthority/certificate:Certificate", PLACE, "certificate_authority:certificate"),
+    ("gcp:cloudbuild/trigger:Trigger", {}, "cloud_build:minute"),
+    ("gcp:cloudbuild/workerPool:WorkerPool", {}, "cloud_build:private_pool_minute"),
+    ("gcp:cloudids/endpoint:Endpoint", PLACE, "cloud_ids:endpoint"),
+    ("gcp:compute/interconnect:Interconnect", {"linkType": "LINK_TYPE_ETHERNET_10G_LR", "requestedLinkCount": 2},
+     "interconnect:link_type_ethernet_10g_lr"),
+    ("gcp:compute/nodeGroup:NodeGroup", {"initialSize": 1, "zone": "us-central1-a"}, "sole_tenant_node"),
+    ("gcp:compute/packetMirroring:PacketMirroring", PLACE, "packet_mirroring:gib"),
+    ("gcp:compute/storagePool:StoragePool",
+     {"zone": "us-central1-a", "storagePoolType": "x/hyperdisk-balanced", "poolProvisionedCapacityGb": "10240"},
+     "storage_pool:hyperdisk-balanced"),
+    ("gcp:dataproc/batch:Batch", PLACE, "dataproc:serverless_dcu_hour"),
+    ("gcp:filestore/backup:Backup", PLACE, "filestore:backup"),
+    ("gcp:gkebackup/backupPlan:BackupPlan", PLACE, "gke_backup:pod"),
+    ("gcp:lustre/instance:Instance", {"capacityGib": "18000", "perUnitStorageThroughput": "1000", **PLACE},
+     "lustre:1000"),
+    ("gcp:managedkafka/connectCluster:ConnectCluster", {"capacityConfig": {"vcpuCount": "12"}, **PLACE},
+     "managed_kafka:connect_vcpu"),
+    ("gcp:netapp/backup:Backup", PLACE, "netapp:backup"),
+    ("gcp:parallelstore/instance:Instance", {"capacityGib": "12000", **PLACE}, "parallelstore:scratch"),
+    ("gcp:vertex/aiFeatureOnlineStore:AiFeatureOnlineStore",
+     {"bigtable": {"autoScaling": {"minNodeCount": 1, "maxNodeCount": 3}}, **PLACE}, "vertex:feature_store_node"),
+    ("gcp:vertex/aiFeatureStore:AiFeatureStore", {"onlineServingConfig": {"fixedNodeCount": 2}, **PLACE},
+     "vertex:feature_store_node"),
+    ("gcp:vertex/aiIndexEndpointDeployedIndex:AiIndexEndpointDeployedIndex",
+     {"dedicatedResources": {"machineSpec": {"machineType": "n1-standard-32"}, "minReplicaCount": 1}, **PLACE},
+     "vertex:prediction:n1-standard-32"),
+    ("gcp:vertex/aiTensorboard:AiTensorboard", PLACE, "vertex:tensorboard_storage"),
+    ("gcp:vmwareengine/privateCloud:PrivateCloud", PLACE, "vmware_engine:standard-72"),
+    ("gcp:workstations/workstationCluster:WorkstationCluster", PLACE, "workstations:cluster"),
+]  # fmt: skip
+
+
+def price(type_, inputs, amounts=None):
+    resource = StateResource(f"urn:pulumi:prod::p::{type_}::r", type_, "r", inputs, {})
+    usage = ResourceUsage(amounts={key: Decimal(str(value)) for key, value in (amounts or {}).items()})
+    file = UsageFile(resources=(UsageFileEntry("r", usage, 1),)) if amounts else NO_USAGE
+    return cost.price_resources([resource], usage=file)
+
+
+@pytest.mark.parametrize(("type_", "inputs", "amounts", "usd"), PRICED)
+def test_type_has_the_manually_calculated_cost(type_, inputs, amounts, usd):
+    bill = price(type_, inputs, amounts)
+    assert round(bill.usd_per_month.expected, 4) == Decimal(str(usd))
+    assert bill.unpriced_resources == ()
+
+
+@pytest.mark.parametrize(("type_", "inputs", "item"), LISTED)
+def test_item_that_has_no_price_is_named(type_, inputs, item):
+    bill = price(type_, inputs)
+    assert bill.charges == ()
+    assert any(f"price for {item} in" in each.reason for each in bill.unpriced_resources)
+
+
+def test_global_address_of_a_forwarding_rule_is_free():
+    address_type = "gcp:compute/globalAddress:GlobalAddress"
+    rule_type = "gcp:compute/globalForwardingRule:GlobalForwardingRule"
+    address = StateResource("urn:a", address_type, "a", {"name": "a"}, {}, id="projects/p/global/addresses/a")
+    rule = StateResource("urn:r", rule_type, "r", {"ipAddress": "projects/p/global/addresses/a"}, {})
+    charges = cost.price_resources([address, rule]).charges
+    assert [charge.type for charge in charges] == [rule_type]
+
+
+def test_every_usage_key_of_a_simple_service_is_in_the_table():
+    known = {row["key"] for row in read_packaged_rows("gpufleet.cost", "data/usage_keys.csv")}
+    used = {part.usage_key for parts in simple_service.PARTS.values() for part in parts} - {""}
+    assert used - known == set()
+
+
+def test_no_priced_type_is_also_free_or_billed_by_use():
+    for type_ in PRICERS:
+        assert type_ not in load_usage_billed_resource_types()
+        assert not is_free_resource(StateResource("urn:x", type_, "x", {}, {})), type_
+
+
+def test_at_least_100_types_are_priced():
+    assert len(PRICERS) >= 100
