@@ -168,7 +168,10 @@ PRICERS: dict[str, Pricer] = {
     ),
     "azure:containerservice/kubernetesCluster:KubernetesCluster": with_inputs(price_aks_cluster, _cluster),
     "azure:containerservice/kubernetesClusterNodePool:KubernetesClusterNodePool": price_kubernetes_node_pool,
-    "azure:lb/loadBalancer:LoadBalancer": translated(price_load_balancer, {"sku": "sku.name"}),
+    # Since version 6 of the package, a load balancer without a SKU is a standard one.
+    "azure:lb/loadBalancer:LoadBalancer": translated(
+        price_load_balancer, {"sku": "sku.name"}, {"sku.name": "Standard"}
+    ),
     "azure:network/natGateway:NatGateway": price_nat_gateway,
     "azure:network/publicIp:PublicIp": translated(
         price_public_ip, {"ipVersion": "publicIPAddressVersion", "sku": "sku.name"}

@@ -25,6 +25,7 @@ from gpufleet.engine import StateResource
 # Managed disks bill by tier, the smallest that fits the size (learn.microsoft.com, "Azure managed disk types").
 TIERS = {4: 1, 8: 2, 16: 3, 32: 4, 64: 6, 128: 10, 256: 15, 512: 20, 1024: 30, 2048: 40, 4096: 50, 8192: 60}
 TIERS |= {16384: 70, 32767: 80}
+SMALLEST_HARD_DISK_GIB = Decimal(32)
 FAMILIES = {
     "Premium_LRS": "premium-ssd-p",
     "StandardSSD_LRS": "standard-ssd-e",
@@ -98,11 +99,13 @@ def attached_disk_components(attached: AttachedDisks, context: MachinePartContex
 
 def managed_disk_part(sku: str, size_gib: Decimal) -> str | None:
     """Return the catalogue's part: the smallest tier that fits the size; None for a type without a price."""
-    return FAMILIES[sku] + managed_disk_tier_number(size_gib) if sku in FAMILIES else None
+    return FAMILIES[sku] + managed_disk_tier_number(size_gib, sku) if sku in FAMILIES else None
 
 
-def managed_disk_tier_number(size_gib: Decimal) -> str:
-    """Return the number of the smallest tier that fits a disk of this size."""
+def managed_disk_tier_number(size_gib: Decimal, sku: str = "") -> str:
+    """Return the number of the smallest tier that fits a disk of this size; hard disks begin with 32 GiB."""
+    if sku == "Standard_LRS":
+        size_gib = max(size_gib, SMALLEST_HARD_DISK_GIB)
     return str(next((number for capacity, number in TIERS.items() if size_gib <= capacity), TIERS[32767]))
 
 
