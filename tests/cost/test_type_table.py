@@ -14,6 +14,7 @@ from gpufleet.cost.pricing.pricers import PRICERS
 
 CLOUDS = {
     "AWS (`aws`)": ("aws:",),
+    "AWS (`aws-native`)": ("aws-native:",),
     "Google Cloud (`gcp`)": ("gcp:",),
     "Azure (`azure-native`)": ("azure-native:",),
     "Azure, classic (`azure`)": ("azure:",),

@@ -38,6 +38,7 @@ from gpufleet.catalog.operating_system import (
 )
 from gpufleet.catalog.query import (
     find_cloud_part_price,
+    find_machine,
     find_machine_price,
     find_machine_retirement,
     get_accelerator,
@@ -79,6 +80,7 @@ __all__ = [
     "build_field_source_report",
     "find_cloud_part_price",
     "find_driver_operating_system",
+    "find_machine",
     "find_machine_price",
     "find_machine_retirement",
     "get_accelerator",

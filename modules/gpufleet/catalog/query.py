@@ -33,6 +33,11 @@ def get_machine(name: str, cloud: str | None = None) -> Machine:
     )
 
 
+def find_machine(name: str, cloud: str) -> Machine | None:
+    """Return a machine of a cloud, with accelerators or without; None if it is unknown."""
+    return data_file.load_machines().get((cloud, name)) or snapshot.find_sized_machine(cloud, name)
+
+
 def find_machine_retirement(name: str, cloud: str | None = None) -> MachineRetirement | None:
     """Return the retirement of that machine, None if it is not retired."""
     for (machine_cloud, machine_name), retirement in data_file.load_retirements().items():

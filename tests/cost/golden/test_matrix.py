@@ -12,6 +12,7 @@ from aws_service_cases import CASES as SERVICE_CASES
 from gpufleet.cost.inputs.graph import strip_api_version
 from gpufleet.cost.pricing.pricers import PRICERS
 from gpufleet.cost.pricing.pricers.aws.declared_service import load_declared_charges
+from gpufleet.cost.pricing.pricers.aws.native import COUNTERPARTS
 
 CASES = golden.load_cases()
 CASE_TABLES = Path(__file__).resolve().parents[1] / "pricers"
@@ -75,7 +76,7 @@ def test_every_pricer_has_a_golden_program_or_a_case_of_its_service():
         for side in (case.old, case.new)
         for resource in side.program.values()
     }
-    used |= {case.type for case in SERVICE_CASES.values()} | set(load_declared_charges())
+    used |= {case.type for case in SERVICE_CASES.values()} | set(load_declared_charges()) | set(COUNTERPARTS)
     tables = "".join(path.read_text() for path in CASE_TABLES.glob("test_*.py"))
     assert {type_ for type_ in set(PRICERS) - used if f'"{type_}"' not in tables} == set()
 

@@ -331,3 +331,57 @@ def test_ontap_bills_throughput_of_each_pair_of_servers():
 def test_free_form_of_a_service_is_neither_charged_nor_listed(type_, inputs):
     bill = price(make_service(type_, inputs))
     assert (bill.charges, bill.unpriced_resources) == ((), ())
+
+
+def test_native_types_cost_the_same_as_their_counterparts():
+    key = price(make_service("aws-native:kms:Key", {}), prices={"kms:key": ("1", "month")})
+    assert month_of(key) == 1
+    stream = make_service("aws-native:kinesis:Stream", {"shardCount": 2})
+    assert month_of(price(stream, prices={"kinesis:shard": ("0.015", "hour")})) == Decimal("21.90")
+
+
+BEANSTALK = "aws:elasticbeanstalk/environment:Environment"
+BEANSTALK_PRICES = {
+    "t3.large": ("0.0832", "hour"),
+    "ebs:gp2": ("0.10", "month"),
+    "load_balancer:network": ("0.0225", "hour"),
+}
+
+
+def make_settings(**values):
+    spaces = {"InstanceType": "launchconfiguration", "RootVolumeSize": "launchconfiguration"}
+    return [
+        {
+            "namespace": f"aws:autoscaling:{spaces.get(name, 'asg')}"
+            if not name.endswith("Type") or name == "InstanceType"
+            else "aws:elasticbeanstalk:environment",
+            "name": name,
+            "value": value,
+        }
+        for name, value in values.items()
+    ]
+
+
+def test_beanstalk_bills_machines_volumes_and_its_load_balancer():
+    settings = make_settings(
+        InstanceType="t3.large", RootVolumeSize="20", MinSize="2", MaxSize="4", LoadBalancerType="network"
+    )
+    month = price(make_service(BEANSTALK, {"settings": settings}), prices=BEANSTALK_PRICES).usd_per_month
+    expected = Decimal("141.897")  # 2 x (0.0832 x 730 + 20 x 0.10) + 0.0225 x 730
+    assert abs(month.expected - expected) < Decimal("1e-6")
+    assert abs(month.high - expected - Decimal("125.472")) < Decimal("1e-6")  # two more machines
+
+
+def test_single_beanstalk_instance_has_no_load_balancer():
+    settings = make_settings(InstanceType="t3.large", RootVolumeSize="20", EnvironmentType="SingleInstance")
+    bill = price(make_service(BEANSTALK, {"settings": settings}), prices=BEANSTALK_PRICES)
+    assert abs(month_of(bill) - Decimal("62.736")) < Decimal("1e-6")
+    assert bill.usd_per_month.is_exact
+
+
+def test_batch_environment_of_an_ordinary_machine():
+    resources = {"type": "EC2", "minVcpus": 4, "maxVcpus": 16, "instanceTypes": ["m5.large"]}
+    type_ = "aws:batch/computeEnvironment:ComputeEnvironment"
+    bill = price(make_service(type_, {"computeResources": resources}), prices={"m5.large": ("0.096", "hour")})
+    month = bill.usd_per_month
+    assert (month.low, month.high) == (Decimal("140.16"), Decimal("560.64"))  # 2 and 8 machines of 2 vCPUs

@@ -12,7 +12,8 @@ from aws_service_prices import make_book, make_service, make_usage
 from gpufleet.boundary import read_packaged_rows
 from gpufleet.cost import price_resources
 from gpufleet.cost.pricing.billing import load_free_resource_types, load_usage_billed_resource_types
-from gpufleet.cost.pricing.pricers.aws.declared_service import load_declared_charges
+from gpufleet.cost.pricing.pricers.aws.declared_service import EARLIER_NAMES, load_declared_charges
+from gpufleet.cost.pricing.pricers.aws.native import COUNTERPARTS
 from gpufleet.cost.pricing.pricers.aws.services import SERVICE_PRICERS
 from gpufleet.engine import UnreadableValue
 
@@ -92,6 +93,6 @@ def test_every_usage_key_of_a_table_is_one_that_a_usage_file_may_have():
         (type_, charge.key)
         for type_, charges in load_declared_charges().items()
         for charge in charges
-        if charge.is_by_use and "bucketV2" not in type_
+        if charge.is_by_use and type_ not in EARLIER_NAMES | COUNTERPARTS
     }
     assert declared - known == set()

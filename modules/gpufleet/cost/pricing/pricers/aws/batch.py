@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
-from gpufleet.catalog import get_machine
+from gpufleet.catalog import find_machine
 from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.inputs.values import (
     Number,
@@ -30,7 +30,6 @@ from gpufleet.cost.pricing.pricers.aws.service import (
 from gpufleet.cost.pricing.pricers.group_size import group_size_range
 from gpufleet.cost.pricing.pricers.required_input import text_or_unpriced
 from gpufleet.engine import StateResource, UnreadableValue
-from gpufleet.errors import InputError
 
 EMR_ROLES = {"master": "masterInstanceGroup", "core": "coreInstanceGroup"}
 FLEETS = {"master": "masterInstanceFleet", "core": "coreInstanceFleet"}
@@ -139,10 +138,10 @@ def price_batch_environment(resource: StateResource, graph: ResourceGraph) -> Co
 
 def _machine_count(name: str, vcpus: Range) -> Range | None:
     """Return how many machines of a type have these vCPUs; None for a family, or an unknown type."""
-    try:
-        each = Decimal(str(get_machine(name, "aws").vcpus))
-    except InputError:
+    machine = find_machine(name, "aws")
+    if machine is None:
         return Range.from_exact_value(0) if "." in name and vcpus.high == 0 else None
+    each = Decimal(machine.vcpus)
     counts = [
         (value / each).to_integral_value(ROUND_CEILING) for value in (vcpus.low, vcpus.expected, vcpus.high)
     ]

@@ -32,6 +32,7 @@ from gpufleet.cost.inputs.values import (
 )
 from gpufleet.cost.money import Range
 from gpufleet.cost.pricing.component import Components, MachinePartContext, UnpricedComponent
+from gpufleet.cost.pricing.pricers.aws.native import COUNTERPARTS
 from gpufleet.cost.pricing.pricers.aws.rds import parse_copies
 from gpufleet.cost.pricing.pricers.aws.service import (
     GLOBAL,
@@ -82,7 +83,8 @@ def load_declared_charges() -> dict[str, tuple[DeclaredCharge, ...]]:
             row["listed"] != "no",
         )
         charges[row["type"]] = (*charges.get(row["type"], ()), charge)
-    return charges | {earlier: charges[name] for earlier, name in EARLIER_NAMES.items()}
+    other_names = EARLIER_NAMES | COUNTERPARTS
+    return charges | {other: charges[name] for other, name in other_names.items() if name in charges}
 
 
 def price_declared_service(resource: StateResource, graph: ResourceGraph) -> Components:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpufleet.cost.pricing.pricers.aws import (
     batch,
+    beanstalk,
     broker,
     cache,
     database_cluster,
@@ -19,9 +20,10 @@ from gpufleet.cost.pricing.pricers.aws import (
     warehouse,
 )
 from gpufleet.cost.pricing.pricers.aws.declared_service import load_declared_charges, price_declared_service
+from gpufleet.cost.pricing.pricers.aws.native import COUNTERPARTS
 from gpufleet.cost.pricing.pricers.extensions import Pricer
 
-SERVICE_PRICERS: dict[str, Pricer] = {
+_PRICERS: dict[str, Pricer] = {
     **dict.fromkeys(load_declared_charges(), price_declared_service),
     "aws:acm/certificate:Certificate": gateway.price_certificate,
     "aws:apigateway/stage:Stage": gateway.price_api_stage,
@@ -37,6 +39,7 @@ SERVICE_PRICERS: dict[str, Pricer] = {
     "aws:efs/fileSystem:FileSystem": file_system.price_efs_file_system,
     "aws:elasticache/cluster:Cluster": cache.price_cache_cluster,
     "aws:elasticache/replicationGroup:ReplicationGroup": cache.price_replication_group,
+    "aws:elasticbeanstalk/environment:Environment": beanstalk.price_beanstalk_environment,
     "aws:elasticsearch/domain:Domain": search.price_search_domain,
     "aws:emr/cluster:Cluster": batch.price_emr_cluster,
     "aws:emr/instanceGroup:InstanceGroup": batch.price_emr_instance_group,
@@ -67,3 +70,4 @@ SERVICE_PRICERS: dict[str, Pricer] = {
     "aws:ssm/parameter:Parameter": monitoring.price_ssm_parameter,
     "aws:wafv2/webAcl:WebAcl": gateway.price_web_acl,
 }
+SERVICE_PRICERS = _PRICERS | {native: _PRICERS[name] for native, name in COUNTERPARTS.items()}
