@@ -145,6 +145,14 @@ def format_store_status(status: PriceStoreStatus, today: date) -> str:
             right_aligned={2, 3, 7},
         ),
         "",
+        "also embedded: ordinary machines, licensed systems, more regions, and nodes of services:",
+        *format_aligned_columns(
+            ("cloud", "kind", "purchase", "prices", "types", "oldest", "newest"),
+            [(row.cloud, row.kind, row.purchase, str(row.prices), str(row.items), row.oldest, row.newest)
+             for row in status.snapshot],
+            right_aligned={3, 4},
+        ),
+        "",
         "machine types with accelerators that have a price in some region:",
         *format_aligned_columns(
             ("cloud", "types", "on-demand", "spot", "commitment"),

@@ -22,9 +22,12 @@ from gpufleet.catalog.prices.row import Kind, default_price_confidence
 if TYPE_CHECKING:
     import zipfile
 
+DATA_FOLDER = "data"
 SNAPSHOT_FILE = "price_snapshot.zip"
 ORIGINS = "origins.csv"
 FINDINGS = "findings.csv"
+SUMMARY = "summary.csv"
+SUMMARY_COLUMNS = ("cloud", "kind", "purchase", "prices", "items", "oldest", "newest")
 LICENSED = "licensed"  # machines with a licensed system
 MACHINE_SIZES = "sizes"
 LICENCES = "licence"
@@ -143,6 +146,11 @@ def list_licensed_machines(cloud: str, system: str) -> frozenset[str]:
     return frozenset(row[0] for row in rows if row[2 + SYSTEMS.index(system)])
 
 
+def load_snapshot_summary() -> list[CsvRow]:
+    """Return the numbers of prices and of machines or parts, and their dates, by cloud, kind and purchase."""
+    return decode_csv(_read_member(SUMMARY).decode(), f"{SNAPSHOT_FILE}/{SUMMARY}", SUMMARY_COLUMNS)
+
+
 def load_snapshot_findings() -> list[CsvRow]:
     """Return how many rows of the price lists the checks found, by code and cloud, and whether they were kept."""
     return decode_csv(_read_member(FINDINGS).decode(), f"{SNAPSHOT_FILE}/{FINDINGS}")
@@ -218,7 +226,7 @@ def _open_archive() -> zipfile.ZipFile:
     import io
     import zipfile
 
-    content = files("gpufleet.catalog").joinpath(f"data/{SNAPSHOT_FILE}").read_bytes()
+    content = files("gpufleet.catalog").joinpath(f"{DATA_FOLDER}/{SNAPSHOT_FILE}").read_bytes()
     return zipfile.ZipFile(io.BytesIO(content))
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from gpufleet.catalog import data_file
 from gpufleet.catalog.prices import snapshot
-from gpufleet.catalog.prices.row import PriceRow
+from gpufleet.catalog.prices.row import Kind, PriceRow
 from gpufleet.catalog.prices.snapshot_check import SnapshotFinding, check_snapshot_rows
 from gpufleet.catalog.prices.snapshot_source import (
     describe_source,
@@ -121,6 +121,7 @@ def write_snapshot(content: SnapshotContent, path: Path) -> None:
     members, origins = _build_members(content)
     members[snapshot.ORIGINS] = _format_origins(origins)
     members[snapshot.FINDINGS] = _format_findings(content.findings)
+    members[snapshot.SUMMARY] = _format_summary(content.rows)
     with zipfile.ZipFile(path, "w") as archive:
         for name in sorted(members):
             info = zipfile.ZipInfo(name, ZIP_TIME)
@@ -193,6 +194,18 @@ def _format_findings(findings: Iterable[SnapshotFinding]) -> str:
     counts = Counter((each.code, each.row.cloud, "yes" if each.is_accepted else "no") for each in findings)
     lines = [f"{code},{cloud},{kept},{count}" for (code, cloud, kept), count in sorted(counts.items())]
     return "\n".join(["code,cloud,kept,prices", *lines]) + "\n"
+
+
+def _format_summary(rows: Iterable[PriceRow]) -> str:
+    groups: dict[tuple[str, Kind, str], list[PriceRow]] = defaultdict(list)
+    for row in rows:
+        groups[row.cloud, row.kind, row.purchase].append(row)
+    lines = [",".join(snapshot.SUMMARY_COLUMNS)]
+    for (cloud, kind, purchase), group in sorted(groups.items()):
+        days = sorted({row.as_of for row in group})
+        items = len({snapshot.split_system(row.item)[0] for row in group})
+        lines.append(f"{cloud},{kind},{purchase},{len(group)},{items},{days[0]},{days[-1]}")
+    return "\n".join(lines) + "\n"
 
 
 def _join_lines(lines: Iterable[str]) -> str:

@@ -10,6 +10,7 @@ from datetime import date
 from gpufleet.catalog import data_file
 from gpufleet.catalog.prices.reader import PriceReader, open_price_reader
 from gpufleet.catalog.prices.row import COMMITMENTS, PURCHASES
+from gpufleet.catalog.prices.snapshot import load_snapshot_summary
 
 PURCHASE_GROUPS = ("on_demand", "spot", "commitment")
 Key = tuple[str, str, str, str]
@@ -41,6 +42,19 @@ class CloudPriceCoverage:
 
 
 @dataclass(frozen=True)
+class SnapshotPriceSummary:
+    """The embedded prices of machines without accelerators, or of nodes, of one cloud and purchase."""
+
+    cloud: str
+    kind: str
+    purchase: str
+    prices: int
+    items: int
+    oldest: str
+    newest: str
+
+
+@dataclass(frozen=True)
 class UnfinishedImportRun:
     """A run that was started but not committed."""
 
@@ -56,6 +70,7 @@ class PriceStoreStatus:
     embedded: int
     stored: int
     slices: tuple[PurchasePriceSummary, ...]
+    snapshot: tuple[SnapshotPriceSummary, ...]
     coverage: tuple[CloudPriceCoverage, ...]
     sources: tuple[tuple[str, int], ...]
     set_apart: tuple[tuple[str, int], ...]
@@ -77,11 +92,15 @@ def read_price_store_status() -> PriceStoreStatus:
     """Return the status of all prices in use."""
     store = open_price_reader()
     day_and_source_by_key = dict(iterate_newest_price_origins(store))
+    snapshot_summaries = tuple(_list_snapshot_summaries())
     return PriceStoreStatus(
         store=str(store.path) if store else None,
-        embedded=len(data_file.load_machine_prices()) + len(data_file.load_cloud_part_prices()),
+        embedded=len(data_file.load_machine_prices())
+        + len(data_file.load_cloud_part_prices())
+        + sum(each.prices for each in snapshot_summaries),
         stored=_count_rows(store, "SELECT count(*) FROM prices"),
         slices=tuple(_build_slices(day_and_source_by_key)),
+        snapshot=snapshot_summaries,
         coverage=tuple(count_price_coverage(list_accelerator_machine_types(store), day_and_source_by_key)),
         sources=tuple(
             Counter(source.split(";")[0] for _, source in day_and_source_by_key.values()).most_common()
@@ -91,6 +110,14 @@ def read_price_store_status() -> PriceStoreStatus:
         else (),
         unfinished=tuple(_list_unfinished_runs(store)),
     )
+
+
+def _list_snapshot_summaries() -> Iterator[SnapshotPriceSummary]:
+    for row in load_snapshot_summary():
+        numbers = row.get_integer("prices"), row.get_integer("items")
+        yield SnapshotPriceSummary(
+            row["cloud"], row["kind"], row["purchase"], *numbers, row["oldest"], row["newest"]
+        )
 
 
 def iterate_newest_price_origins(store: PriceReader | None) -> Iterator[tuple[Key, tuple[str, str]]]:
