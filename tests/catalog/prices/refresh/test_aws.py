@@ -197,6 +197,8 @@ def test_spot_price_is_the_median_of_the_latest_zone_prices(stubbed_aws):
         spot_price_change("g5.2xlarge", "us-east-1c", "0.90", 3),
         spot_price_change("g5.2xlarge", "us-east-1d", "9.90", 3, "Windows"),
         spot_price_change("p5.48xlarge", "us-east-1a", "20.0", 3),
+        spot_price_change("m5.large", "us-east-1a", "0.09", 3, "Red Hat Enterprise Linux (Amazon VPC)"),
+        spot_price_change("m5.large", "us-east-1a", "0.01", 3, "Windows with SQL Server"),
     ]
     stubbed_aws.answer(
         "ec2",
@@ -204,7 +206,7 @@ def test_spot_price_is_the_median_of_the_latest_zone_prices(stubbed_aws):
         {"SpotPriceHistory": history[:3]},
         {"SpotPriceHistory": history[3:]},
         expected_request={
-            "InstanceTypes": list_aws_machine_types(), "ProductDescriptions": ["Linux/UNIX"],
+            "ProductDescriptions": ["Linux/UNIX", "Windows", "Red Hat Enterprise Linux", "SUSE Linux"],
             "StartTime": ANY, "EndTime": ANY,
             "MaxResults": 1000,
         },
@@ -213,6 +215,8 @@ def test_spot_price_is_the_median_of_the_latest_zone_prices(stubbed_aws):
     assert rows["g5.2xlarge"].usd_per_hour == 0.6
     assert rows["g5.2xlarge"].source == "aws-spot-history;median-of-3-AZ"
     assert rows["p5.48xlarge"].source.endswith("median-of-1-AZ")
+    assert rows["g5.2xlarge:windows"].usd_per_hour == 9.9
+    assert rows["m5.large:rhel"].usd_per_hour == 0.09
 
 
 def test_reservation_price_is_split_into_upfront_and_recurring(stubbed_aws):
@@ -300,6 +304,9 @@ def test_savings_plan_price_is_the_compute_rate(stubbed_aws):
         savings_plan_rate("0.1", usage="UnusedBox:g5.2xlarge"),
         savings_plan_rate("0.2", tenancy="dedicated"),
         savings_plan_rate("0.3", region="eu-west-1"),
+        savings_plan_rate("0.4", productDescription="Windows with SQL Server Web"),
+        savings_plan_rate("0.9", productDescription="Windows") | {"operation": "RunInstances:0002"},
+        savings_plan_rate("0.8", productDescription="Windows") | {"operation": "RunInstances:0800"},
     ]
     calls = []
     stubbed_aws.clients["savingsplans"].meta.events.register(
@@ -311,13 +318,20 @@ def test_savings_plan_price_is_the_compute_rate(stubbed_aws):
         {"searchResults": price_rows[:3]}, {"searchResults": price_rows[3:]}, token="nextToken",
     )  # fmt: skip
     rows = rows_by_item(AwsSavingsPlanSource(stubbed_aws).fetch_region_prices(HOME, TODAY))
+    assert rows.pop(("g5.2xlarge:windows", "savings_plan_1y", "none")).usd_per_hour == 0.9
     assert {key[1:]: row.usd_per_hour for key, row in rows.items()} == {
         ("savings_plan_1y", "none"): 0.7, ("savings_plan_1y", "all"): 0.65, ("savings_plan_3y", "none"): 0.5
     }  # fmt: skip
     assert rows["g5.2xlarge", "savings_plan_1y", "all"].upfront_usd == pytest.approx(0.65 * 8760)
     request = {filter_["name"]: filter_["values"] for filter_ in calls[0]["filters"]}
     assert request["region"] == [HOME]
-    assert request["productDescription"] == ["Linux/UNIX"]
+    assert request["productDescription"] == [
+        "Linux/UNIX",
+        "Windows",
+        "Red Hat Enterprise Linux",
+        "SUSE Linux",
+    ]
+    assert "instanceType" not in request
     assert calls[1]["nextToken"] == "page 1"
 
 

@@ -23,6 +23,20 @@ from botocore.parsers import ResponseParserError
 from gpufleet.catalog.prices.refresh.source import MissingCredentials, RequestRejected, SourceUnavailable
 
 LINUX_PRODUCT = "Linux/UNIX"
+# What EC2 calls the operating systems of prices, with the suffix of our item and the operation in bills
+# ("AMI billing information fields", Amazon EC2 user guide).
+SUFFIX_BY_PRODUCT = {
+    LINUX_PRODUCT: "",
+    "Windows": ":windows",
+    "Red Hat Enterprise Linux": ":rhel",
+    "SUSE Linux": ":sles",
+}
+OPERATION_BY_PRODUCT = {
+    LINUX_PRODUCT: "RunInstances",
+    "Windows": "RunInstances:0002",
+    "Red Hat Enterprise Linux": "RunInstances:0010",
+    "SUSE Linux": "RunInstances:000g",
+}
 PRICING_REGION = "us-east-1"  # serves price list and savings plans of all regions
 MAX_PAGES = 200
 BAD_PAGE_WAITS_S = (1.0, 4.0)

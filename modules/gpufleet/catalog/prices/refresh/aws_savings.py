@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpufleet.catalog.prices.refresh import aws
-from gpufleet.catalog.prices.refresh.aws_spot import list_aws_machine_types
 from gpufleet.catalog.prices.refresh.source import RefreshScope, RegionPrices, build_region_prices
 from gpufleet.catalog.prices.row import PriceRow
 
 PAYMENT_OPTIONS = ["No Upfront", "All Upfront"]
-RATE_FILTERS = {"productDescription": aws.LINUX_PRODUCT, "tenancy": "shared"}
+RATE_FILTERS = {"productDescription": list(aws.SUFFIX_BY_PRODUCT), "tenancy": ["shared"]}
 
 
 @dataclass
@@ -30,9 +29,7 @@ class AwsSavingsPlanSource:
     def fetch_region_prices(self, region: str, scope: RefreshScope) -> RegionPrices:
         """Return the rates of a region."""
         call = self.clients("savingsplans", aws.PRICING_REGION).describe_savings_plans_offering_rates
-        filters = {"region": [region], "instanceType": list_aws_machine_types()} | {
-            key: [value] for key, value in RATE_FILTERS.items()
-        }
+        filters = {"region": [region]} | RATE_FILTERS
         parameters = {
             "savingsPlanTypes": ["Compute"],
             "savingsPlanPaymentOptions": PAYMENT_OPTIONS,
@@ -59,16 +56,16 @@ class AwsSavingsPlanSource:
 def build_savings_plan_price_rows(
     rates: Iterable[dict[str, Any]], region: str, day: str, source: str, left_out: list[str]
 ) -> Iterator[PriceRow]:
-    """Yield one rate for each machine, term and payment option."""
+    """Yield one rate for each machine, system, term and payment option."""
     rates_by_offer: dict[tuple[str, str, Any], set[float]] = {}
     for rate in rates:
         offering, rate_properties = rate.get("savingsPlanOffering", {}), parse_rate_properties(rate)
         term = aws.TERMS.get(offering.get("durationSeconds", 0))
         upfront = aws.UPFRONT_OPTIONS.get(offering.get("paymentOption", ""))
-        if term and upfront and is_plain_linux_rate(rate, rate_properties, region):
-            rates_by_offer.setdefault((rate_properties["instanceType"], term, upfront), set()).add(
-                float(rate["rate"])
-            )
+        if term and upfront and is_machine_rate(rate, rate_properties, region):
+            suffix = aws.SUFFIX_BY_PRODUCT[rate_properties["productDescription"]]
+            key = (f"{rate_properties['instanceType']}{suffix}", term, upfront)
+            rates_by_offer.setdefault(key, set()).add(float(rate["rate"]))
     for (name, term, upfront), usd in sorted(rates_by_offer.items()):
         if len(usd) > 1:
             left_out.append(f"aws {region} {name} savings_plan_{term} {upfront}: {len(usd)} rates")
@@ -80,18 +77,22 @@ def build_savings_plan_price_rows(
         )  # fmt: skip
 
 
-def is_plain_linux_rate(rate: dict[str, Any], rate_properties: dict[str, str], region: str) -> bool:
-    """Return whether a rate is that of a running Linux machine under a Compute plan in USD per hour."""
+def is_machine_rate(rate: dict[str, Any], rate_properties: dict[str, str], region: str) -> bool:
+    """Return whether a rate is that of a running shared machine under a Compute plan in USD per hour."""
     offering = rate.get("savingsPlanOffering", {})
+    operation = aws.OPERATION_BY_PRODUCT.get(
+        rate_properties.setdefault("productDescription", aws.LINUX_PRODUCT)
+    )
     return (
         offering.get("planType") == "Compute"
         and offering.get("currency", "USD") == "USD"
         and rate.get("unit") == "Hrs"
         and "BoxUsage" in str(rate.get("usageType", ""))  # UnusedBox is an hour of an unused reservation
-        and rate.get("operation", "RunInstances") == "RunInstances"
+        and operation is not None
+        and rate.get("operation", operation) == operation
         and bool(rate_properties.get("instanceType"))
         and rate_properties.get("region", region) == region
-        and all(rate_properties.get(key, value) == value for key, value in RATE_FILTERS.items())
+        and all(rate_properties.get(key, values[0]) in values for key, values in RATE_FILTERS.items())
     )
 
 

@@ -14,7 +14,8 @@ from gpufleet.catalog.prices.refresh.source import RefreshScope, RegionPrices, b
 from gpufleet.catalog.prices.row import PriceRow
 
 HISTORY_WINDOW = timedelta(days=1)  # the API adds the last change before it, so every zone has a price
-LINUX_PRODUCTS = frozenset({aws.LINUX_PRODUCT, "Linux/UNIX (Amazon VPC)"})
+VPC_SUFFIX = " (Amazon VPC)"  # of products in accounts that once had EC2-Classic
+LINUX_PRODUCTS = frozenset({aws.LINUX_PRODUCT, f"{aws.LINUX_PRODUCT}{VPC_SUFFIX}"})
 
 
 @dataclass
@@ -30,29 +31,29 @@ class AwsSpotSource:
         end = min(datetime.now(UTC), datetime.combine(scope.day, time.max, UTC))
         call = self.clients("ec2", region).describe_spot_price_history
         parameters = {
-            "InstanceTypes": list_aws_machine_types(),
-            "ProductDescriptions": [aws.LINUX_PRODUCT],
+            "ProductDescriptions": list(aws.SUFFIX_BY_PRODUCT),
             "StartTime": end - HISTORY_WINDOW,
             "EndTime": end,
             "MaxResults": 1000,
         }
         with aws.translate_boto_errors("ec2:DescribeSpotPriceHistory", self.source_name):
-            history = list(
-                aws.iterate_page_items(call, "NextToken", "SpotPriceHistory", self.source_name, **parameters)
+            history = aws.iterate_page_items(
+                call, "NextToken", "SpotPriceHistory", self.source_name, **parameters
             )
-        return build_region_prices(
-            list(build_spot_price_rows(history, region, scope.day.isoformat(), self.source_name))
-        )
+            rows = list(build_spot_price_rows(history, region, scope.day.isoformat(), self.source_name))
+        return build_region_prices(rows)
 
 
 def build_spot_price_rows(
     history: Iterable[dict[str, Any]], region: str, day: str, source: str
 ) -> Iterator[PriceRow]:
-    """Yield one price per machine. The source states the number of zones."""
+    """Yield one price for each machine and system. The source states the number of zones."""
     newest: dict[tuple[str, str], dict[str, Any]] = {}
     for change in history:
-        if change.get("ProductDescription") in LINUX_PRODUCTS:
-            key = (str(change["InstanceType"]), str(change.get("AvailabilityZone", "")))
+        product = str(change.get("ProductDescription")).removesuffix(VPC_SUFFIX)
+        if product in aws.SUFFIX_BY_PRODUCT:
+            item = f"{change['InstanceType']}{aws.SUFFIX_BY_PRODUCT[product]}"
+            key = (item, str(change.get("AvailabilityZone", "")))
             newest[key] = max(newest.get(key, change), change, key=lambda entry: entry["Timestamp"])
     zones: dict[str, list[float]] = {}
     for (name, _), change in newest.items():
@@ -63,5 +64,5 @@ def build_spot_price_rows(
 
 
 def list_aws_machine_types() -> list[str]:
-    """Return Amazon's machine types in the catalogue."""
+    """Return Amazon's machine types with accelerators in the catalogue."""
     return sorted(name for cloud, name in data_file.load_machines() if cloud == "aws")
