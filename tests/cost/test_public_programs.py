@@ -21,8 +21,6 @@ SILENT = {
         "wordpressdb",
         "extended support of MySQL 5.7, 2 vCPUs, from its third year",
     ),
-    ("aws-py-wordpress-fargate-rds", "be-rds", "extended support of MySQL 5.7, 2 vCPUs, from its third year"),
-    ("aws-ts-wordpress-fargate-rds", "be-rds", "extended support of MySQL 5.7, 2 vCPUs, from its third year"),
     ("azure-py-webserver", "server-ip", "dynamic address"),
     ("gcp-py-gke", "gke-cluster", "external addresses"),
     ("gcp-ts-gke", "primary-node-pool", "external addresses"),

@@ -18,6 +18,8 @@ from gpufleet.cost.inputs.values import (
 )
 from gpufleet.cost.money import ONE, Range
 from gpufleet.cost.pricing.component import Components, MachinePartContext, UnpricedComponent
+from gpufleet.cost.pricing.pricers.aws.rds_support import DISABLED as EXTENDED_SUPPORT_DISABLED
+from gpufleet.cost.pricing.pricers.aws.rds_support import price_extended_support
 from gpufleet.cost.pricing.pricers.aws.service import (
     make_counted_component,
     make_instance_component,
@@ -44,6 +46,8 @@ class RdsInstanceInputs:
 
     instance_class: Text
     engine: Text
+    engine_version: Text
+    has_extended_support: bool
     license_model: Text
     copies: Range  # a standby in another zone doubles instance and storage
     storage_gib: Number
@@ -59,6 +63,8 @@ def parse_rds_instance_inputs(inputs: Any) -> RdsInstanceInputs:
     return RdsInstanceInputs(
         instance_class=read_input_text(inputs, "instanceClass"),
         engine=read_input_text(inputs, "engine"),
+        engine_version=read_input_text(inputs, "engineVersion"),
+        has_extended_support=read_input(inputs, "engineLifecycleSupport") != EXTENDED_SUPPORT_DISABLED,
         license_model=read_input_text(inputs, "licenseModel"),
         copies=parse_copies(read_input(inputs, "multiAz")),
         storage_gib=read_input_number(inputs, "allocatedStorage"),
@@ -100,6 +106,10 @@ def price_rds_instance(resource: StateResource, graph: ResourceGraph) -> Compone
     else:
         item = f"rds:{rds_engine_name(engine, database.license_model)}:{instance_class}"
         components.append(make_instance_component(resource, graph, item, database.copies))
+        if database.has_extended_support:
+            components += price_extended_support(
+                engine, database.engine_version, instance_class, database.copies, context
+            )
     components += _storage_components(database, context)
     if database.has_log_volume:
         components.append(UnpricedComponent("a dedicated log volume is not in the price list", "log_volume"))
@@ -112,7 +122,15 @@ def price_rds_instance(resource: StateResource, graph: ResourceGraph) -> Compone
 
 def _inherited_inputs(source: StateResource | None) -> dict[str, Any]:
     """Return what a replica takes from its source. It has a standby of its own only if it asks for one."""
-    keys = ("engine", "licenseModel", "allocatedStorage", "storageType", "iops", "storageThroughput")
+    keys = (
+        "engine",
+        "engineVersion",
+        "licenseModel",
+        "allocatedStorage",
+        "storageType",
+        "iops",
+        "storageThroughput",
+    )
     return {key: source.inputs[key] for key in keys if key in source.inputs} if source else {}
 
 
