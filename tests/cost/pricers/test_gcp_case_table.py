@@ -21,6 +21,8 @@ PROXIES = {"monthly_proxy_instances": 730, "monthly_data_processed_gb": 500}  # 
 # type, inputs, amounts of the usage file, dollars a month
 PRICED = [
     ("gcp:apigateway/gateway:Gateway", PLACE, {"monthly_calls": 2_000_000}, 6),  # 3 per million
+    ("gcp:storage/bucket:Bucket", PLACE, {"storage_gb": 1000, "monthly_class_a_operations": 1_000_000,
+     "monthly_class_b_operations": 1_000_000}, "25.4"),  # 20 + 5 + 0.4
     ("gcp:bigquery/table:Table", PLACE, {"monthly_active_storage_gb": 100, "monthly_long_term_storage_gb": 50,
      "monthly_streaming_inserts_mb": 1000, "monthly_storage_write_api_gb": 40,
      "monthly_storage_read_api_tb": 2}, "6.35"),  # 2.3 + 0.8 + 0.05 + 1 + 2.2
@@ -43,7 +45,7 @@ PRICED = [
     ("gcp:dataflow/job:Job", PLACE, {"monthly_vcpu_hours": 1000, "monthly_memory_gib_hours": 4000}, "70.228"),
     ("gcp:dataflow/flexTemplateJob:FlexTemplateJob", EUROPE,
      {"monthly_vcpu_hours": 1000, "monthly_memory_gib_hours": 4000}, "75.688"),
-    ("gcp:firestore/database:Database", {"locationId": "x", **EUROPE},
+    ("gcp:firestore/database:Database", {"locationId": "europe-west1", "region": "x"},
      {"storage_gb": 10, "monthly_document_reads": 1_000_000, "monthly_document_writes": 1_000_000,
       "monthly_document_deletes": 1_000_000}, "3.08"),  # 1.65 + 0.33 + 0.99 + 0.11
     ("gcp:logging/billingAccountBucketConfig:BillingAccountBucketConfig", {}, LOGS, 100),
@@ -132,6 +134,32 @@ def test_global_address_of_a_forwarding_rule_is_free():
     rule = StateResource("urn:r", rule_type, "r", {"ipAddress": "projects/p/global/addresses/a"}, {})
     charges = cost.price_resources([address, rule]).charges
     assert [charge.type for charge in charges] == [rule_type]
+
+
+def test_table_is_priced_where_its_dataset_is():
+    dataset_type, table_type = "gcp:bigquery/dataset:Dataset", "gcp:bigquery/table:Table"
+    dataset = StateResource("urn:d", dataset_type, "d", {"datasetId": "d", "name": "d", **EUROPE}, {}, id="d")
+    table = StateResource("urn:t", table_type, "r", {"datasetId": "d"}, {})
+    usage = ResourceUsage(amounts={"monthly_active_storage_gb": Decimal(100)})
+    bill = cost.price_resources([dataset, table], usage=UsageFile(resources=(UsageFileEntry("r", usage, 1),)))
+    assert round(bill.usd_per_month.expected, 4) == 2  # 0.02 in europe-west1
+
+
+def test_dataset_without_a_location_is_in_the_united_states():
+    bill = price("gcp:bigquery/dataset:Dataset", {"datasetId": "d"})
+    assert any("bigquery:query_tib in us" in each.reason for each in bill.unpriced_resources)
+
+
+@pytest.mark.parametrize(
+    "type_",
+    [
+        "gcp:compute/haVpnGateway:HaVpnGateway",
+        "gcp:servicenetworking/connection:Connection",
+    ],
+)
+def test_traffic_that_is_not_declared_is_not_listed(type_):
+    bill = price(type_, PLACE)
+    assert (bill.charges, bill.unpriced_resources) == ((), ())
 
 
 def test_every_usage_key_of_a_simple_service_is_in_the_table():

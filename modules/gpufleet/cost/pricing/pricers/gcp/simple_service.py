@@ -9,21 +9,31 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpufleet.cost.inputs.graph import ResourceGraph
+from gpufleet.cost.inputs.values import read_input_text, text_if_known
 from gpufleet.cost.pricing.component import Components
 from gpufleet.cost.pricing.pricers.extensions import Pricer
 from gpufleet.cost.pricing.pricers.gcp.service import GLOBAL, service_context
 from gpufleet.engine import StateResource
 
+DATASET = "gcp:bigquery/dataset:Dataset"
+TABLE = "gcp:bigquery/table:Table"
+FIRESTORE = "gcp:firestore/database:Database"
+DEFAULT_DATASET_LOCATION = "us"  # the multi-region (cloud.google.com/bigquery/docs/locations)
+
 
 @dataclass(frozen=True)
 class ServicePart:
-    """One part of a service. ``is_stored``: it is kept during the month. ``is_global``: it has one price everywhere."""
+    """One part of a service. ``is_stored``: it is kept during the month. ``is_global``: it has one price everywhere.
+
+    ``is_traffic``: as of all traffic, only what the usage file has is a component.
+    """
 
     component: str
     item: str
     usage_key: str = ""
     is_stored: bool = False
     is_global: bool = False
+    is_traffic: bool = False
 
 
 def _stored(
@@ -41,6 +51,7 @@ _DATAFLOW = (
     _used("vcpus", "dataflow:batch:vcpu", "monthly_vcpu_hours"),
     _used("memory", "dataflow:batch:memory", "monthly_memory_gib_hours"),
 )
+_VPN_EGRESS = ServicePart("egress", "vpn:egress_gib", "monthly_egress_data_transfer_gb", is_traffic=True)
 _PROXY = (
     _used("proxies", "load_balancer:proxy_instance", "monthly_proxy_instances"),
     _used("data", "load_balancer:data", "monthly_data_processed_gb"),
@@ -54,9 +65,9 @@ PARTS: dict[str, tuple[ServicePart, ...]] = {
     "gcp:appengine/standardAppVersion:StandardAppVersion": (
         _used("instances", "app_engine:instance_hour", "instance_hrs"),
     ),
-    "gcp:artifactregistry/repository:Repository": (_stored("artifact_registry:storage"),),
-    "gcp:bigquery/dataset:Dataset": (_used("queries", "bigquery:query_tib", "monthly_queries_tb"),),
-    "gcp:bigquery/table:Table": (
+    "gcp:artifactregistry/repository:Repository": (_stored("artifact_registry:storage", is_global=True),),
+    DATASET: (_used("queries", "bigquery:query_tib", "monthly_queries_tb"),),
+    TABLE: (
         _stored("bigquery:active_storage", "monthly_active_storage_gb", "active_storage"),
         _stored("bigquery:long_term_storage", "monthly_long_term_storage_gb", "long_term_storage"),
         _used("streaming_inserts", "bigquery:streaming_insert_mib", "monthly_streaming_inserts_mb"),
@@ -76,12 +87,8 @@ PARTS: dict[str, tuple[ServicePart, ...]] = {
     "gcp:cloudtasks/queue:Queue": (
         _used("operations", "cloud_tasks:operation", "monthly_operations", is_global=True),
     ),
-    "gcp:compute/haVpnGateway:HaVpnGateway": (
-        _used("egress", "vpn:egress_gib", "monthly_egress_data_transfer_gb"),
-    ),
-    "gcp:compute/vPNGateway:VPNGateway": (
-        _used("egress", "vpn:egress_gib", "monthly_egress_data_transfer_gb"),
-    ),
+    "gcp:compute/haVpnGateway:HaVpnGateway": (_VPN_EGRESS,),
+    "gcp:compute/vPNGateway:VPNGateway": (_VPN_EGRESS,),
     "gcp:compute/vPNTunnel:VPNTunnel": (ServicePart("tunnel", "vpn:tunnel"),),
     "gcp:compute/image:Image": (_stored("image"),),
     "gcp:compute/machineImage:MachineImage": (_stored("machine_image"),),
@@ -103,7 +110,7 @@ PARTS: dict[str, tuple[ServicePart, ...]] = {
         _used("queries", "dns:query", "monthly_queries", is_global=True),
     ),
     "gcp:filestore/backup:Backup": (_stored("filestore:backup"),),
-    "gcp:firestore/database:Database": (
+    FIRESTORE: (
         _stored("firestore:storage"),
         _used("reads", "firestore:read", "monthly_document_reads"),
         _used("writes", "firestore:write", "monthly_document_writes"),
@@ -131,9 +138,7 @@ PARTS: dict[str, tuple[ServicePart, ...]] = {
         _stored("pubsub:storage", is_global=True),
     ),
     "gcp:pubsub/topic:Topic": (_used("ingestion", "pubsub:tib", "monthly_message_data_tb", is_global=True),),
-    "gcp:servicenetworking/connection:Connection": (
-        _used("egress", "vpn:egress_gib", "monthly_egress_data_transfer_gb"),
-    ),
+    "gcp:servicenetworking/connection:Connection": (_VPN_EGRESS,),
     "gcp:vertex/aiTensorboard:AiTensorboard": (_stored("vertex:tensorboard_storage"),),
     "gcp:workflows/workflow:Workflow": (
         _used("steps", "workflows:internal_step", "monthly_internal_steps", is_global=True),
@@ -145,8 +150,11 @@ def price_simple_service(resource: StateResource, graph: ResourceGraph) -> Compo
     """Return the parts of a service that bill because it exists, or by what the usage file has."""
     usage = graph.usage_of_resource(resource)
     components: Components = []
+    place = _find_place(resource, graph)
     for part in PARTS[resource.type]:
-        context = service_context(resource, graph, GLOBAL if part.is_global else None)
+        if part.is_traffic and part.usage_key not in usage.amounts:
+            continue
+        context = service_context(resource, graph, GLOBAL if part.is_global else place)
         components.append(
             context.make_usage_component(
                 part.component, part.item, part.usage_key, usage, is_stored=part.is_stored
@@ -155,6 +163,18 @@ def price_simple_service(resource: StateResource, graph: ResourceGraph) -> Compo
             else context.make_part_component(part.component, part.item)
         )
     return components
+
+
+def _find_place(resource: StateResource, graph: ResourceGraph) -> str | None:
+    """Return where a service is if not in its region: a database's location, a table's dataset; None otherwise."""
+    if resource.type == FIRESTORE:
+        return text_if_known(read_input_text(resource.inputs, "locationId"))
+    dataset = resource if resource.type == DATASET else None
+    if resource.type == TABLE:
+        dataset = graph.find_referenced_resource(resource, ("datasetId",), DATASET)
+    if dataset is None:
+        return None
+    return text_if_known(read_input_text(dataset.inputs, "location")) or DEFAULT_DATASET_LOCATION
 
 
 PRICERS: dict[str, Pricer] = dict.fromkeys(PARTS, price_simple_service)
