@@ -31,6 +31,7 @@ from gpufleet.boundary.package_data import (
     read_packaged_yaml,
 )
 from gpufleet.boundary.printable_value import make_values_printable
+from gpufleet.boundary.row_file import RowFileLimits, is_json_file, read_csv_file_rows, read_json_file_rows
 from gpufleet.boundary.text import decode_text, make_block_printable, make_printable, shorten_repr
 from gpufleet.boundary.value_check import check_scalar_limits, check_value_limits, validate_with_pydantic
 from gpufleet.boundary.xml_tree import decode_xml
@@ -55,6 +56,7 @@ __all__ = [
     "CsvRow",
     "DocumentLimits",
     "NotJsonError",
+    "RowFileLimits",
     "check_cell_safety",
     "check_identifier",
     "check_scalar_limits",
@@ -70,10 +72,13 @@ __all__ = [
     "decode_yaml_with_comments",
     "decode_yaml_with_line_numbers",
     "is_identifier",
+    "is_json_file",
     "make_block_printable",
     "make_printable",
     "make_values_printable",
     "read_bytes",
+    "read_csv_file_rows",
+    "read_json_file_rows",
     "read_packaged_json",
     "read_packaged_rows",
     "read_packaged_text",

@@ -13,6 +13,7 @@ import click
 from gpufleet import cost, paths
 from gpufleet.boundary import ENGINE_DOCUMENT, read_text, read_text_stream
 from gpufleet.cli import output
+from gpufleet.cli.cost_actual import compare_actual_cost
 from gpufleet.cli.cost_budget import budget_command
 from gpufleet.cli.cost_comment import post_cost_comment
 from gpufleet.cli.cost_output import (
@@ -95,6 +96,7 @@ def cost_command() -> None:
     """Estimate the cost of the declared fleet and of changes, without engine or credentials."""
 
 
+cost_command.add_command(compare_actual_cost)
 cost_command.add_command(budget_command)
 cost_command.add_command(post_cost_comment)
 cost_command.add_command(show_break_even_hours)

@@ -7,6 +7,7 @@ bills, checks policies and writes reports. ``api`` joins the three for the comma
 
 from __future__ import annotations
 
+from gpufleet.cost.analysis.actual import compare_with_bill, sum_billed_charges
 from gpufleet.cost.analysis.budget import BudgetOption, build_budget_document, find_budget_options
 from gpufleet.cost.analysis.combined import CombinedDiff, ProjectDiff, combine_diffs
 from gpufleet.cost.analysis.diff import CostDiff, CostDiffLine, PolicyResult, PolicyViolation, compare_bills
@@ -15,6 +16,7 @@ from gpufleet.cost.analysis.policy import CostPolicy, check_policy, load_policy
 from gpufleet.cost.analysis.pool import PoolCost, group_charges_by_pool
 from gpufleet.cost.analysis.price_date import PriceDates
 from gpufleet.cost.analysis.reports import DIFF_FORMATS, ESTIMATE_FORMATS, render_diff, render_estimate
+from gpufleet.cost.analysis.reports.actual import build_actual_document, format_actual_table
 from gpufleet.cost.analysis.reports.budget import format_budget_table
 from gpufleet.cost.analysis.reports.combined import render_combined
 from gpufleet.cost.analysis.reports.json_document import (
@@ -37,6 +39,7 @@ from gpufleet.cost.api import (
     estimate_stack,
 )
 from gpufleet.cost.inputs.automation import change_from_automation
+from gpufleet.cost.inputs.bill_export import stream_billed_charges
 from gpufleet.cost.inputs.default_region import parse_region_options
 from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.inputs.program.evaluation import TIME_LIMIT_S, evaluate_program
@@ -94,6 +97,7 @@ __all__ = [
     "UnpricedResource",
     "UsageFile",
     "WhatIfRow",
+    "build_actual_document",
     "build_break_even_document",
     "build_budget_document",
     "build_diff_document",
@@ -106,6 +110,7 @@ __all__ = [
     "combine_diffs",
     "compare_bills",
     "compare_purchase_kinds",
+    "compare_with_bill",
     "compute_break_evens",
     "diff",
     "diff_from_automation",
@@ -120,6 +125,7 @@ __all__ = [
     "estimate_stack",
     "evaluate_program",
     "find_budget_options",
+    "format_actual_table",
     "format_break_even_table",
     "format_budget_table",
     "format_what_if_table",
@@ -136,4 +142,6 @@ __all__ = [
     "render_diff",
     "render_estimate",
     "resources_from_state",
+    "stream_billed_charges",
+    "sum_billed_charges",
 ]

@@ -1,0 +1,39 @@
+"""``gpufleet cost actual``: what the clouds billed beside what a stack declares."""
+
+from __future__ import annotations
+
+from itertools import chain
+from pathlib import Path
+
+import click
+
+from gpufleet.cli import output
+
+
+@click.command("actual")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("-s", "--stack", required=True, help="The stack, as in stacks/Pulumi.STACK.yaml.")
+@click.option(
+    "--project", type=click.Path(path_type=Path), metavar="DIR", help="The project; default: the current one."
+)
+@click.option(
+    "--trust-program",
+    "trusted",
+    is_flag=True,
+    help="Give the Pulumi program your environment, network and files.",
+)
+@output.json_option
+def compare_actual_cost(
+    *, files: tuple[Path, ...], stack: str, project: Path | None, trusted: bool, as_json: bool
+) -> None:
+    """Compare billed with declared cost by pool.
+
+    FILES: FOCUS CSV, Azure's actual-cost CSV, JSON lines of Google's billing export; each may be gzip.
+    """
+    from gpufleet import cost, paths
+
+    billed = cost.sum_billed_charges(chain.from_iterable(map(cost.stream_billed_charges, files)), stack)
+    root = project.resolve() if project else paths.find_project_root()
+    estimate = cost.estimate_stack(root, stack, options=cost.CostOptions(trusted=trusted))
+    comparison = cost.compare_with_bill(estimate.bill, billed)
+    output.print_result(as_json, comparison, cost.build_actual_document, cost.format_actual_table)
