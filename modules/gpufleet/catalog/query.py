@@ -5,6 +5,7 @@ from difflib import get_close_matches
 
 from gpufleet.catalog import accelerator_name, data_file
 from gpufleet.catalog.accelerator import load_accelerators, with_memory_size
+from gpufleet.catalog.cloud import CLOUDS
 from gpufleet.catalog.entry import Accelerator, Machine, MachineRetirement, Price
 from gpufleet.catalog.prices import reader, snapshot
 from gpufleet.catalog.prices.row import Kind
@@ -36,6 +37,12 @@ def get_machine(name: str, cloud: str | None = None) -> Machine:
 def find_machine(name: str, cloud: str) -> Machine | None:
     """Return a machine of a cloud, with accelerators or without; None if it is unknown."""
     return data_file.load_machines().get((cloud, name)) or snapshot.find_sized_machine(cloud, name)
+
+
+def find_ordinary_machine(name: str, cloud: str | None = None) -> Machine | None:
+    """Return a machine without accelerators, with its vCPUs and memory; None if the snapshot does not have it."""
+    machines = (snapshot.find_sized_machine(each, name) for each in (CLOUDS if cloud is None else [cloud]))
+    return next((machine for machine in machines if machine), None)
 
 
 def find_machine_retirement(name: str, cloud: str | None = None) -> MachineRetirement | None:

@@ -25,7 +25,7 @@ from gpufleet.errors import InputError
 @output.json_option
 def show_break_even_hours(*, machine: str, region: str, committed_usd: float | None, as_json: bool) -> None:
     """Show above how many hours a month a commitment is cheaper than on-demand and spot."""
-    cloud = catalog.get_machine(machine).cloud
+    cloud = (catalog.find_ordinary_machine(machine) or catalog.get_machine(machine)).cloud
     offer = (
         Price(committed_usd, "machine", None, "--committed", "low", region, "own") if committed_usd else None
     )

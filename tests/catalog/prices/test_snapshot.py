@@ -232,3 +232,10 @@ def test_machines_with_accelerators_are_described_elsewhere():
 
 def test_the_page_of_coverage_is_current():
     assert (ROOT / "docs/price-coverage.md").read_text() == build_page()
+
+
+def test_ordinary_machines_are_found_in_any_cloud():
+    assert catalog.find_ordinary_machine("m5.large").cloud == "aws"
+    assert catalog.find_ordinary_machine("e2-standard-4", "gcp").vcpus == 4
+    assert catalog.find_ordinary_machine("e2-standard-4", "aws") is None
+    assert catalog.find_ordinary_machine("p4d.24xlarge") is None  # catalog.get_machine has it

@@ -157,7 +157,7 @@ def commitment(**changed):
             "ri-2 begins on 2026-12-01: it covers nothing yet and its cost is not included",
         ),
         ({"machine": "p4d.24xlrage"}, "which is not in the catalogue; did you mean p4d.24xlarge?"),
-        ({"machine": "m5.large"}, "ri-2 is for m5.large, which is not in the catalogue"),
+        ({"machine": "z99.large"}, "ri-2 is for z99.large, which is not in the catalogue"),
     ],
 )
 def test_commitment_that_does_not_apply_is_a_warning(book, changed, message):

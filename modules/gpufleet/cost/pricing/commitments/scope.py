@@ -36,7 +36,7 @@ def _find_machine(cloud: str, name: str) -> Machine | None:
     try:
         return catalog.get_machine(name, cloud)
     except InputError:
-        return None
+        return catalog.find_ordinary_machine(name, cloud)
 
 
 @dataclass(frozen=True)
