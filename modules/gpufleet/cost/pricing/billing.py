@@ -92,7 +92,8 @@ def price_resources(
             unpriced += [missing] if missing else []
     ordered = tuple(sorted(unpriced, key=lambda each: (each.urn, each.component)))
     billed_urns = {resource.urn for resource, _ in entries}
-    skipped = (_skipped_resource(each) for each in graph.resources if each.urn not in billed_urns)
+    skipped = [_skipped_resource(each) for each in graph.resources if each.urn not in billed_urns]
+    skipped.sort(key=lambda each: each.urn)  # the order of resources does not matter
     notes = tuple(sorted(graph.region_notes))
     return Bill(tuple(_with_distinct_keys(charges)), ordered, uses, tuple(skipped), notes)
 
