@@ -120,6 +120,8 @@ HOURLY = [
     ("azure-native:iothub:IotHubResource", {"location": "westeurope", "sku": {"name": "S1"}}, 25),
     ("azure-native:devices:IotHubResource", {"location": "westeurope", "sku": {"name": "F1"}}, 0),
     ("azure-native:network:Zone", {}, 0.5),
+    ("azure-native:trafficmanager:Endpoint", {"endpointType": "AzureEndpoints"}, 0.36),
+    ("azure:network/trafficManagerAzureEndpoint:TrafficManagerAzureEndpoint", {}, 0.36),
     ("azure-native:network:PrivateZone", {}, 0.5),
     ("azure-native:privatedns:PrivateZone", {}, 0.5),
     ("azure:dns/zone:Zone", {}, 0.5),
@@ -209,6 +211,8 @@ ITEMS = [
     ("azure-native:webpubsub:WebPubSub", {"sku": {"name": "Standard_S1"}}, "web_pubsub:standard_s1"),
     ("azure:webpubsub/service:Service", {"sku": "Premium_P1", "capacity": 1}, "web_pubsub:premium_p1"),
     ("azure:powerbi/embedded:Embedded", {"skuName": "A2"}, "powerbi:a2"),
+    ("azure-native:compute:DedicatedHost", {"sku": {"name": "DSv3-Type3"}}, "dedicated_host:dsv3-type3"),
+    ("azure:compute/dedicatedHost:DedicatedHost", {"skuName": "ESv3-Type1"}, "dedicated_host:esv3-type1"),
 ]
 
 
@@ -332,6 +336,22 @@ BY_USE = [
         100_000,
         0.06,
     ),
+    ("azure-native:cdn:Endpoint", {"location": "global"}, "monthly_outbound_gb", 100, 8.1),
+    ("azure:cdn/endpoint:Endpoint", {}, "monthly_outbound_gb", 100, 8.1),
+    (
+        "azure-native:logic:Workflow",
+        {"location": "westeurope"},
+        "monthly_standard_connector_calls",
+        8000,
+        1,
+    ),
+    (
+        "azure:logicapps/workflow:Workflow",
+        {"location": "westeurope"},
+        "monthly_enterprise_connector_calls",
+        1000,
+        1,
+    ),
     ("azure-native:eventgrid:Domain", {"location": "westeurope"}, "monthly_operations", 100_000, 0.06),
     ("azure-native:eventgrid:SystemTopic", {"location": "westeurope"}, "monthly_operations", 100_000, 0.06),
     ("azure:iot/iotHubDps:IotHubDps", {"location": "westeurope"}, "monthly_operations", 10_000, 1),
@@ -362,8 +382,18 @@ BY_USE = [
 UNPRICED_USE = [
     ("azure-native:network:VirtualNetworkPeering", {}, "virtual_network_peering:gib"),
     ("azure:network/virtualNetworkPeering:VirtualNetworkPeering", {}, "virtual_network_peering:gib"),
-    ("azure-native:cdn:Profile", {"sku": {"name": "Standard_Microsoft"}}, "cdn:gib:standard_microsoft"),
-    ("azure:cdn/profile:Profile", {"sku": "Standard_Microsoft"}, "cdn:gib:standard_microsoft"),
+    (
+        "azure-native:cdn:Profile",
+        {"sku": {"name": "Premium_AzureFrontDoor"}},
+        "front_door:request:premium_azurefrontdoor",
+    ),
+    (
+        "azure:cdn/profile:Profile",
+        {"sku": "Standard_AzureFrontDoor"},
+        "front_door:gib:standard_azurefrontdoor",
+    ),
+    ("azure-native:app:Job", {}, "container_apps:vcpu_second"),
+    ("azure:containerapp/job:Job", {}, "container_apps:gib_second"),
     (
         "azure:cdn/frontdoorProfile:FrontdoorProfile",
         {"skuName": "Standard_AzureFrontDoor"},
@@ -447,3 +477,41 @@ def test_every_usage_key_of_a_pricer_is_accepted_by_usage_files():
                     keys.add(reason.partition("give ")[2].partition(" in the usage file")[0])
     assert len(keys) > 25
     assert keys <= known
+
+
+@pytest.mark.parametrize(
+    ("type_", "kind"),
+    [
+        ("azure:network/trafficManagerExternalEndpoint:TrafficManagerExternalEndpoint", "externalendpoints"),
+        ("azure:network/trafficManagerNestedEndpoint:TrafficManagerNestedEndpoint", "nestedendpoints"),
+    ],
+)
+def test_endpoint_of_another_kind_has_its_own_item(type_, kind):
+    item = f"traffic_manager:endpoint:{kind}"
+    assert monthly_usd(type_, {})[1] == [f"no on_demand price for {item} in global"]
+
+
+@pytest.mark.parametrize(
+    ("type_", "gateway_type", "inputs"),
+    [
+        (
+            "azure-native:network:VirtualNetworkGatewayConnection",
+            "azure-native:network:VirtualNetworkGateway",
+            {"virtualNetworkGateway1": {"id": "gw"}, "connectionType": "IPsec"},
+        ),
+        (
+            "azure:network/virtualNetworkGatewayConnection:VirtualNetworkGatewayConnection",
+            "azure:network/virtualNetworkGateway:VirtualNetworkGateway",
+            {"virtualNetworkGatewayId": "gw", "type": "IPsec"},
+        ),
+    ],
+)
+def test_vpn_connections_beyond_ten_bill(type_, gateway_type, inputs):
+    """The first ten connections are in the gateway's price; each other costs 0.015 USD an hour."""
+    gateway = make(gateway_type, {"location": "eastus", "name": "gw"}, "gw")
+    ten = [make(type_, {"location": "eastus", **inputs}, f"a{i}") for i in range(10)]
+    connection = {"location": "eastus", **inputs}
+    assert monthly_usd(type_, connection, others=[gateway, *ten[:9]])[0] == 0
+    assert monthly_usd(type_, connection, others=[gateway, *ten])[0] == Decimal("10.95")
+    express = {**connection, "connectionType": "ExpressRoute", "type": "ExpressRoute"}
+    assert monthly_usd(type_, express, others=[gateway, *ten])[0] == 0

@@ -21,6 +21,7 @@ from gpufleet.cost.pricing.component import Components, UnpricedComponent
 from gpufleet.cost.pricing.pricers.azure.location import standalone_part_context
 from gpufleet.cost.pricing.pricers.azure.service import (
     TieredService,
+    UsageMeter,
     resolve_units,
     tiered_service_pricer,
     translated,
@@ -41,6 +42,14 @@ _PROFILE = re.compile(r"^([de])(4|8|16|32)$")
 GIB_PER_VCPU = {"d": 4, "e": 8}
 _GIB = re.compile(r"^(\d{1,4}(?:\.\d{1,4})?)Gi$")
 
+JOB = TieredService(
+    "job",
+    "",
+    meters=(
+        UsageMeter("vcpus", "container_apps:vcpu_second", "monthly_vcpu_seconds"),
+        UsageMeter("memory", "container_apps:gib_second", "monthly_gib_seconds"),
+    ),
+)
 REPLICATION = TieredService("replication", "container_registry:premium")
 
 
@@ -274,12 +283,14 @@ def _native_app(inputs: Any) -> Any:
 
 PRICERS: dict[str, Pricer] = {
     "azure-native:app:ContainerApp": price_container_app,
+    "azure-native:app:Job": tiered_service_pricer(JOB),
     "azure-native:app:ManagedEnvironment": price_managed_environment,
     "azure-native:containerinstance:ContainerGroup": price_container_group,
     "azure-native:containerregistry:Registry": price_registry,
     "azure-native:containerregistry:Replication": tiered_service_pricer(REPLICATION),
     "azure:containerapp/app:App": with_inputs(price_container_app, _native_app),
     "azure:containerapp/environment:Environment": price_managed_environment,
+    "azure:containerapp/job:Job": tiered_service_pricer(JOB),
     "azure:containerservice/group:Group": with_inputs(price_container_group, _native_group),
     "azure:containerservice/registry:Registry": translated(price_registry, {"sku": "sku.name"}),
 }

@@ -27,6 +27,16 @@ UNITS_PER_INSTANCE = Decimal(
 )  # capacity units that an instance of a v2 gateway reserves (learn.microsoft.com)
 DEFAULT_PREFIX_LENGTH = 28  # the API's own
 ADDRESS_BITS = 32
+INCLUDED_CONNECTIONS = 10  # in a gateway's price (azure.microsoft.com, "VPN Gateway pricing")
+GATEWAYS = (
+    "azure-native:network:VirtualNetworkGateway",
+    "azure:network/virtualNetworkGateway:VirtualNetworkGateway",
+)
+CONNECTIONS = (
+    "azure-native:network:VirtualNetworkGatewayConnection",
+    "azure:network/virtualNetworkGatewayConnection:VirtualNetworkGatewayConnection",
+)
+CONNECTION_GATEWAYS = (("virtualNetworkGateway1", "id"), ("virtualNetworkGatewayId",))
 
 FIREWALL = TieredService(
     "firewall",
@@ -83,6 +93,9 @@ TRAFFIC_MANAGER = TieredService(
         UsageMeter("traffic_view", "traffic_manager:data_point", "monthly_traffic_view_data_points"),
     ),
     is_global=True,
+)
+TRAFFIC_ENDPOINT = TieredService(
+    "health_checks", "traffic_manager:endpoint:{tier}", ("endpointType",), is_global=True
 )
 PEERING = TieredService(
     "peering",
@@ -182,6 +195,22 @@ def price_public_ip_prefix(resource: StateResource, graph: ResourceGraph) -> Com
     return [context.make_part_component("addresses", "public_ipv4:prefix", size)]
 
 
+def price_gateway_connection(resource: StateResource, graph: ResourceGraph) -> Components:
+    """Return a VPN connection beyond those that its gateway's price includes; ExpressRoute ones are free."""
+    kinds = (read_input_text(resource.inputs, "connectionType"), read_input_text(resource.inputs, "type"))
+    if "ExpressRoute" in kinds:
+        return []
+    for path in CONNECTION_GATEWAYS:
+        gateway = graph.find_referenced_resource(resource, path, *GATEWAYS)
+        if gateway:
+            connections = graph.find_referring_resources(gateway, path, *CONNECTIONS)
+            urns = sorted(each.urn for each in connections)
+            if resource.urn in urns and urns.index(resource.urn) < INCLUDED_CONNECTIONS:
+                return []
+    context = standalone_part_context(resource, graph)
+    return [context.make_part_component("connection", "virtual_network_gateway:connection")]
+
+
 def _instance_range(gateway: ApplicationGatewayInputs) -> Range | UnreadableValue:
     """Return the instances: those declared, or those between the bounds of autoscaling, at least the minimum."""
     minimum = gateway.minimum if gateway.capacity is None else gateway.capacity
@@ -208,6 +237,7 @@ PRICERS: dict[str, Pricer] = {
     "azure-native:network:PublicIPPrefix": price_public_ip_prefix,
     "azure-native:network:VirtualHub": tiered_service_pricer(VIRTUAL_HUB),
     "azure-native:network:VirtualNetworkGateway": price_virtual_network_gateway,
+    "azure-native:network:VirtualNetworkGatewayConnection": price_gateway_connection,
     "azure-native:network:VirtualNetworkPeering": tiered_service_pricer(PEERING),
     "azure-native:network:VpnConnection": tiered_service_pricer(HUB_CONNECTION),
     "azure-native:network:VpnGateway": tiered_service_pricer(VPN_GATEWAY),
@@ -215,6 +245,7 @@ PRICERS: dict[str, Pricer] = {
     "azure-native:network:PrivateZone": tiered_service_pricer(DNS_ZONE),
     "azure-native:network:Profile": tiered_service_pricer(TRAFFIC_MANAGER),
     "azure-native:privatedns:PrivateZone": tiered_service_pricer(DNS_ZONE),
+    "azure-native:trafficmanager:Endpoint": tiered_service_pricer(TRAFFIC_ENDPOINT),
     "azure-native:trafficmanager:Profile": tiered_service_pricer(TRAFFIC_MANAGER),
     "azure:dns/zone:Zone": tiered_service_pricer(DNS_ZONE),
     "azure:network/applicationGateway:ApplicationGateway": price_application_gateway,
@@ -239,9 +270,19 @@ PRICERS: dict[str, Pricer] = {
     "azure:network/publicIpPrefix:PublicIpPrefix": translated(
         price_public_ip_prefix, {"ipVersion": "publicIPAddressVersion"}
     ),
+    "azure:network/trafficManagerAzureEndpoint:TrafficManagerAzureEndpoint": translated(
+        tiered_service_pricer(TRAFFIC_ENDPOINT), {}, {"endpointType": "AzureEndpoints"}
+    ),
+    "azure:network/trafficManagerExternalEndpoint:TrafficManagerExternalEndpoint": translated(
+        tiered_service_pricer(TRAFFIC_ENDPOINT), {}, {"endpointType": "ExternalEndpoints"}
+    ),
+    "azure:network/trafficManagerNestedEndpoint:TrafficManagerNestedEndpoint": translated(
+        tiered_service_pricer(TRAFFIC_ENDPOINT), {}, {"endpointType": "NestedEndpoints"}
+    ),
     "azure:network/trafficManagerProfile:TrafficManagerProfile": tiered_service_pricer(TRAFFIC_MANAGER),
     "azure:network/virtualHub:VirtualHub": tiered_service_pricer(VIRTUAL_HUB),
     "azure:network/virtualNetworkGateway:VirtualNetworkGateway": price_virtual_network_gateway,
+    "azure:network/virtualNetworkGatewayConnection:VirtualNetworkGatewayConnection": price_gateway_connection,
     "azure:network/virtualNetworkPeering:VirtualNetworkPeering": tiered_service_pricer(PEERING),
     "azure:network/vpnGateway:VpnGateway": translated(
         tiered_service_pricer(VPN_GATEWAY), {"scaleUnit": "vpnGatewayScaleUnit"}

@@ -189,6 +189,21 @@ COGNITIVE_ACCOUNT = TieredService(
 STREAM_JOB = TieredService(
     "streaming_units", "stream_analytics:{tier}", ("sku.name",), "Standard", units_path="streamingUnits"
 )
+WORKFLOW = TieredService(
+    "workflow",
+    "",
+    meters=(
+        UsageMeter(
+            "standard_connectors", "logic_apps:standard_connector", "monthly_standard_connector_calls"
+        ),
+        UsageMeter(
+            "enterprise_connectors", "logic_apps:enterprise_connector", "monthly_enterprise_connector_calls"
+        ),
+    ),
+)
+CDN_ENDPOINT = TieredService(
+    "endpoint", "", meters=(UsageMeter("outbound", "cdn:gib", "monthly_outbound_gb"),), is_global=True
+)
 GRAFANA = TieredService("workspace", "managed_grafana:{tier}", SKU, "Standard")
 FRONT_DOOR = TieredService(
     "profile",
@@ -196,12 +211,6 @@ FRONT_DOOR = TieredService(
     SKU,
     free_tiers=frozenset({"standard_microsoft", "standard_akamai", "standard_verizon", "premium_verizon"}),
     meters=(
-        UsageMeter(
-            "outbound",
-            "cdn:gib:{tier}",
-            "monthly_outbound_gb",
-            tiers=frozenset({"standard_microsoft", "standard_verizon", "premium_verizon"}),
-        ),
         UsageMeter(
             "outbound",
             "front_door:gib:{tier}",
@@ -237,6 +246,7 @@ PRICERS: dict[str, Pricer] = {
     "azure-native:appconfiguration:ConfigurationStore": tiered_service_pricer(APP_CONFIGURATION),
     "azure-native:applicationinsights:Component": tiered_service_pricer(INSIGHTS),
     "azure-native:automation:AutomationAccount": tiered_service_pricer(AUTOMATION),
+    "azure-native:cdn:Endpoint": tiered_service_pricer(CDN_ENDPOINT),
     "azure-native:cdn:Profile": tiered_service_pricer(FRONT_DOOR),
     "azure-native:cognitiveservices:Account": tiered_service_pricer(COGNITIVE_ACCOUNT),
     "azure-native:dashboard:Grafana": tiered_service_pricer(GRAFANA),
@@ -254,6 +264,7 @@ PRICERS: dict[str, Pricer] = {
     "azure-native:keyvault:ManagedHsm": tiered_service_pricer(HSM),
     "azure-native:keyvault:Vault": tiered_service_pricer(KEY_VAULT),
     "azure-native:logic:IntegrationAccount": tiered_service_pricer(INTEGRATION_ACCOUNT),
+    "azure-native:logic:Workflow": tiered_service_pricer(WORKFLOW),
     "azure-native:notificationhubs:Namespace": tiered_service_pricer(NOTIFICATION_HUBS),
     "azure-native:operationalinsights:Workspace": tiered_service_pricer(LOG_WORKSPACE),
     "azure-native:powerbidedicated:CapacityDetails": tiered_service_pricer(POWERBI),
@@ -278,6 +289,7 @@ PRICERS: dict[str, Pricer] = {
         tiered_service_pricer(STATIC_SITE), {"skuSize": "sku.name"}
     ),
     "azure:automation/account:Account": tiered_service_pricer(AUTOMATION),
+    "azure:cdn/endpoint:Endpoint": tiered_service_pricer(CDN_ENDPOINT),
     "azure:cdn/frontdoorProfile:FrontdoorProfile": translated(tiered_service_pricer(FRONT_DOOR), _SKU_NAME),
     "azure:cdn/profile:Profile": translated(tiered_service_pricer(FRONT_DOOR), _SKU),
     "azure:cognitive/account:Account": tiered_service_pricer(COGNITIVE_ACCOUNT),
@@ -300,6 +312,7 @@ PRICERS: dict[str, Pricer] = {
     "azure:logicapps/integrationAccount:IntegrationAccount": translated(
         tiered_service_pricer(INTEGRATION_ACCOUNT), _SKU_NAME
     ),
+    "azure:logicapps/workflow:Workflow": tiered_service_pricer(WORKFLOW),
     "azure:notificationhub/namespace:Namespace": translated(
         tiered_service_pricer(NOTIFICATION_HUBS), _SKU_NAME
     ),
