@@ -15,9 +15,10 @@ from gpufleet.cost.inputs.values import (
     read_input_text,
     text_if_known,
 )
-from gpufleet.cost.money import Range
+from gpufleet.cost.money import ONE, Range
 from gpufleet.cost.pricing.component import Components, UnpricedComponent
 from gpufleet.cost.pricing.pricers.aws.rds import rds_engine_name
+from gpufleet.cost.pricing.pricers.aws.rds_support import DISABLED, price_extended_support
 from gpufleet.cost.pricing.pricers.aws.service import (
     make_counted_component,
     make_instance_component,
@@ -43,6 +44,8 @@ class DatabaseClusterInputs:
     """The inputs of a cluster. Capacities are units of serverless clusters, of version 1 or 2."""
 
     engine: Text
+    engine_version: Text
+    has_extended_support: bool
     engine_mode: Text
     storage_type: Text
     instance_class: Text  # of a Multi-AZ DB cluster, which has no instances of its own
@@ -65,6 +68,7 @@ class ClusterInstanceInputs:
 
     instance_class: Text
     engine: Text
+    engine_version: Text
 
 
 def parse_database_cluster_inputs(inputs: Any) -> DatabaseClusterInputs:
@@ -74,6 +78,8 @@ def parse_database_cluster_inputs(inputs: Any) -> DatabaseClusterInputs:
         scaling = "serverlessV2ScalingConfiguration"
     return DatabaseClusterInputs(
         engine=read_input_text(inputs, "engine"),
+        engine_version=read_input_text(inputs, "engineVersion"),
+        has_extended_support=read_input_text(inputs, "engineLifecycleSupport") != DISABLED,
         engine_mode=read_input_text(inputs, "engineMode"),
         storage_type=read_input_text(inputs, "storageType"),
         instance_class=read_input_text(inputs, "dbClusterInstanceClass"),
@@ -89,7 +95,9 @@ def parse_database_cluster_inputs(inputs: Any) -> DatabaseClusterInputs:
 def parse_cluster_instance_inputs(inputs: Any) -> ClusterInstanceInputs:
     """Parse an instance of a cluster."""
     return ClusterInstanceInputs(
-        instance_class=read_input_text(inputs, "instanceClass"), engine=read_input_text(inputs, "engine")
+        instance_class=read_input_text(inputs, "instanceClass"),
+        engine=read_input_text(inputs, "engine"),
+        engine_version=read_input_text(inputs, "engineVersion"),
     )
 
 
@@ -151,7 +159,14 @@ def _instance_components(
     if engine is None:
         return [UnpricedComponent("engine is not known until deployment", "instance")]
     prefix = f"rds:{rds_engine_name(engine, None)}" if service == "aurora" else service
-    return [make_instance_component(resource, graph, f"{prefix}:{instance_class}{suffix}")]
+    components: Components = [make_instance_component(resource, graph, f"{prefix}:{instance_class}{suffix}")]
+    if cluster.has_extended_support:
+        version = instance.engine_version or cluster.engine_version
+        context = make_service_context(resource, graph)
+        components += price_extended_support(
+            rds_engine_name(engine, None), version, instance_class, ONE, context
+        )
+    return components
 
 
 def _serverless_components(

@@ -1,4 +1,4 @@
-"""Extended support of RDS: an old version of MySQL or PostgreSQL bills each vCPU for it, more in its third year.
+"""Extended support of RDS and Aurora: an old MySQL or PostgreSQL bills each vCPU for it, more in its third year.
 
 It begins by itself, also for a new database, unless ``engineLifecycleSupport`` disables it (RDS User Guide, "Using
 Amazon RDS Extended Support"). A version newer than those in the table counts as supported, an older one as the oldest.
@@ -81,7 +81,8 @@ def load_rds_support_dates() -> dict[tuple[str, tuple[int, ...]], SupportDates]:
     rows = read_packaged_rows("gpufleet.cost", "data/rds_support.csv")
     return {
         (row["engine"], _major_version(row["engine"], row["version"])): SupportDates(
-            row.get_date("standard_support_ends"), row.get_date("year_3_begins")
+            row.get_date("standard_support_ends"),
+            row.get_date("year_3_begins") if row["year_3_begins"] else date.max,
         )
         for row in rows
     }
@@ -90,4 +91,4 @@ def load_rds_support_dates() -> dict[tuple[str, tuple[int, ...]], SupportDates]:
 def _major_version(engine: str, version: str) -> tuple[int, ...]:
     """Return what support depends on: two numbers of MySQL, one of PostgreSQL from 10 on; () if it is none."""
     numbers = [int(part) for part in re.findall(r"^\d{1,4}|(?<=\.)\d{1,4}", version)]
-    return tuple(numbers[: 2 if engine == "mysql" else 1])
+    return tuple(numbers[: 2 if engine.endswith("mysql") else 1])
