@@ -71,13 +71,28 @@ def monthly(*pairs):
         ({"tier": "db-n1-standard-4"}, hourly((4, VCPU), (15, GIB)) + monthly((10, SSD))),
         (
             {"tier": "db-perf-optimized-N-2", "edition": "ENTERPRISE_PLUS"},
-            hourly((2, "0.0537")) + monthly((10, SSD)),
+            hourly((2, "0.0537"), (16, "0.0091")) + monthly((10, SSD)),
         ),
         ({"tier": "db-custom-1-3840", "activationPolicy": "NEVER"}, monthly((10, SSD))),
     ],
 )
 def test_sql_instance_costs_its_tier_twice_with_a_standby(settings, expected):
     assert month(price(SQL, {**POSTGRES, "settings": settings})) == expected
+
+
+@pytest.mark.parametrize(
+    ("region", "vcpu", "gib", "ssd"),
+    [
+        ("europe-west1", "0.0413", "0.007", "0.17"),
+        ("europe-west3", "0.0496", "0.0084", "0.204"),
+        ("us-east4", "0.0442", "0.0075", "0.1819"),
+        ("asia-northeast1", "0.0537", "0.0091", "0.221"),
+    ],
+)
+def test_sql_instance_costs_the_prices_of_its_region(region, vcpu, gib, ssd):
+    settings = {"tier": "db-custom-2-7680", "diskSize": 100}
+    expected = hourly((2, vcpu), ("7.5", gib)) + monthly((100, ssd))
+    assert month(price(SQL, {**POSTGRES, "region": region, "settings": settings})) == expected
 
 
 def test_sql_backups_bill_by_use():
