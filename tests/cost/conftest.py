@@ -26,6 +26,7 @@ FAKE_PRICES = {
     (*US, "ebs:gp3:iops", "on_demand"): 0.000007,
     (*US, "nat_gateway", "on_demand"): 0.045,
     (*US, "load_balancer:application", "on_demand"): 0.0225,
+    (*US, "load_balancer:network", "on_demand"): 0.0225,
     (*US, "kubernetes_cluster", "on_demand"): 0.1,
     (*US, "kubernetes_cluster:extended_support", "on_demand"): 0.6,
     ("gcp", "us-central1", "kubernetes_cluster", "on_demand"): 0.1,

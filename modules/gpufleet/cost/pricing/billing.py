@@ -22,7 +22,7 @@ from gpufleet.cost.pricing.bill import Bill, Charge, CommitmentUse, SkippedResou
 from gpufleet.cost.pricing.by_use import resolve_usage_component
 from gpufleet.cost.pricing.component import Components, CostComponent, UnpricedComponent, UsageComponent
 from gpufleet.cost.pricing.coverage import ReservationShare, allocate_reservations
-from gpufleet.cost.pricing.pricers import load_pricers
+from gpufleet.cost.pricing.pricers import find_pricer
 from gpufleet.cost.pricing.pricers.licence import include_priced_licences, uncovered_licence
 from gpufleet.cost.pricing.rates import PriceBook, find_component_rate, with_price_cache
 from gpufleet.engine import StateResource
@@ -135,7 +135,7 @@ def _components(resource: StateResource, graph: ResourceGraph) -> Components:
     if resource.remote:
         reason = f"{resource.type} is a remote component: only a preview lists its resources"
         return [UnpricedComponent(reason)]
-    pricer = load_pricers().get(strip_api_version(resource.type))
+    pricer = find_pricer(strip_api_version(resource.type))
     if pricer:
         return pricer(resource, graph)
     if is_free_resource(resource):

@@ -23,9 +23,10 @@ def _load_cloud_pricers(cloud: str) -> dict[str, Pricer]:
 
 PRICERS: dict[str, Pricer] = {
     **{type_: pricer for cloud in CLOUDS for type_, pricer in _load_cloud_pricers(cloud).items()},
-    "kubernetes:core/v1:Service": kubernetes.price_kubernetes_service,
-    "kubernetes:core/v1:PersistentVolumeClaim": kubernetes.price_volume_claim,
-    "kubernetes:helm.sh/v3:Release": kubernetes.price_helm_release,
+    **{
+        type_: kubernetes.OBJECT_PRICERS[group, kind]
+        for type_, (group, kind) in kubernetes.CURRENT_TYPES.items()
+    },
     "gpufleet:onprem:Rack": onprem.price_owned_machine,
     "gpufleet:onprem:Workstation": onprem.price_owned_machine,
 }
@@ -34,3 +35,8 @@ PRICERS: dict[str, Pricer] = {
 def load_pricers() -> dict[str, Pricer]:
     """Return every pricer by resource type; those of other distributions replace ours."""
     return PRICERS | load_extension_pricers()
+
+
+def find_pricer(type_token: str) -> Pricer | None:
+    """Return the pricer of a type; of a Kubernetes object also by its group and kind."""
+    return load_pricers().get(type_token) or kubernetes.find_kubernetes_pricer(type_token)
