@@ -6,6 +6,9 @@ Budget: 0.25 s for the whole process. The full catalogue is generated (every emb
 until there are 60,000 rows of two days). Where GPUFLEET_FULL_PRICES names a price file (columns cloud, region,
 instance_type, purchase, usd_per_hour, as_of, source), that is imported and timed as well, and coverage is counted over
 its accelerated machine types; without it, over those of the embedded machines.csv.
+
+The embedded snapshot is timed in a process of its own: the first price, a list of the cheapest machines of a size over
+every cloud and region, each of 0.25 s at most, and the memory that they take.
 """
 
 from __future__ import annotations
@@ -48,6 +51,50 @@ def generate_rows(folder):
         writer.writerow(("cloud", "region", "machine", "purchase", "usd_per_hour", "as_of", "source"))
         writer.writerows(rows)
     return file
+
+
+SNAPSHOT_PROBE = """
+import resource, time
+from itertools import islice
+from gpufleet import catalog
+def memory_mib():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+before, started = memory_mib(), time.perf_counter()
+catalog.find_machine_price("aws", "eu-west-1", "m5.large", "on_demand")
+first = time.perf_counter() - started
+started = time.perf_counter()
+for _ in range(1000):
+    catalog.find_machine_price("aws", "eu-west-1", "m5.large", "on_demand")
+each = (time.perf_counter() - started) / 1000
+looked_up = memory_mib()
+started = time.perf_counter()
+rows = list(catalog.search_offers(min_vcpus=8, min_memory_gib=32, limit=21))
+everything = time.perf_counter() - started
+started = time.perf_counter()
+list(catalog.search_offers(min_vcpus=8, min_memory_gib=32, purchase="on_demand", limit=21))
+on_demand = time.perf_counter() - started
+print(first, each * 1e6, everything, on_demand, looked_up - before, memory_mib() - before)
+"""
+
+
+def time_snapshot(runs):
+    """Print what look-ups and searches of the embedded snapshot take, in new processes."""
+    command, environment = (
+        [sys.executable, "-c", SNAPSHOT_PROBE],
+        os.environ | {"GPUFLEET_PRICES": "embedded"},
+    )
+    measured = [
+        subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout.split()
+        for _ in range(runs)
+    ]
+    first, each, everything, on_demand, lookup_mib, search_mib = (
+        statistics.median(map(float, column)) for column in zip(*measured, strict=True)
+    )
+    print(
+        f"\nembedded snapshot, medians\n  first price {first:.3f} s, then {each:.0f} µs each, {lookup_mib:.1f} MiB\n"
+        f"  cheapest of a size over everything {everything:.3f} s, on demand only {on_demand:.3f} s, "
+        f"{search_mib:.1f} MiB"
+    )
 
 
 def run_query(store, *arguments):
@@ -138,6 +185,7 @@ def main():
         else:
             print("\nfull catalogue: not timed, GPUFLEET_FULL_PRICES names no price file")
         count_coverage(full, folder / "full.db")
+    time_snapshot(runs)
 
 
 if __name__ == "__main__":
