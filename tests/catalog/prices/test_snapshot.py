@@ -239,3 +239,11 @@ def test_ordinary_machines_are_found_in_any_cloud():
     assert catalog.find_ordinary_machine("e2-standard-4", "gcp").vcpus == 4
     assert catalog.find_ordinary_machine("e2-standard-4", "aws") is None
     assert catalog.find_ordinary_machine("p4d.24xlarge") is None  # catalog.get_machine has it
+
+
+def test_a_machine_with_accelerators_reads_no_region_of_the_snapshot(monkeypatch):
+    expected = search(machine="g5.xlarge")
+    monkeypatch.setattr(
+        snapshot, "find_snapshot_price", lambda *_: pytest.fail("sizing must not become slower")
+    )
+    assert search(machine="g5.xlarge") == expected

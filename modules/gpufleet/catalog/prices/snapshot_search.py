@@ -10,6 +10,7 @@ import heapq
 from collections.abc import Iterator
 from dataclasses import replace
 
+from gpufleet.catalog.cloud import CLOUDS
 from gpufleet.catalog.entry import Machine, MachineOffer
 from gpufleet.catalog.offer_filter import OfferFilter
 from gpufleet.catalog.prices import snapshot
@@ -58,9 +59,12 @@ def _find_machine(cloud: str, item: str) -> Machine | None:
 
 
 def _find_candidates(offer_filter: OfferFilter) -> Iterator[Candidate]:
-    """Yield the prices of one machine in every region."""
+    """Yield the prices of one machine without accelerators in every region of its cloud."""
     item = offer_filter.machine or ""
+    clouds = {cloud for cloud in CLOUDS if _find_machine(cloud, item)}
     for cloud, region in _list_regions(offer_filter):
+        if cloud not in clouds:
+            continue
         for purchase in _list_purchases(offer_filter):
             price = snapshot.find_snapshot_price("machine", cloud, region, item, purchase)
             if price:
