@@ -9,6 +9,7 @@ import pytest
 from azure_bill import make, monthly_usd
 from gpufleet.catalog import Price
 from gpufleet.cost import PriceBook, price_resources
+from gpufleet.cost.inputs.usage import load_usage_file
 from gpufleet.cost.pricing.pricers.azure import classic_machine
 from gpufleet.engine import UnreadableValue
 
@@ -278,3 +279,37 @@ def test_load_balancer_bills_each_rule_beyond_five(is_classic):
     )
     total, reasons = monthly_usd(*(classic if is_classic else native), others=rules if is_classic else ())
     assert (total, reasons) == (round(Decimal("0.045") * 730, 2), [])
+
+
+@pytest.mark.parametrize(
+    ("machine", "gib", "item"),
+    [
+        ("Standard_D4s_v3", None, "premium-ssd-p10"),
+        ("Standard_D8s_v3", 0, "premium-ssd-p15"),
+        ("Standard_E64ds_v5", None, "premium-ssd-p30"),
+        ("Standard_NC24ads_A100_v4", 100, "premium-ssd-p10"),
+    ],
+)
+def test_managed_disk_of_a_node_is_premium_of_the_default_size(machine, gib, item):
+    pool = {"name": "p", "vmSize": machine, "nodeCount": 3, "osDiskType": "Managed", "osDiskSizeGb": gib}
+    type_ = "azure:containerservice/kubernetesCluster:KubernetesCluster"
+    charges, reasons = bill_of(type_, {**EAST, "defaultNodePool": pool})
+    assert [(charge[1], charge[4].expected) for charge in charges if "disk" in charge[0]] == [(item, 3)]
+    assert reasons == []
+
+
+def test_disk_that_aks_chooses_is_listed():
+    pool = {"name": "p", "vmSize": "Standard_D4s_v3", "nodeCount": 3}
+    type_ = "azure:containerservice/kubernetesCluster:KubernetesCluster"
+    assert bill_of(type_, {**EAST, "defaultNodePool": pool})[1] == ["AKS chooses the disk of each node"]
+
+
+def test_data_of_a_balancer_and_a_gateway_bill_with_the_usage_file(tmp_path):
+    path = tmp_path / "usage.yaml"
+    path.write_text("resources: {it: {monthly_data_processed_gb: 1000}}\n")
+    usage = load_usage_file(path)
+    balancer = {**EAST, "sku": {"name": "Standard"}}
+    total, _ = monthly_usd("azure-native:network:LoadBalancer", balancer, usage=usage)
+    assert total == round(Decimal("0.025") * 730 + 5, 2)
+    total, _ = monthly_usd("azure:network/natGateway:NatGateway", {"location": "westeurope"}, usage=usage)
+    assert total == round(Decimal("0.045") * 730 + 45, 2)

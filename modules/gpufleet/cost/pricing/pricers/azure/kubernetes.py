@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -22,6 +23,7 @@ from gpufleet.cost.inputs.values import (
 )
 from gpufleet.cost.money import ZERO, Range
 from gpufleet.cost.pricing.component import Components, CostComponent, MachinePartContext, UnpricedComponent
+from gpufleet.cost.pricing.pricers.azure.disk import managed_disk_part
 from gpufleet.cost.pricing.pricers.azure.location import find_region
 from gpufleet.cost.pricing.pricers.azure.machine_inputs import make_reservation_claim, with_max_spot_price
 from gpufleet.cost.pricing.pricers.group_size import group_size_range
@@ -34,6 +36,8 @@ CLUSTER = "azure-native:containerservice:ManagedCluster"
 AGENT_POOL = "azure-native:containerservice:AgentPool"
 POOLS, RESERVATION = "agentPoolProfiles", "capacityReservationGroupID"
 DEFAULT_COUNT = Decimal(1)  # the API's own
+DEFAULT_DISK_GIB = {8: 128, 16: 256, 64: 512, 10**6: 1024}  # of a node with fewer vCPUs than the key
+_MACHINE_SIZE = re.compile(r"^standard_[a-z]+(\d{1,5})(?:-\d+)?([a-z]*)")
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,7 @@ class AksAgentPoolInputs:
     maximum: Number
     has_public_addresses: bool
     has_ephemeral_disk: bool
+    has_managed_disk: bool
     disk_size_gib: Number
     targets_reservation: bool
     needs_windows_licence: bool
@@ -86,6 +91,7 @@ def parse_aks_agent_pool_inputs(inputs: Any, path: tuple[str | int, ...] = ()) -
         maximum=read_input_number(inputs, "maxCount"),
         has_public_addresses=is_input_true(inputs, "enableNodePublicIP"),
         has_ephemeral_disk=read_input_text(inputs, "osDiskType") == "Ephemeral",
+        has_managed_disk=read_input_text(inputs, "osDiskType") == "Managed",
         disk_size_gib=read_input_number(inputs, "osDiskSizeGB"),
         targets_reservation=read_input(inputs, RESERVATION) is not None,
         needs_windows_licence=read_input_text(inputs, "osType") == "Windows",
@@ -171,9 +177,9 @@ def agent_pool_components(
         claim = make_reservation_claim(resource, graph, (*pool.path, RESERVATION))
         machine = replace(machine, claim=claim)
     licences = system_licence_components("Windows") if pool.needs_windows_licence else []
-    components: Components = [machine, *_disk_components(pool), *licences]
+    context = MachinePartContext("azure", region, terms.pool, count, terms.billed_hours_per_month)
+    components: Components = [machine, *_disk_components(pool, size, context), *licences]
     if pool.has_public_addresses:
-        context = MachinePartContext("azure", region, terms.pool, count, terms.billed_hours_per_month)
         components.append(context.make_part_component(ADDRESS, ADDRESS))
     return [replace(each, component=f"{prefix}{each.component}") for each in components]
 
@@ -185,10 +191,21 @@ def _node_count(pool: AksAgentPoolInputs) -> Range | None:
     return group_size_range(ZERO if pool.minimum is None else pool.minimum, count, pool.maximum)
 
 
-def _disk_components(pool: AksAgentPoolInputs) -> Components:
-    """Return the nodes' disk without a price: AKS chooses its type. An ephemeral one is part of the machine."""
+def _disk_components(pool: AksAgentPoolInputs, machine_size: str, context: MachinePartContext) -> Components:
+    """Return the disk of each node, without a price if AKS chooses its type; an ephemeral one is part of the machine."""
     if pool.has_ephemeral_disk:
         return []
     size_gib = pool.disk_size_gib
+    if pool.has_managed_disk and not isinstance(size_gib, UnreadableValue):
+        match = _MACHINE_SIZE.match(machine_size.lower())
+        if match and "s" in match[2]:  # its machines take Premium disks, which AKS then uses
+            size_gib = size_gib or default_disk_gib(int(match[1]))
+            part = managed_disk_part("Premium_LRS", size_gib)
+            return [context.make_part_component("disk:os", part)] if part else []
     size = f" ({format_number(size_gib)} GiB a node)" if isinstance(size_gib, Decimal) and size_gib else ""
     return [UnpricedComponent(f"AKS chooses the disk of each node{size}", "disk:os")]
+
+
+def default_disk_gib(vcpus: int) -> Decimal:
+    """Return the size of a node's disk that AKS takes without one (learn.microsoft.com, "Default OS disk sizing")."""
+    return next(Decimal(gib) for limit, gib in DEFAULT_DISK_GIB.items() if vcpus < limit)

@@ -8,13 +8,14 @@ from typing import Any
 
 from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.inputs.values import Number, Text, read_input_list, read_input_number, read_input_text
-from gpufleet.cost.pricing.component import Components, UnpricedComponent
+from gpufleet.cost.pricing.component import Components, MachinePartContext, UnpricedComponent
 from gpufleet.cost.pricing.pricers.azure.location import standalone_part_context
-from gpufleet.cost.pricing.pricers.part_names import ADDRESS, BASTION, LOAD_BALANCER, NAT
+from gpufleet.cost.pricing.pricers.part_names import ADDRESS, BASTION, LOAD_BALANCER, NAT, NAT_GIB
 from gpufleet.cost.pricing.pricers.traffic import traffic_components
 from gpufleet.engine import StateResource
 
 INCLUDED_SCALE_UNITS = 2  # in a bastion's price
+PROCESSED_KEY = "monthly_data_processed_gb"
 INCLUDED_RULES = 5  # in a load balancer's hourly price
 CLASSIC_RULES = ("azure:lb/rule:Rule", "azure:lb/outboundRule:OutboundRule")  # resources of their own
 DEFAULT_BASTION = "Standard"
@@ -71,7 +72,12 @@ def price_public_ip(resource: StateResource, graph: ResourceGraph) -> Components
 def price_nat_gateway(resource: StateResource, graph: ResourceGraph) -> Components:
     """Return a NAT gateway; its addresses bill where they are declared."""
     context = standalone_part_context(resource, graph)
-    return [context.make_part_component("gateway", NAT), *traffic_components(resource, graph, context)]
+    gateway = context.make_part_component("gateway", NAT)
+    return [
+        gateway,
+        *traffic_components(resource, graph, context),
+        *_processed(resource, graph, context, NAT_GIB),
+    ]
 
 
 def price_bastion(resource: StateResource, graph: ResourceGraph) -> Components:
@@ -106,4 +112,15 @@ def price_load_balancer(resource: StateResource, graph: ResourceGraph) -> Compon
     if rule_count > INCLUDED_RULES:
         size = Decimal(rule_count - INCLUDED_RULES)
         components.append(context.make_part_component("rules", f"{LOAD_BALANCER}:{sku.lower()}:rule", size))
-    return [*components, *traffic_components(resource, graph, context)]
+    processed = _processed(resource, graph, context, f"{LOAD_BALANCER}:gib")
+    return [*components, *traffic_components(resource, graph, context), *processed]
+
+
+def _processed(
+    resource: StateResource, graph: ResourceGraph, context: MachinePartContext, item: str
+) -> Components:
+    """Return the data that the usage file says a gateway or balancer processes; none is declared without it."""
+    usage = graph.usage_of_resource(resource)
+    if PROCESSED_KEY not in usage.amounts:
+        return []
+    return [context.make_usage_component("data", item, PROCESSED_KEY, usage)]
