@@ -192,7 +192,7 @@ def _node_count(pool: AksAgentPoolInputs) -> Range | None:
 
 
 def _disk_components(pool: AksAgentPoolInputs, machine_size: str, context: MachinePartContext) -> Components:
-    """Return the disk of each node, without a price if AKS chooses its type; an ephemeral one is part of the machine."""
+    """Return the disk of each node, without a price if AKS chooses its type; an ephemeral one costs nothing more."""
     if pool.has_ephemeral_disk:
         return []
     size_gib = pool.disk_size_gib
