@@ -18,6 +18,10 @@ AWS_FILE_SOURCES = (
     "aws-file-rds",
     "aws-file-elasticache",
     "aws-file-opensearch",
+    "aws-file-lambda",
+    "aws-file-s3",
+    "aws-file-ecr",
+    "aws-file-cloudwatch",
 )
 SOURCE_NAMES = (
     *AWS_FILE_SOURCES,

@@ -142,6 +142,18 @@ PARTS = {
         "elasticache:memcached:cache.t3.micro": ("node", 0.017),
     },
     "aws-file-opensearch": {"opensearch:m5.large.search": ("node", 0.142)},
+    "aws-file-lambda": {
+        "lambda:request": ("request", 2e-7),
+        "lambda:x86:gib_second": ("gib_second", 1.66667e-5),
+        "lambda:arm:gib_second": ("gib_second", 1.33334e-5),
+    },
+    "aws-file-s3": {"s3:standard:storage": ("gib", 0.023 / MONTH)},
+    "aws-file-ecr": {"ecr:storage": ("gib", 0.1 / MONTH)},
+    "aws-file-cloudwatch": {
+        "cloudwatch:logs:standard:ingested": ("gib", 0.5),
+        "cloudwatch:logs:scanned": ("gib", 0.005),
+        "cloudwatch:logs:storage": ("gib", 0.03 / MONTH),
+    },
 }
 
 

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from gpufleet import catalog
 from gpufleet.catalog.prices.refresh.aws_file import AwsPriceFileSource
+from gpufleet.catalog.prices.source_name import AWS_FILE_SOURCES
 from gpufleet.cli import prices
 from gpufleet.errors import GpufleetError
 
@@ -40,16 +41,16 @@ def name_files(*names):
     return [option for name in names for option in ("--source", f"aws-file-{name}")]
 
 
-ALL_FILES = name_files("ec2", "vpc", "elb", "eks", "ecs", "rds", "elasticache", "opensearch")
+ALL_FILES = name_files(*(name.removeprefix("aws-file-") for name in AWS_FILE_SOURCES))
 
 
 def test_a_region_is_read_from_all_files_with_progress(refresh_region):
     result = refresh_region(*ALL_FILES)
     assert result.exit_code == 0, result.output
     sources = json.loads(result.stdout)["sources"]
-    assert [source["state"] for source in sources] == ["stored"] * 8
+    assert [source["state"] for source in sources] == ["stored"] * len(AWS_FILE_SOURCES)
     assert "aws-file-rds: eu-west-1 (1 of 1)" in result.stderr
-    assert len(refresh_region.fake_server.requests) == 8
+    assert len(refresh_region.fake_server.requests) == len(AWS_FILE_SOURCES)
     for parts in PARTS.values():
         for part, (unit, usd) in parts.items():
             price = catalog.find_cloud_part_price("aws", REGION, part)

@@ -52,6 +52,10 @@ PRICE_FILES = {
     ),
     "aws-file-elasticache": AwsPriceFile("AmazonElastiCache", ("Instance Type", "Cache Engine")),
     "aws-file-opensearch": AwsPriceFile("AmazonES", ("Instance Type",)),
+    "aws-file-lambda": AwsPriceFile("AWSLambda", ("Group",)),
+    "aws-file-s3": AwsPriceFile("AmazonS3", ("Volume Type",)),
+    "aws-file-ecr": AwsPriceFile("AmazonECR"),
+    "aws-file-cloudwatch": AwsPriceFile("AmazonCloudWatch"),
 }
 
 

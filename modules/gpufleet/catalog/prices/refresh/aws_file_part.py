@@ -1,8 +1,9 @@
-"""Parts of Amazon's price files: disks, addresses, gateways, balancers, clusters, databases, caches.
+"""Parts of Amazon's price files: disks, gateways, balancers, clusters, databases, caches, functions, storage, logs.
 
 Usage types and product families are those of the price list as Infracost's filters use them
 (infracost/infracost@95ba4f49a, internal/resources/aws: ebs_volume.go, nat_gateway.go, lb.go, elb.go, vpc_endpoint.go,
-eks_cluster.go, ecs_service.go, db_instance.go, elasticache_cluster.go).
+eks_cluster.go, ecs_service.go, db_instance.go, elasticache_cluster.go, lambda_function.go,
+s3_standard_storage_class.go, ecr_repository.go, cloudwatch_log_group.go).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ REGION_PREFIX = re.compile(r"\A(?:[A-Z]{3}\d|EU)-")
 # What the amount of a unit is divided by, for USD per hour (or per use).
 DIVISORS = {
     "Hrs": 1, "Hours": 1, "hours": 1, "LCU-Hrs": 1, "vCPU-Hours": 1, "GB-Hours": 1, "GB": 1, "Quantity": 1,
+    "Requests": 1, "Lambda-GB-Second": 1, "Second": 1,
     "GB-Mo": HOURS_PER_MONTH, "IOPS-Mo": HOURS_PER_MONTH, "MiBps-Mo": HOURS_PER_MONTH,
     "GiBps-mo": HOURS_PER_MONTH * 1024, "MBPS-Mo": HOURS_PER_MONTH,
 }  # fmt: skip
@@ -40,6 +42,11 @@ LICENSED_ENGINES = {
     ("SQL Server", "Express", "License included"): "sqlserver-ex",
     ("SQL Server", "Standard", "License included"): "sqlserver-se",
     ("SQL Server", "Web", "License included"): "sqlserver-web",
+}
+FUNCTION_GROUPS = {
+    "AWS-Lambda-Requests": ("lambda:request", "request"),
+    "AWS-Lambda-Duration": ("lambda:x86:gib_second", "gib_second"),
+    "AWS-Lambda-Duration-ARM": ("lambda:arm:gib_second", "gib_second"),
 }
 DATABASE_CLASS = re.compile(r"db\.[a-z0-9]+(?:-[a-z0-9]+)*\.[a-z0-9.-]+\Z")
 CACHE_NODE = re.compile(r"cache\.[a-z0-9]+\.[a-z0-9]+\Z")
@@ -106,6 +113,14 @@ def _find_search_node(row: CsvRow, match: re.Match[str]) -> Part | None:  # noqa
     )
 
 
+def _find_function_part(row: CsvRow, match: re.Match[str]) -> Part | None:  # noqa: ARG001
+    return FUNCTION_GROUPS.get(row["Group"])
+
+
+def _find_bucket_storage(row: CsvRow, match: re.Match[str]) -> Part | None:  # noqa: ARG001
+    return ("s3:standard:storage", "gib") if row["Volume Type"] == "Standard" else None
+
+
 def _balancer(kind: str, family: str) -> tuple[AwsPartRule, ...]:
     rules = [
         AwsPartRule(
@@ -140,6 +155,12 @@ _RULES = (
     ("AmazonRDS", "Database Instance", r"InstanceUsage:(?P<class>db\..+)", _find_database),
     ("AmazonRDS", "Database Storage", "RDS:.+", _find_database_storage),
     ("AmazonElastiCache", "Cache Instance", r"NodeUsage:(?P<node>cache\..+)", _find_cache_node),
+    ("AWSLambda", "Serverless", r"(?:Request|Lambda-GB-Second)(?:-ARM)?", _find_function_part),
+    ("AmazonS3", "Storage", "TimedStorage-ByteHrs", _find_bucket_storage),
+    ("AmazonECR", "EC2 Container Registry", "TimedStorage-ByteHrs", _fixed("ecr:storage", "gib")),
+    ("AmazonCloudWatch", "Data Payload", "DataProcessing-Bytes", _fixed("cloudwatch:logs:standard:ingested", "gib")),
+    ("AmazonCloudWatch", "Data Payload", "DataScanned-Bytes", _fixed("cloudwatch:logs:scanned", "gib")),
+    ("AmazonCloudWatch", "Storage Snapshot", "TimedStorage-ByteHrs", _fixed("cloudwatch:logs:storage", "gib")),
     ("AmazonES", "Amazon OpenSearch Service Instance", "ESInstance:.+", _find_search_node),
 )  # fmt: skip
 PART_RULES = (
