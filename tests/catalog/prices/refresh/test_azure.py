@@ -174,6 +174,9 @@ def test_parts_are_priced_per_unit_and_hour():
         "kubernetes_cluster": ("cluster", 0.1),
         "bastion": ("host", 0.19),
         "bastion:standard": ("host", 0.29),
+        "load_balancer:standard": ("load_balancer", 0.025),  # of all regions
+        "load_balancer:standard:rule": ("rule", 0.01),
+        "load_balancer:gib": ("gib", 0.005),
     }
     assert {row.kind for row in rows.values()} == {"part"}
 

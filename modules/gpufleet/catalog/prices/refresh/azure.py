@@ -116,14 +116,15 @@ class AzureItemReader:
             yield from self._build_item_rows(machine, purchase, item, chosen)
 
     def build_part_rows(self, items: Iterable[Item]) -> Iterator[PriceRow]:
-        """Yield one price for each disk, address, gateway and cluster."""
-        chosen: dict[tuple[str, str], Item] = {}
+        """Yield one price for each part; a price of all regions counts where the region has none of its own."""
+        chosen: dict[str, dict[tuple[str, str], Item]] = {azure_parts.GLOBAL_REGION: {}, self.region: {}}
         for item in items:
-            part = azure_parts.find_part(item)
-            if part and item.get("armRegionName") == self.region and self._is_in_force(item):
-                self._choose_item(chosen, part, item)
+            part, price_region = azure_parts.find_part(item), str(item.get("armRegionName"))
+            if part and price_region in chosen and self._is_in_force(item):
+                self._choose_item(chosen[price_region], part, item)
+        merged = {**chosen[azure_parts.GLOBAL_REGION], **chosen[self.region]}
         amounts = {
-            part: (item, usd) for part, item in chosen.items() if (usd := _amount_usd(item)) is not None
+            part: (item, usd) for part, item in merged.items() if (usd := _amount_usd(item)) is not None
         }
         yield from azure_parts.build_part_rows(amounts, self.region, self.day, self.source)
 

@@ -2,7 +2,7 @@
 
 Service, product, SKU and meter names are those of the retail price API as Infracost's filters use them
 (infracost/infracost@95ba4f49a, internal/resources/azure: managed_disk.go, nat_gateway.go, public_ip.go,
-kubernetes_cluster.go, bastion_host.go).
+kubernetes_cluster.go, bastion_host.go, lb.go, lb_rule.go).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from gpufleet.catalog.entry import HOURS_PER_MONTH
 from gpufleet.catalog.prices.row import PriceRow
 
 Item = dict[str, Any]
+GLOBAL_REGION = "Global"  # of a price that is the same in all regions, such as a load balancer's
 HOURS_PER_UNIT = {"1 Hour": 1, "1/Hour": 1, "1/Month": HOURS_PER_MONTH, "1 GB": 1}
 
 
@@ -97,12 +98,39 @@ PART_METERS += tuple(
     )
     for sku, part in (("Basic", "bastion"), ("Standard", "bastion:standard"))
 )
+PART_METERS += tuple(
+    AzurePartMeter(
+        "Load Balancer",
+        "Load Balancer",
+        re.compile("Standard"),
+        re.compile(meter),
+        measures,
+        part,
+        unit,
+    )
+    for meter, measures, part, unit in (
+        (
+            "Standard Included LB Rules and Outbound Rules",
+            ("1 Hour", "1/Hour"),
+            "load_balancer:standard",
+            "load_balancer",
+        ),
+        (
+            "Standard Overage LB Rules and Outbound Rules",
+            ("1 Hour", "1/Hour"),
+            "load_balancer:standard:rule",
+            "rule",
+        ),
+        ("Standard Data Processed", ("1 GB",), "load_balancer:gib", "gib"),
+    )
+)
 PART_SERVICES = tuple(dict.fromkeys(meter.service for meter in PART_METERS))
 
 
 def build_part_filter(region: str, service: str) -> str:
-    """Return the filter for a service's items in a region; of storage, only managed disks."""
-    conditions = [f"serviceName eq '{service}'", f"armRegionName eq '{region}'", "priceType eq 'Consumption'"]
+    """Return the filter for a service's items in a region or for all regions; of storage, only managed disks."""
+    regions = f"(armRegionName eq '{region}' or armRegionName eq '{GLOBAL_REGION}')"
+    conditions = [f"serviceName eq '{service}'", regions, "priceType eq 'Consumption'"]
     if service == "Storage":
         conditions.append("contains(productName, 'Managed Disks')")
     return " and ".join(conditions)
