@@ -210,6 +210,38 @@ def run_usage(path: Path) -> object:
     return cost.load_usage_file(path)
 
 
+BILL_EXPORTS = (
+    (
+        b"BilledCost,EffectiveCost,BillingCurrency,ChargeCategory,ChargePeriodStart,ChargePeriodEnd,ConsumedQuantity,"
+        b"ConsumedUnit,ServiceCategory,ServiceName,Tags\n1.5,1.5,USD,Usage,2026-10-01T00:00:00Z,2026-11-01T00:00:00Z,3,Hours,"
+        b'Compute,EC2,"{""gpufleet-pool"": ""train""}"\n'
+    ),
+    (
+        b"Date,MeterCategory,Quantity,UnitOfMeasure,CostInBillingCurrency,BillingCurrency,Tags\n"
+        b'10/02/2026,Virtual Machines,24,1 Hour,12.6,USD,"""gpufleet-pool"": ""serve"""\n'
+    ),
+)
+GOOGLE_EXPORT = (
+    b'{"service": {"description": "Compute Engine"}, "usage_start_time": "2026-10-01 00:00:00 UTC", "usage_end_time": '
+    b'"2026-10-01T01:00:00Z", "labels": [{"key": "gpufleet-pool", "value": "a"}], "cost": 2.5, "currency": "USD", '
+    b'"credits": [{"amount": -0.5}]}\n'
+)
+PROJECTS = b"name: acme\npolicy: p.yaml\nprojects:\n- {name: a, path: ., stack: prod, usage: u.yaml}\n"
+
+
+def run_bill_export(path: Path) -> object:
+    from gpufleet import cost
+
+    return cost.sum_billed_charges(cost.stream_billed_charges(path), "prod")
+
+
+def run_projects(path: Path) -> object:
+    from gpufleet import cost
+
+    (path.parent / "Pulumi.yaml").write_text("name: p\n")
+    return cost.load_project_list(path)
+
+
 def run_cost_difference(path: Path) -> object:
     from gpufleet.console.report import list_priced_resources
     from gpufleet.console.report_data import read_cost_diff
@@ -727,6 +759,16 @@ TARGETS: dict[str, Target] = {
         Target("commitments", "yaml", commitments, in_file("commitments.yaml", run_commitments)),
         Target("policy", "yaml", lambda: [POLICY], in_file("policy.yaml", run_policy)),
         Target("usage", "yaml", lambda: [USAGE], in_file("usage.yaml", run_usage)),
+        Target("bill export", "csv", lambda: list(BILL_EXPORTS), in_file("bill.csv", run_bill_export)),
+        Target(
+            "google bill export",
+            "json lines",
+            lambda: [GOOGLE_EXPORT],
+            in_file("bill.jsonl", run_bill_export),
+        ),
+        Target(
+            "project list", "yaml", lambda: [PROJECTS], in_file("projects/gpufleet-cost.yaml", run_projects)
+        ),
         Target("cost difference", "json", cost_differences, in_file("diff.json", run_cost_difference)),
         Target(
             "server answer",

@@ -193,6 +193,7 @@ def test_hostile_row_is_one_line_with_its_place(write_export, row, message):
         (b"a,b\n1,2\n", "is not an export of costs that is known"),
         (b"{\n", "export:1"),
         (b'{"a": 1}\n', "is not a row of Google's billing export"),
+        (b'{"cost": [1]}\n', "[1] is not an amount"),
         (b"\x1f\x8bnot gzip", "cannot be read"),
         (b"\xff\xfe,b\n", "UTF-8"),
         (b"x" * ((1 << 20) + 2), "a line of more than 1,048,576 bytes"),

@@ -185,6 +185,7 @@ def test_list_is_read(repository):
             "policy: /etc/passwd\nprojects: [{path: infra, stack: s}]",
             "'/etc/passwd' is outside the repository",
         ),
+        ("projects: [{path: " + "x" * 300 + ", stack: s}]", "is not a path"),
         ("projects: [{path: infra, stack: [s]}]", "is not a name"),
         ("projects: [{path: infra, stack: s, trust: true}]", "trust: unknown key"),
         ("projects:\n- {path: infra, stack: s}\n- {path: infra, stack: t}", "two projects are named 'infra'"),

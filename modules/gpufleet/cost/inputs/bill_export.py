@@ -193,8 +193,10 @@ def _normalize_tag(key: str) -> str:
 
 
 def _parse_amount(value: Any, place: str, key: str) -> Decimal:
-    if value in {None, ""}:
+    if value is None or value == "":
         return ZERO
+    if not isinstance(value, str | int | float):
+        raise InputError(f"{shorten_repr(value)} is not an amount", where=place, key=key)
     try:
         amount = Decimal(str(value))
     except InvalidOperation:

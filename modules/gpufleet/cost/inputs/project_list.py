@@ -22,6 +22,7 @@ from gpufleet.errors import InputError
 LIST_KEYS = ("name", "policy", "projects")
 PROJECT_KEYS = ("name", "path", "stack", "config_file", "usage")
 MAX_PROJECTS = 100
+MAX_PATH_CHARACTERS = 1000
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,15 @@ def _resolve_optional_path(data: Mapping[Any, Any], key: str, path: Path) -> Pat
 def _resolve_path(data: Mapping[Any, Any], key: str, path: Path) -> Path:
     """Return a path relative to the list; raise InputError if it leaves the repository."""
     folder = path.resolve().parent
-    resolved = (folder / _read_text(data, key, path)).resolve()
+    text = _read_text(data, key, path)
+    if len(text) > MAX_PATH_CHARACTERS or not text.isprintable():
+        raise InputError(f"{shorten_repr(text)} is not a path", where=_location(data, key, path), key=key)
+    try:
+        resolved = (folder / text).resolve()
+        resolved.exists()
+    except (OSError, RuntimeError) as error:  # a name too long, links in a circle
+        problem = f"{shorten_repr(text)} is not a path: {error}"
+        raise InputError(problem, where=_location(data, key, path), key=key) from None
     repository = next((each for each in (folder, *folder.parents) if (each / ".git").exists()), folder)
     if not resolved.is_relative_to(repository):
         problem = f"{shorten_repr(str(data[key]))} is outside the repository"
