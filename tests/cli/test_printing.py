@@ -35,7 +35,8 @@ ALLOWED = {
     "remote/sharded_run.py",  # likewise
     "burnin/agent/journal.py",  # runs on a node; prints JSON
     "burnin/agent/main.py",
-    "catalog/prices/snapshot_build.py",  # a maintainers' command on our own data
+    "catalog/prices/snapshot_build.py",  # maintainers' commands on our own data
+    "catalog/prices/snapshot_report.py",
     "fleet/schema.py",  # prints our own schema
     "nodes/template_vars.py",  # prints JSON
     "cost/inputs/program/child.py",  # flushes what a user's program printed

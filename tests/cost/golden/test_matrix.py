@@ -16,6 +16,7 @@ from gpufleet.cost.pricing.pricers.aws.native import COUNTERPARTS
 
 CASES = golden.load_cases()
 CASE_TABLES = Path(__file__).resolve().parents[1] / "pricers"
+CASE_FILES = Path(__file__).resolve().parents[2] / "cases" / "cost"
 ON_FILE = Path(__file__).resolve().parents[2] / "cases" / "cost"
 MACHINES = {
     "EC2 instance": {
@@ -77,8 +78,9 @@ def test_every_pricer_has_a_golden_program_or_a_case_of_its_service():
         for resource in side.program.values()
     }
     used |= {case.type for case in SERVICE_CASES.values()} | set(load_declared_charges()) | set(COUNTERPARTS)
-    tables = "".join(path.read_text() for path in CASE_TABLES.glob("test_*.py"))
-    assert {type_ for type_ in set(PRICERS) - used if f'"{type_}"' not in tables} == set()
+    files = [*CASE_TABLES.glob("test_*.py"), *CASE_FILES.glob("*.json")]
+    cases = "".join(path.read_text() for path in files)
+    assert {type_ for type_ in set(PRICERS) - used if f'"{type_}"' not in cases} == set()
 
 
 def test_every_family_has_every_purchase_kind():
