@@ -209,7 +209,7 @@ def test_missing_prices_print_one_hint_to_import_prices(make_resource, book):
 
 def test_difference_names_the_costs_that_it_excludes(make_resource, book):
     cost_diff = cost.diff([], [make_resource()], book=book)
-    excluded = "traffic, licences, support and taxes are not in these figures"
+    excluded = "traffic, licences of applications, support and taxes are not in these figures"
     assert all(excluded in cost.render_diff(cost_diff, name) for name in ("table", "markdown", "json"))
 
 

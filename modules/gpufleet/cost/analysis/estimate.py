@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 # gpufleet.fleet is imported where it is used: while it loads, the child imports the SDKs already.
 STALE_DAYS = 365  # list prices change about once a year
-EXCLUDED_COSTS = "traffic, licences, support and taxes are not in these figures"
+EXCLUDED_COSTS = "traffic, licences of applications, support and taxes are not in these figures"
 MISSING_PRICE_HINT = (
     "import prices that the catalogue does not have: gpufleet prices import FILE (docs/prices.md)"
 )
