@@ -313,3 +313,9 @@ def test_data_of_a_balancer_and_a_gateway_bill_with_the_usage_file(tmp_path):
     assert total == round(Decimal("0.025") * 730 + 5, 2)
     total, _ = monthly_usd("azure:network/natGateway:NatGateway", {"location": "westeurope"}, usage=usage)
     assert total == round(Decimal("0.045") * 730 + 45, 2)
+
+
+def test_balancer_of_a_government_region_has_its_own_price():
+    balancer = {"location": "usgovvirginia", "sku": {"name": "Standard"}}
+    total, _ = monthly_usd("azure-native:network:LoadBalancer", balancer)
+    assert total == round(Decimal("0.0313") * 730, 2)

@@ -13,7 +13,7 @@ from gpufleet.cost.pricing.pricers.azure.sql import parse_vcore_sku
 from gpufleet.engine import UnreadableValue
 
 UNKNOWN = UnreadableValue.UNKNOWN
-GP_VCORE, GP_LICENCE, GP_STORAGE = 0.152215, 0.099966, 0.116  # eastus
+GP_VCORE, GP_LICENCE, GP_STORAGE = 0.152217, 0.099966, 0.115  # eastus
 POOL_VCORE, POOL_STORAGE = 0.1674375, 0.1369  # westeurope
 DEFAULT_DISK = 32 * 1.3  # GiB, with the log
 
