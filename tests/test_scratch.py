@@ -8,6 +8,7 @@ import tempfile
 
 import pytest
 
+from gpufleet import scratch
 from gpufleet.scratch import create_scratch_folder
 
 HOLD = """
@@ -83,3 +84,20 @@ def test_folders_of_other_programs_are_kept(place):
         path.mkdir()
     with create_scratch_folder("test"):
         assert all(path.exists() for path in foreign)
+
+
+def test_folder_in_memory_is_used_only_where_it_fits_and_runs_programs(monkeypatch, tmp_path):
+    class State:
+        f_bavail, f_frsize, f_flag = 1000, 1 << 10, 0
+
+    monkeypatch.setattr(scratch, "MEMORY_FOLDER", str(tmp_path))
+    monkeypatch.setattr(scratch.os, "statvfs", lambda _: State)
+    assert scratch.find_folder_in_memory(500 << 10) == str(tmp_path)
+    assert scratch.find_folder_in_memory(501 << 10) is None, "half of it must stay free"
+    monkeypatch.setattr(State, "f_bavail", 1 << 30)
+    assert scratch.find_folder_in_memory(scratch.LARGEST_IN_MEMORY + 1) is None
+    monkeypatch.setattr(State, "f_flag", scratch.os.ST_NOEXEC)
+    assert scratch.find_folder_in_memory(1) is None, "a program's own libraries could not be loaded"
+    monkeypatch.undo()
+    monkeypatch.setattr(scratch, "MEMORY_FOLDER", str(tmp_path / "absent"))
+    assert scratch.find_folder_in_memory(1) is None

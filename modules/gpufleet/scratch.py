@@ -18,6 +18,10 @@ from gpufleet.process_stat import read_start_ticks
 _PID_NAMESPACE = Path("/proc/self/ns/pid")
 
 
+MEMORY_FOLDER = "/dev/shm"  # noqa: S108 - folders there are made by mkdtemp
+LARGEST_IN_MEMORY = 128 << 20
+
+
 @contextmanager
 def create_scratch_folder(kind: str, parent: str | None = None) -> Iterator[Path]:
     """Create a private folder and remove it at the end; ``kind`` is one word, part of the folder's name.
@@ -30,6 +34,17 @@ def create_scratch_folder(kind: str, parent: str | None = None) -> Iterator[Path
     name = f"{prefix}{os.getpid()}.{read_start_ticks(os.getpid())}-"
     with tempfile.TemporaryDirectory(prefix=name, dir=folder_of_all, ignore_cleanup_errors=True) as folder:
         yield Path(folder)
+
+
+def find_folder_in_memory(needed_bytes: int) -> str | None:
+    """Return the system's folder in memory if it takes this many bytes and programs may run there, else None."""
+    try:
+        state = os.statvfs(MEMORY_FOLDER)
+    except OSError:
+        return None
+    fits = needed_bytes <= min(LARGEST_IN_MEMORY, state.f_bavail * state.f_frsize // 2)
+    usable = not state.f_flag & getattr(os, "ST_NOEXEC", 0) and os.access(MEMORY_FOLDER, os.W_OK)
+    return MEMORY_FOLDER if fits and usable else None
 
 
 def _remove_abandoned(parent: Path, prefix: str) -> None:

@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -24,12 +24,12 @@ from typing import Any
 from gpufleet import engine
 from gpufleet.boundary import decode_json_lines, make_printable
 from gpufleet.cost.inputs.program import allowlist
-from gpufleet.cost.inputs.program.gitref import unpack_git_ref
+from gpufleet.cost.inputs.program.gitref import read_git_archive, unpack_git_archive
 from gpufleet.cost.inputs.program.stream import KIB, MIB, BoundedPipeReader, read_pipes_with_time_limit
 from gpufleet.cost.inputs.stack_change import is_billable
 from gpufleet.engine import StateResource
 from gpufleet.errors import EnvironmentFault
-from gpufleet.scratch import create_scratch_folder
+from gpufleet.scratch import create_scratch_folder, find_folder_in_memory
 
 TIME_LIMIT_S = 120.0
 STOP_LIMIT_S = 10.0
@@ -71,8 +71,9 @@ def evaluate_program(
             [StackProgram(root, stack, config_file, trusted=trusted)], limit_s
         ) as run:
             return run()[0]
-    with create_scratch_folder("base") as folder:
-        unpack_git_ref(root, ref, folder)
+    archive = read_git_archive(root, ref)
+    with _create_base_folder(archive) as folder:
+        unpack_git_archive(archive, folder)
         program = StackProgram(folder, stack, config_file, label=f"at {ref}", trusted=trusted)
         with start_program_evaluation([program], limit_s) as run:
             return run()[0]
@@ -90,12 +91,18 @@ def start_git_ref_comparison(
     variables: Mapping[str, str] | None = None,
 ) -> Iterator[Run]:
     """Evaluate a stack at ``base`` and in the working tree; ``config_file`` applies to the working tree."""
-    with create_scratch_folder("base") as folder:
+    archive = read_git_archive(root, base)
+    with _create_base_folder(archive) as folder:
         before = StackProgram(folder, stack, label=f"at {base}", trusted=trusted)
         after = StackProgram(root, stack, config_file, trusted=trusted, variables=variables or {})
         with start_program_evaluation([before, after], limit_s) as run:
-            unpack_git_ref(root, base, folder)  # while the child imports
+            unpack_git_archive(archive, folder)  # while the child imports
             yield run
+
+
+def _create_base_folder(archive: bytes) -> AbstractContextManager[Path]:
+    """Create the folder for another commit, in memory if it fits: a disk takes a millisecond for each file."""
+    return create_scratch_folder("base", find_folder_in_memory(2 * len(archive)))
 
 
 @contextmanager

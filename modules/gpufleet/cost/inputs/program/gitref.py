@@ -16,19 +16,26 @@ GIT_ENVIRONMENT = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_N
 SAFE_OPTIONS = ("-c", "safe.bareRepository=explicit", "-c", "core.fsmonitor=false")
 
 
-def unpack_git_ref(root: Path, ref: str, folder: Path) -> None:
-    """Unpack the project folder ``root`` as it was at ``ref``; a missing folder unpacks to nothing."""
+def read_git_archive(root: Path, ref: str) -> bytes:
+    """Return the project folder ``root`` as it was at ``ref``, as a tar file; empty if there was no such folder."""
     prefix = _repository_prefix(root)
     commit = _resolve_commit(root, ref)
     tree = f"{commit}:{prefix.rstrip('/')}"
     if run_git(root, "cat-file", "-e", tree).returncode:
-        return
+        return b""
     # In a subfolder git archive would apply the folder twice.
     top = run_git(root, "rev-parse", "--show-toplevel").stdout.decode().strip()
     archived = run_git(Path(top), "archive", "--format=tar", tree)
     if archived.returncode:
         raise EnvironmentFault(f"git archive failed: {archived.stderr.decode(errors='replace').strip()}")
-    with tarfile.open(fileobj=BytesIO(archived.stdout)) as archive:
+    return archived.stdout
+
+
+def unpack_git_archive(content: bytes, folder: Path) -> None:
+    """Unpack what ``read_git_archive`` returns."""
+    if not content:
+        return
+    with tarfile.open(fileobj=BytesIO(content)) as archive:
         archive.extractall(folder, filter=_keep_inside)  # noqa: S202 - the filter keeps every member inside
 
 
