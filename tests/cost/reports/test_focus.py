@@ -276,13 +276,31 @@ def test_line_ends_and_quotes_in_a_name_make_no_row(make_rows, make_resource):
     assert len(rows) == 2
 
 
+def list_services():
+    clouds = {"aws": "aws", "aws-native": "aws", "gcp": "gcp", "azure": "azure", "azure-native": "azure"}
+    types = [type_ for type_ in PRICERS if type_.split(":")[0] in clouds]
+    return {type_: find_focus_service(clouds[type_.split(":")[0]], "machine", type_) for type_ in types}
+
+
 def test_no_service_has_two_categories():
     services = {}
-    for type_ in PRICERS:
-        for cloud in ("aws", "gcp", "azure", "onprem"):
-            name, *group = find_focus_service(cloud, "machine", type_)
-            services.setdefault(name, set()).add(tuple(group))
+    for name, *group in list_services().values():
+        services.setdefault(name, set()).add(tuple(group))
     assert [name for name, groups in services.items() if len(groups) > 1] == []
+
+
+def test_services_and_categories_are_those_of_the_specification():
+    allowed = next(each for each in COLUMNS if each["column"] == "ServiceSubcategory")[
+        "allowed_values"
+    ].split("; ")
+    assert [each for each in list_services().values() if f"{each[1]}: {each[2]}" not in allowed] == []
+
+
+def test_almost_every_priced_type_has_a_service():
+    services = list_services()
+    others = [type_ for type_, service in services.items() if service[0] == "Other"]
+    assert len(services) > 100
+    assert len(others) <= len(services) * 0.05, others
 
 
 def test_command_prints_the_csv_and_the_number_of_missing_prices(gpufleet, project):

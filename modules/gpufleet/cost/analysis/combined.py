@@ -99,4 +99,5 @@ def _sum_bills(bills: Iterable[Bill]) -> Bill:
         tuple(gap for bill in parts for gap in bill.unpriced_resources),
         tuple(commitments.values()),
         tuple(skipped for bill in parts for skipped in bill.skipped_resources),
+        tuple(sorted({note for bill in parts for note in bill.region_notes})),
     )
