@@ -10,12 +10,15 @@ from aws_database_cases import HOUR, MONTH
 from aws_service_cases import CASES
 from aws_service_prices import make_book, make_service, make_usage
 from gpufleet.boundary import read_packaged_rows
+from gpufleet.catalog import HOURS_PER_MONTH, find_cloud_part_price
 from gpufleet.cost import price_resources
 from gpufleet.cost.pricing.billing import load_free_resource_types, load_usage_billed_resource_types
 from gpufleet.cost.pricing.pricers.aws.declared_service import EARLIER_NAMES, load_declared_charges
 from gpufleet.cost.pricing.pricers.aws.native import COUNTERPARTS
 from gpufleet.cost.pricing.pricers.aws.services import SERVICE_PRICERS
 from gpufleet.engine import UnreadableValue
+
+REGIONS = ("us-east-1", "global", "us-east-2", "eu-west-2")  # the data of some services is of one region only
 
 
 def price_case(case, inputs=None):
@@ -96,3 +99,21 @@ def test_every_usage_key_of_a_table_is_one_that_a_usage_file_may_have():
         if charge.is_by_use and type_ not in EARLIER_NAMES | COUNTERPARTS
     }
     assert declared - known == set()
+
+
+def test_embedded_prices_are_the_list_prices_of_the_cases():
+    """Compare the prices that the hand calculations name with those of the catalogue, where it has them."""
+    differences, compared = [], 0
+    for case in CASES.values():
+        for item, _, usd, per in case.charges.values():
+            embedded = next(
+                filter(None, (find_cloud_part_price("aws", each, item) for each in REGIONS)), None
+            )
+            if embedded is None:
+                continue
+            listed = Decimal(usd) / HOURS_PER_MONTH if per == MONTH else Decimal(usd)
+            compared += 1
+            if abs(Decimal(str(embedded.usd_per_hour)) - listed) > listed * Decimal("0.005"):
+                differences.append((item, embedded.usd_per_hour, listed))
+    assert differences == []
+    assert compared >= 60
