@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from datetime import date
 from pathlib import Path
 
+import moto
 import pytest
 
 from gpufleet import catalog
@@ -247,3 +250,24 @@ def test_a_machine_with_accelerators_reads_no_region_of_the_snapshot(monkeypatch
         snapshot, "find_snapshot_price", lambda *_: pytest.fail("sizing must not become slower")
     )
     assert search(machine="g5.xlarge") == expected
+
+
+def load_recorded_instance_types():
+    """Return EC2's own descriptions of instance types, as moto recorded them."""
+    file = Path(moto.__file__).parent / "ec2/resources/instance_types.json.gz"
+    return json.loads(gzip.decompress(file.read_bytes()))
+
+
+def test_sizes_of_aws_machines_are_those_that_ec2_describes():
+    recorded = load_recorded_instance_types()
+    names = snapshot.list_sized_machines("aws") & recorded.keys()
+    assert len(names) > 1200
+    kinds = {"GpuInfo", "InferenceAcceleratorInfo", "FpgaInfo", "NeuronInfo", "MediaAcceleratorInfo"}
+    assert [name for name in names if kinds & recorded[name].keys()] == []
+    for name in names:
+        machine, described = snapshot.find_sized_machine("aws", name), recorded[name]
+        assert machine.vcpus == described["VCpuInfo"]["DefaultVCpus"], name
+        assert machine.memory_gib == pytest.approx(described["MemoryInfo"]["SizeInMiB"] / 1024, rel=0.02), (
+            name
+        )
+        assert machine.arch in described["ProcessorInfo"]["SupportedArchitectures"], name
