@@ -394,3 +394,13 @@ def test_region_without_a_price_is_listed():
 def test_attached_compute_costs_nothing_here():
     inputs = {**EAST, "properties": {"computeType": "AKS", "resourceId": "x"}}
     assert monthly_usd("azure-native:machinelearningservices:Compute", inputs) == (0, [])
+
+
+def test_premium_share_has_the_dated_price_of_its_region():
+    account = make(
+        "azure:storage/account:Account",
+        {"location": "eastus2", "name": "acc", "accountTier": "Premium", "accountReplicationType": "ZRS"},
+        "acc",
+    )
+    share = {"storageAccountName": "acc", "quota": 500}
+    assert monthly_usd("azure:storage/share:Share", share, others=[account]) == (100, [])
