@@ -399,7 +399,8 @@ def test_attached_compute_costs_nothing_here():
 def test_premium_share_has_the_dated_price_of_its_region():
     account = make(
         "azure:storage/account:Account",
-        {"location": "eastus2", "name": "acc", "accountTier": "Premium", "accountReplicationType": "ZRS"},
+        {"location": "eastus2", "name": "acc", "accountTier": "Premium", "accountReplicationType": "ZRS"}
+        | {"accountKind": "FileStorage"},
         "acc",
     )
     share = {"storageAccountName": "acc", "quota": 500}
