@@ -306,6 +306,7 @@ def test_almost_every_priced_type_has_a_service():
 def test_command_prints_the_csv_and_the_number_of_missing_prices(gpufleet, project):
     result = gpufleet("cost", "estimate", "-s", "production", "--format", "focus", cwd=project)
     assert result.returncode == 0, result.stderr
+    assert not result.stdout.endswith("\n\n")  # a validator takes a blank line for a row
     rows = list(csv.DictReader(io.StringIO(result.stdout)))
     as_json = json.loads(gpufleet("cost", "estimate", "-s", "production", "--json", cwd=project).stdout)
     total = sum(number(row, "BilledCost") for row in rows)

@@ -101,7 +101,7 @@ def write_focus_csv(rows: Iterable[FocusRow]) -> str:
     columns = (*FOCUS_COLUMNS, *OWN_COLUMNS)
     writer.writerow(columns)
     writer.writerows([_format_value(row.get(column)) for column in columns] for row in rows)
-    return stream.getvalue()
+    return stream.getvalue().removesuffix("\n")  # a blank line at the end would be a row without values
 
 
 def _format_value(value: Value) -> str:
