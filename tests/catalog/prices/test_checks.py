@@ -345,8 +345,13 @@ def test_finding_names_observed_and_expected_value(rows, known, reason):
 
 def test_spot_price_is_compared_with_the_same_batch_before_the_stored_price():
     dearer = PriceCheckContext(prices={KEY: (1.0, "2026-01-01")})
-    rows = [build_price(10.0), build_price(5.0, "spot")]
+    rows = [build_price(1.4), build_price(1.2, "spot")]
     assert not [finding for finding in check_prices(rows, dearer) if finding.code == "spot-not-cheaper"]
     assert [finding.code for finding in check_prices(rows[1:], dearer) if finding.row.purchase == "spot"] == [
         "spot-not-cheaper"
     ]
+
+
+def test_spot_price_is_not_compared_with_an_on_demand_price_that_jumps():
+    rows = [build_price(10.0), build_price(5.0, "spot")]
+    assert {finding.code for finding in check_prices(rows, BEFORE)} == {"jump", "spot-not-cheaper"}

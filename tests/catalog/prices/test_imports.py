@@ -312,3 +312,32 @@ def test_size_alone_does_not_describe_an_accelerated_machine(store, tmp_path):
 def test_control_characters_in_a_machine_name_refuse_the_file(store, tmp_path):
     with pytest.raises(InputError, match="control character"):
         import_text(store, tmp_path, f"{ORDINARY}aws,us-east-1,zz\x1b[2J,on_demand,0.1,2026-11-01,x,2,8\n")
+
+
+@pytest.mark.parametrize(
+    ("place", "machine", "usd"),
+    [
+        ("aws,us-east-1", "t3.medium", 0.0416),
+        ("aws,eu-west-1", "m5.large:windows", 0.199),
+        ("gcp,us-central1", "e2-standard-4", 0.134),
+        ("azure,eastus", "Standard_D4s_v5", 0.192),
+        ("aws,us-east-1", "inf2.xlarge", 0.7582),  # known by its embedded price only
+    ],
+)
+def test_known_ordinary_machine_is_imported_without_facts(store, tmp_path, place, machine, usd):
+    """Issue 14, "wrong today" 8: it was set aside as an unknown machine."""
+    head = "cloud,region,machine,purchase,usd_per_hour,as_of,source\n"
+    summary = import_text(store, tmp_path, f"{head}{place},{machine},on_demand,{usd},2026-11-01,our offer\n")
+    assert (summary.imported, summary.findings) == (1, ())
+    assert catalog.find_machine_price(*place.split(","), machine, "on_demand").source == "our offer"
+
+
+def test_known_ordinary_machine_at_a_wrong_price_is_set_apart(store, tmp_path):
+    head = "cloud,region,machine,purchase,usd_per_hour,as_of,source\n"
+    row = "aws,us-east-1,t3.medium,{},{},2026-11-01,our offer\n"
+    summary = import_text(store, tmp_path, head + row.format("on_demand", 4.16) + row.format("spot", 0.05))
+    codes = {(finding.code, finding.row.purchase) for finding in summary.findings}
+    assert codes == {("jump", "on_demand"), ("unit-price", "on_demand"), ("spot-not-cheaper", "spot")}
+    assert (
+        summary.imported == 0
+    )  # the wrong on-demand price does not make a spot price above 0.0416 plausible

@@ -126,13 +126,12 @@ class PriceBatch:
         return regions_by_offer
 
     def find_on_demand_price(self, row: PriceRow) -> float | None:
-        """Return the on-demand price for a row: from the same batch, else the last known."""
+        """Return the on-demand price for a row: from the same batch unless that is a jump, else the last known."""
         key = (*row.price_key[:3], "on_demand")
-        batch_row = self.newest_rows_by_key.get(key)
-        if batch_row is not None:
-            return batch_row.usd_per_hour or None
-        last_price = self.context.prices.get(key)
-        return last_price[0] if last_price else None
+        last_price, batch_row = self.context.prices.get(key), self.newest_rows_by_key.get(key)
+        if batch_row is None or (last_price and _is_jump(batch_row, last_price)):
+            return last_price[0] if last_price else None
+        return batch_row.usd_per_hour or None
 
     def has_last_price(self, row: PriceRow) -> bool:
         """Return True if the region has a known price of the item: nobody misspelt it."""
@@ -280,18 +279,18 @@ def _has_accelerator_price(row: PriceRow) -> bool:
 
 def _check_price_jump(row: PriceRow, batch: PriceBatch) -> str | None:
     last_price = batch.context.prices.get(row.price_key)
-    if (
-        last_price is None
-        or not last_price[0]
-        or not row.usd_per_hour
-        or not last_price[1] <= row.earliest_date_text
-        or row.upfront != "none"
-    ):
-        return None
-    low, high = SPOT_JUMP if row.purchase == "spot" else FIXED_JUMP
-    if low <= row.usd_per_hour / last_price[0] <= high:
+    if last_price is None or not _is_jump(row, last_price):
         return None
     return f"{row.usd_per_hour:g}, after {last_price[0]:g} on {last_price[1] or 'an unknown day'}"
+
+
+def _is_jump(row: PriceRow, last_price: tuple[float, str]) -> bool:
+    """Return True if a price is far from the last known one, which is not newer."""
+    last_usd, last_day = last_price
+    if not last_usd or not row.usd_per_hour or last_day > row.earliest_date_text or row.upfront != "none":
+        return False
+    low, high = SPOT_JUMP if row.purchase == "spot" else FIXED_JUMP
+    return not low <= row.usd_per_hour / last_usd <= high
 
 
 def _check_offering(row: PriceRow, batch: PriceBatch) -> str | None:
