@@ -10,7 +10,7 @@ import pytest
 from gpufleet import cost
 from gpufleet.catalog import Price
 from gpufleet.cost.money import Range
-from gpufleet.cost.pricing import billing
+from gpufleet.cost.pricing import pricers
 from gpufleet.cost.pricing.component import MachinePartContext
 from gpufleet.errors import InputError
 
@@ -182,7 +182,7 @@ def price_bucket(resource, graph):
 
 @pytest.fixture
 def bucket_book(monkeypatch):
-    monkeypatch.setattr(billing, "load_pricers", lambda: {"aws:s3/bucket:Bucket": price_bucket})
+    monkeypatch.setattr(pricers, "load_pricers", lambda: {"aws:s3/bucket:Bucket": price_bucket})
     prices = {
         "s3:standard": Price(0.023 / 730, "gib", "2026-01-01", "list", "high", "us-east-1", "on_demand")
     }
