@@ -24,7 +24,7 @@ from gpufleet.cost.inputs.program.evaluation import (
     start_git_ref_comparison,
     start_program_evaluation,
 )
-from gpufleet.cost.inputs.project_list import ProjectEntry, ProjectList
+from gpufleet.cost.inputs.project_list import ProjectEntry, ProjectList, find_removed_projects
 from gpufleet.cost.inputs.stack_change import (
     StackChange,
     change_from_events,
@@ -119,7 +119,13 @@ def diff_projects_against_git_ref(
     """
     policy = options.policy or (load_policy(projects.policy) if projects.policy else None)
     diffs = [_diff_project(entry, base, replace(options, policy=None)) for entry in projects.projects]
-    return combine_diffs(projects.name, diffs, policy)
+    combined = combine_diffs(projects.name, diffs, policy)
+    warnings = (
+        f"{name} is not in the list any more: what it cost is not in this report"
+        for name in find_removed_projects(projects, base)
+    )
+    total = replace(combined.total, warnings=(*combined.total.warnings, *warnings))
+    return replace(combined, total=total)
 
 
 def _diff_project(entry: ProjectEntry, base: str, options: CostOptions) -> ProjectDiff:

@@ -14,6 +14,7 @@ from gpufleet.cost import CostPolicy, ProjectDiff, combine_diffs, load_project_l
 from gpufleet.cost.analysis.comment import prepare_comment_body
 from gpufleet.cost.analysis.policy import CostLimits, PolicyRule, PolicyScope
 from gpufleet.cost.analysis.reports.markdown import MAX_CHARACTERS
+from gpufleet.cost.inputs.project_list import find_removed_projects
 from gpufleet.engine import StateResource
 from gpufleet.errors import InputError
 
@@ -112,10 +113,10 @@ def test_advice_of_a_rule_is_a_warning(three):
     rule = PolicyRule("r", PolicyScope(project="cluster"), limits, is_advice=True)
     combined = combine_diffs("acme", three, CostPolicy(rules=(rule,)), DAY)
     assert combined.total.policy.passed
-    (warning,) = combined.policy_warnings
+    (warning,) = combined.own_warnings
     assert warning.startswith("r: an increase of $734.38")
     for form in ("markdown", "table"):
-        assert "Policy warnings" in render_combined(combined, form)
+        assert "Warnings" in render_combined(combined, form)
 
 
 def test_json_has_the_difference_of_each_project(three):
@@ -162,6 +163,31 @@ def write_list(folder, text):
     path = folder / "gpufleet-cost.yaml"
     path.write_text(text)
     return path
+
+
+def test_project_that_left_the_list_is_named(repository):
+    (repository / ".git").rmdir()
+    write_list(
+        repository,
+        "projects: [{path: infra, stack: prod}, {path: gone, stack: prod}, {path: infra, stack: q}]",
+    )
+    git = ["git", "-c", "user.name=t", "-c", "user.email=t@example.org"]
+    for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "x"]):
+        subprocess.run([*git, *command], cwd=repository, check=True)
+    projects = load_project_list(write_list(repository, "projects: [{path: infra, stack: prod}]"))
+    assert find_removed_projects(projects, "HEAD") == ["gone (prod)", "infra (q)"]
+    assert find_removed_projects(projects, "nowhere") == []
+
+
+@pytest.mark.parametrize("text", ["projects: 3", "[", "projects: [1, {path: [a], stack: b}]", ""])
+def test_broken_list_of_before_removes_nothing(repository, text):
+    (repository / ".git").rmdir()
+    write_list(repository, text)
+    git = ["git", "-c", "user.name=t", "-c", "user.email=t@example.org"]
+    for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "x"]):
+        subprocess.run([*git, *command], cwd=repository, check=True)
+    projects = load_project_list(write_list(repository, "projects: [{path: infra, stack: prod}]"))
+    assert find_removed_projects(projects, "HEAD") == []
 
 
 def test_list_is_read(repository):

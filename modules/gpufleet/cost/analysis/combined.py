@@ -37,8 +37,8 @@ class CombinedDiff:
     total: CostDiff
 
     @property
-    def policy_warnings(self) -> tuple[str, ...]:
-        """Return what the policy of all projects warns of."""
+    def own_warnings(self) -> tuple[str, ...]:
+        """Return the warnings of no single project: of the policy, and of projects that are gone."""
         of_projects = set(_project_warnings(self.projects))
         return tuple(text for text in self.total.warnings if text not in of_projects)
 

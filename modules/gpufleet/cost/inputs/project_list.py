@@ -12,11 +12,13 @@ The file may come from a pull request: every path in it must be in the repositor
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpufleet.boundary import decode_yaml_with_line_numbers, read_text, shorten_repr
+from gpufleet.boundary import decode_text, decode_yaml_with_line_numbers, read_text, shorten_repr
+from gpufleet.cost.inputs.program.gitref import run_git
 from gpufleet.errors import InputError
 
 LIST_KEYS = ("name", "policy", "projects")
@@ -43,6 +45,30 @@ class ProjectList:
     name: str
     projects: tuple[ProjectEntry, ...]
     policy: Path | None = None
+    file: Path | None = None
+
+
+def find_removed_projects(projects: ProjectList, base: str) -> list[str]:
+    """Return the projects, PATH (STACK), that only the list at a git ref has; none without such a list."""
+    if projects.file is None:
+        return []
+    folder, name = projects.file.resolve().parent, projects.file.name
+    shown = run_git(folder, "show", "--end-of-options", f"{base}:./{name}")
+    if shown.returncode:
+        return []
+    with suppress(InputError, OSError):
+        text = decode_text(shown.stdout, f"{name} at {base}")
+        data = decode_yaml_with_line_numbers(text, f"{name} at {base}")
+        items = data.get("projects") if isinstance(data, dict) else None
+        entries = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+        current = {(entry.root, entry.stack) for entry in projects.projects}
+        return [
+            f"{path} ({stack})"
+            for item in entries[:MAX_PROJECTS]
+            if isinstance(path := item.get("path"), str) and isinstance(stack := item.get("stack"), str)
+            if (folder / path).resolve() not in {root for root, each in current if each == stack}
+        ]
+    return []
 
 
 def load_project_list(path: Path) -> ProjectList:
@@ -63,7 +89,7 @@ def load_project_list(path: Path) -> ProjectList:
         where = _location(data, "projects", path)
         raise InputError(f"two projects are named {duplicate!r}", where=where, remedy="add `name: …`")
     name = _read_text(data, "name", path, path.resolve().parent.name)
-    return ProjectList(name, projects, _resolve_optional_path(data, "policy", path))
+    return ProjectList(name, projects, _resolve_optional_path(data, "policy", path), path)
 
 
 def _parse_project(item: Any, path: Path) -> ProjectEntry:
