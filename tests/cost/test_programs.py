@@ -15,7 +15,8 @@ FREE = (
     "aws:ec2/vpc:*", "aws:ec2/subnet:*", "aws:ec2/internetGateway:*", "aws:ec2/route*", "aws:ec2/securityGroup:*",
     "aws:ec2/launchTemplate:*", "aws:lb/targetGroup:*", "aws:lb/listener:*", "aws:autoscaling/policy:*", "aws:iam/*",
     "aws:eks/addon:*", "gcp:compute/network:*", "gcp:compute/subnetwork:*", "gcp:compute/router:*",
-    "gcp:serviceaccount/*", "azure-native:resources:*", "azure-native:network:VirtualNetwork",
+    "gcp:serviceaccount/*", "gcp:compute/firewall:*", "azure-native:network:NetworkInterface",
+    "azure-native:resources:*", "azure-native:network:VirtualNetwork",
     "azure-native:network:Subnet", "azure-native:monitor:AutoscaleSetting", "pulumi:providers:*",
 )  # fmt: skip
 BILLABLE = {
@@ -26,6 +27,10 @@ BILLABLE = {
     "vmss-workers": {"out", "workers", "door"},
     "remote-eks": {"shared", "jobs", "scratch"},
     "spot-fleet": {"workers", "old-workers", "head"},
+    "two-networks": {"hub", "spoke"},
+    "private-machines": {"inner", "worker-0", "worker-1", "worker-2", "busy"},
+    "small-site": {"site", "data"},
+    "labelled-vm": {"site", "data"},
 }
 
 

@@ -12,7 +12,10 @@ from gpufleet import cost, engine
 
 pytestmark = pytest.mark.engine
 PROGRAMS = Path(__file__).resolve().parents[1] / "cases" / "programs"
-CLOUDS = ["autoscaling-web", "eks-gpu", "gke-gpu-pool", "aks-agent-pool", "vmss-workers", "spot-fleet"]
+CLOUDS = [
+    "autoscaling-web", "eks-gpu", "gke-gpu-pool", "aks-agent-pool", "vmss-workers", "spot-fleet",
+    "two-networks", "private-machines", "small-site", "labelled-vm",
+]  # fmt: skip
 SETTINGS = "--non-interactive -s dev"
 LOGGED = "PULUMI_DEBUG_COMMANDS=true pulumi"  # it shows the flag --event-log
 
