@@ -205,7 +205,7 @@ def refresh_stored_prices(  # noqa: PLR0917 - click hands each option over by na
         ),
         as_json=as_json,
     )
-    fault = fresh.find_refresh_failure(outcomes, sources_named=bool(source_names or cloud))
+    fault = fresh.find_refresh_failure(outcomes, sources_named=bool(source_names))
     if fault:
         raise fault
 

@@ -78,3 +78,12 @@ def test_interrupted_region_reads_only_what_is_missing(refresh_region):
     fake_server.requests.clear()
     assert refresh_region(*ALL_FILES).exit_code == 0
     assert fake_server.requests == ["/offers/v1.0/aws/AmazonRDS/current/eu-west-1/index.csv"]
+
+
+def test_a_cloud_without_credentials_is_read_from_its_files(refresh_region):
+    """The sources that need credentials are skipped with a line each; the files need none."""
+    result = refresh_region("--cloud", "aws")
+    assert result.exit_code == 0, result.output
+    states = {source["source"]: source["state"] for source in json.loads(result.stdout)["sources"]}
+    assert {name: states[name] for name in AWS_FILE_SOURCES} == dict.fromkeys(AWS_FILE_SOURCES, "stored")
+    assert states["aws-spot-history"] == "skipped"
