@@ -14,7 +14,7 @@ EXACT_USD = Decimal("0.01")
 
 @dataclass(frozen=True)
 class Measurement:
-    """What the cost engine says of one program, beside the arithmetic by hand."""
+    """What the cost engine says of one program, and the arithmetic by hand."""
 
     program: Program
     priced_rows: tuple[HandRow, ...]
