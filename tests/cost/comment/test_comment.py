@@ -8,7 +8,7 @@ import pytest
 
 from gpufleet.cost.analysis import comment
 from gpufleet.cost.analysis.reports.markdown import MAX_CHARACTERS, escape_table_cell, stack_comment_marker
-from gpufleet.errors import EnvironmentFault, InputError
+from gpufleet.errors import EnvironmentFault, GpufleetError, InputError
 
 MARK = stack_comment_marker("prod")
 BITBUCKET_MARK = "[//]: # (gpufleet-cost:prod)"
@@ -173,3 +173,13 @@ def test_too_long_text_is_truncated_at_a_line_with_a_note(opened):
     assert len(text) <= MAX_CHARACTERS
     assert text.endswith(f"{comment.upsert.CUT}\n\n{MARK}")
     assert text.count("<details>") == text.count("</details>") == opened
+
+
+@pytest.mark.parametrize(
+    "answer", [None, 5, "x", [], {}, [5], {"value": 5}, {"values": [{"id": "x"}]}, {"id": []}]
+)
+def test_answer_of_another_form_is_an_error_and_no_traceback(fake_host, open_thread, answer):
+    fake_host.script = [(200, {}, answer)] * 10
+    with pytest.raises(GpufleetError) as error:
+        comment.upsert_comment(open_thread(fake_host), TEXT, "a" * 40)
+    assert "\n" not in str(error.value)

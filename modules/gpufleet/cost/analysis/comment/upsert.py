@@ -14,7 +14,7 @@ from gpufleet.cost.analysis.reports.markdown import (
     ZERO_WIDTH_SPACE,
     disable_mentions_and_links,
 )
-from gpufleet.errors import InputError
+from gpufleet.errors import EnvironmentFault, GpufleetError, InputError
 
 PER_PAGE, PAGES = 100, 100
 SHORT_HASH = 12
@@ -22,6 +22,8 @@ SHORT_HASH = 12
 HTML = re.compile(r"<(?!/?(?:details|summary)>)")
 LINK = re.compile(r"(?<=!)(?=\[)|(?<=\])(?=[(\[])")
 MARK = re.compile(r"<!-- gpufleet-cost:[\w.%~-]* -->")
+# What reading a document raises that lacks a key, or has another type in its place.
+UNEXPECTED_FORM = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 CUT = "This comment was over the size limit; the rest is omitted."
 
 
@@ -59,8 +61,21 @@ class CommentThread(Protocol):
 def upsert_comment(thread: CommentThread, text: str, expected_head_sha: str = "") -> CommentUpsertResult:
     """Create our comment or update it, and remove duplicates with the same mark.
 
-    ``expected_head_sha`` is the commit of the text; raise InputError if the request is at another one.
+    ``expected_head_sha`` is the commit of the text; raise InputError if the request is at another one, EnvironmentFault
+    if the server's answers do not have the documented form.
     """
+    try:
+        return _upsert_comment(thread, text, expected_head_sha)
+    except GpufleetError:
+        raise  # some are ValueErrors too
+    except UNEXPECTED_FORM as error:
+        raise EnvironmentFault(
+            f"the server's answer does not have the documented form: {type(error).__name__} {error}",
+            hint="check that the address is that of the provider's API",
+        ) from error
+
+
+def _upsert_comment(thread: CommentThread, text: str, expected_head_sha: str) -> CommentUpsertResult:
     if expected_head_sha and not _is_same_commit(thread.fetch_head_commit_sha(), expected_head_sha):
         raise InputError(
             f"the pull request's head is not {expected_head_sha[:12]}",
