@@ -170,6 +170,7 @@ def no_credentials(monkeypatch, tmp_path):
                  "GOOGLE_API_KEY", "GOOGLE_OAUTH_ACCESS_TOKEN", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy",
                  "https_proxy"):  # fmt: skip
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("boto3.DEFAULT_SESSION", None)  # it keeps the credentials of an earlier test
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
