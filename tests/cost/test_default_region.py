@@ -86,6 +86,14 @@ def test_nothing_names_a_region(run_preview):
     assert run_preview() == ("", [])
 
 
+def test_remedy_of_a_missing_region_is_the_region(preview, tmp_path, monkeypatch):
+    for name in (name for names in default_region.VARIABLES.values() for name in names):
+        monkeypatch.delenv(name, raising=False)
+    notes = cost.diff_from_preview(preview(), tmp_path).notes
+    assert any(each.startswith("give the region of resources without one: --region") for each in notes)
+    assert not any("gpufleet prices import" in each for each in notes)
+
+
 @pytest.mark.parametrize(
     ("value", "cloud", "region"),
     [

@@ -340,4 +340,4 @@ def _root(project: Path | None) -> Path | None:
 def _require_stack(stack: str | None) -> str:
     if not stack:
         raise InputError("no stack given", where="--stack", remedy="for example -s production")
-    return stack
+    return cost.parse_stack_name(stack)

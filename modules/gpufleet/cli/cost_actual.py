@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from gpufleet.cli import output
+from gpufleet.errors import InputError
 
 
 @click.command("actual")
@@ -32,6 +33,9 @@ def compare_actual_cost(
     """
     from gpufleet import cost, paths
 
+    stack = cost.parse_stack_name(stack)
+    if twice := next((file for file in files if files.count(file) > 1), None):
+        raise InputError("is given twice", where=str(twice), remedy="give each file once")
     billed = cost.sum_billed_charges(chain.from_iterable(map(cost.stream_billed_charges, files)), stack)
     root = project.resolve() if project else paths.find_project_root()
     estimate = cost.estimate_stack(root, stack, options=cost.CostOptions(trusted=trusted))

@@ -47,6 +47,6 @@ def show_break_even_hours(*, machine: str, region: str, committed_usd: float | N
 def show_what_if_prices(*, stack: str, config_file: Path | None, as_json: bool) -> None:
     """Price each pool of a stack with every purchase kind that has a price."""
     rows = cost.compare_purchase_kinds(
-        cost.estimate_stack(paths.find_project_root(), stack, config_file).bill
+        cost.estimate_stack(paths.find_project_root(), cost.parse_stack_name(stack), config_file).bill
     )
     output.print_result(as_json, rows, cost.build_what_if_document, cost.format_what_if_table)

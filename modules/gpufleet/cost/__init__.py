@@ -50,6 +50,7 @@ from gpufleet.cost.inputs.stack_change import (
     change_from_preview,
     resources_from_state,
 )
+from gpufleet.cost.inputs.stack_name import parse_stack_name
 from gpufleet.cost.inputs.terms import PurchaseTerms
 from gpufleet.cost.inputs.usage import ResourceUsage, UsageFile, load_usage_file
 from gpufleet.cost.money import HOURS_PER_MONTH, Range
@@ -136,6 +137,7 @@ __all__ = [
     "load_project_list",
     "load_usage_file",
     "parse_region_options",
+    "parse_stack_name",
     "price_age_notes",
     "price_resources",
     "render_combined",

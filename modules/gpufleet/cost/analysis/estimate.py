@@ -26,7 +26,7 @@ from gpufleet.cost.pricing import commitments as committed
 from gpufleet.cost.pricing import spot
 from gpufleet.cost.pricing.bill import Bill
 from gpufleet.cost.pricing.billing import price_resources
-from gpufleet.cost.pricing.rates import PriceBook
+from gpufleet.cost.pricing.rates import UNKNOWN_REGION, PriceBook
 from gpufleet.engine import StateResource
 
 if TYPE_CHECKING:
@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 # gpufleet.fleet is imported where it is used: while it loads, the child imports the SDKs already.
 STALE_DAYS = 365  # list prices change about once a year
 EXCLUDED_COSTS = "traffic, licences of applications, support and taxes are not in these figures"
+UNKNOWN_REGION_HINT = (
+    "give the region of resources without one: --region eu-west-1, or aws:region, gcp:region or azure-native:location "
+    "in the stack's file"
+)
 MISSING_PRICE_HINT = (
     "import prices that the catalogue does not have: gpufleet prices import FILE (docs/prices.md)"
 )
@@ -211,11 +215,12 @@ def diff(
 
 
 def missing_price_hints(priced: Bill | CostDiff) -> tuple[str, ...]:
-    """Return how to import a missing price, nothing if none is missing."""
-    has_missing_price = any(
-        gap.reason.startswith("no ") and " price for " in gap.reason for gap in priced.unpriced_resources
-    )
-    return (MISSING_PRICE_HINT,) if has_missing_price else ()
+    """Return how to give a missing region and how to import a missing price, nothing if none is missing."""
+    reasons = [gap.reason for gap in priced.unpriced_resources if " price for " in gap.reason]
+    has_unknown_region = any(UNKNOWN_REGION in reason for reason in reasons)
+    has_missing_price = any(reason.startswith("no ") and UNKNOWN_REGION not in reason for reason in reasons)
+    hints = ((has_unknown_region, UNKNOWN_REGION_HINT), (has_missing_price, MISSING_PRICE_HINT))
+    return tuple(hint for is_needed, hint in hints if is_needed)
 
 
 def price_age_notes(bill: Bill, today: date | None = None) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from typing import Any
 
 from gpufleet.boundary import decode_text, decode_yaml_with_line_numbers, read_text, shorten_repr
 from gpufleet.cost.inputs.program.gitref import run_git
+from gpufleet.cost.inputs.stack_name import parse_stack_name
 from gpufleet.errors import InputError
 
 LIST_KEYS = ("name", "policy", "projects")
@@ -109,7 +110,7 @@ def _parse_project(item: Any, path: Path) -> ProjectEntry:
     return ProjectEntry(
         _read_text(item, "name", path, str(item["path"]).strip("/")),
         root,
-        _read_text(item, "stack", path),
+        parse_stack_name(_read_text(item, "stack", path), _location(item, "stack", path)),
         _resolve_optional_path(item, "config_file", path),
         _resolve_optional_path(item, "usage", path),
     )

@@ -7,7 +7,7 @@ from decimal import Decimal
 from gpufleet.cost.inputs.terms import PurchaseTerms
 from gpufleet.cost.money import HOURS_PER_MONTH, to_decimal
 from gpufleet.cost.pricing.component import CostComponent, UnpricedComponent, UsageComponent
-from gpufleet.cost.pricing.rates import PriceBook
+from gpufleet.cost.pricing.rates import UNKNOWN_REGION, PriceBook
 
 _UNIT_PRICE_STEP = Decimal("1E-12")  # removes the error of a monthly price that was divided into hours
 
@@ -32,7 +32,9 @@ def _describe_unit_price(usage: UsageComponent, book: PriceBook) -> str:
     remedy = f"give {usage.usage_key} in the usage file"
     price = book.find_cloud_part_price(usage.cloud, usage.region, usage.item, "on_demand")
     if price is None:
-        return f"bills by use; {remedy}; no on-demand price for {usage.item} in {usage.region}"
+        return (
+            f"bills by use; {remedy}; no on-demand price for {usage.item} in {usage.region or UNKNOWN_REGION}"
+        )
     months = HOURS_PER_MONTH if usage.is_stored else 1
     usd = (to_decimal(price.usd_per_hour) * months).quantize(_UNIT_PRICE_STEP).normalize()
     unit = price.unit.replace("_", " ") + (" and month" if usage.is_stored else "")

@@ -26,6 +26,7 @@ from gpufleet.cost.money import ZERO, Range, to_decimal
 from gpufleet.cost.pricing.component import CostComponent, UnpricedComponent
 from gpufleet.cost.pricing.weighted_capacity import weighted_capacity_cost
 
+UNKNOWN_REGION = "an unknown region"
 Lookup = Callable[[str, str, str, str], Price | None]  # cloud, region, item, purchase
 
 
@@ -158,4 +159,4 @@ def _scale_rate(rate: ComponentRate, ratio: Decimal) -> ComponentRate:
 
 
 def _missing_price(component: CostComponent, item: str, purchase: str) -> str:
-    return f"no {purchase} price for {item} in {component.region or 'an unknown region'}"
+    return f"no {purchase} price for {item} in {component.region or UNKNOWN_REGION}"
