@@ -234,3 +234,30 @@ def test_invalid_amount_is_refused(read_usage, text, message):
         read_usage(text)
     assert re.search(message, str(error.value), re.DOTALL)
     assert re.search(r"usage.yaml:[23]", str(error.value))
+
+
+@pytest.mark.parametrize(
+    ("entry", "key"),
+    [
+        ("{egress_gib: 20000}", "egress_gib"),
+        ("{desired: 3}", "desired"),
+        ("{monthly_requests: 6}", "monthly_requests"),
+        ("{standard: {storage_gb: 5}}", "standard.storage_gb"),
+    ],
+)
+def test_figure_without_an_effect_is_named(read_usage, make_resource, book, entry, key):
+    usage = read_usage(f"resources:\n  a: {entry}\n")
+    bill = cost.price_resources([make_resource("a")], book, usage=usage)
+    assert bill.usage_notes == (f"{usage.path}: {key} has no effect on the price of a",)
+
+
+def test_figure_that_one_of_several_resources_uses_is_not_named(read_usage, make_resource, book):
+    usage = read_usage("types:\n  'aws:*': {processed_gib: 500, hours_per_month: 10}\n")
+    nat = make_resource("n", NAT, {"region": "us-east-1"})
+    assert cost.price_resources([make_resource("a"), nat], book, usage=usage).usage_notes == ()
+
+
+def test_amount_that_is_charged_is_not_named(read_usage, make_resource, bucket_book):
+    usage = read_usage("types:\n  aws:s3/*: {standard: {storage_gb: 5}}\n")
+    bucket = make_resource("b", "aws:s3/bucket:Bucket", {"region": "us-east-1"})
+    assert cost.price_resources([bucket], bucket_book, usage=usage).usage_notes == ()

@@ -116,6 +116,7 @@ def estimate(
         *(fleet.list_planning_notes(declared) if declared else ()),
         *ignored_size_change_warnings(priced_resources),
         *usage.format_unmatched_pattern_notes(priced_resources),
+        *bill.usage_notes,
         *spot.format_spot_warnings(bill.charges, book),
         *spot.format_spot_notes(bill, workloads),
         *committed.format_commitment_notes(bill.commitments, day),
@@ -189,6 +190,7 @@ def diff(
     warnings = (
         *change.warnings,
         *usage.format_unmatched_pattern_notes((*old, *new)),
+        *new_bill.usage_notes,
         *spot.format_spot_warnings(new_bill.charges, books[1]),
         *committed.format_unused_commitment_increases(old_bill.commitments, new_bill.commitments),
     )

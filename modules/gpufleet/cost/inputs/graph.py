@@ -13,7 +13,7 @@ from gpufleet.cost.inputs.default_region import (
     find_region_in_provider_name,
 )
 from gpufleet.cost.inputs.terms import PurchaseTerms, read_purchase_terms, read_resource_tags
-from gpufleet.cost.inputs.usage import NO_USAGE, ResourceUsage, UsageFile
+from gpufleet.cost.inputs.usage import EMPTY_USAGE, NO_USAGE, ResourceUsage, UsageFile, UsageRecord
 from gpufleet.cost.inputs.values import read_input_text
 from gpufleet.cost.money import Range
 from gpufleet.engine import StateResource, UnreadableValue
@@ -76,6 +76,7 @@ class ResourceGraph:
         """
         self.resources = tuple(resources)
         self._usage = usage
+        self._usage_record = UsageRecord()
         self._regions = regions
         self.region_notes: set[str] = set()
         self._updated_from = {resource.urn: resource for resource in updated_from}
@@ -132,8 +133,13 @@ class ResourceGraph:
         return self._tags[key]
 
     def usage_of_resource(self, resource: StateResource) -> ResourceUsage:
-        """Return the usage of a resource from the usage file."""
-        return self._usage.find_resource_usage(resource)
+        """Return the usage of a resource from the usage file, and record what is read of it."""
+        usage = self._usage.find_resource_usage(resource)
+        return usage if usage is EMPTY_USAGE else self._usage_record.record(resource, usage)
+
+    def format_unread_usage_notes(self) -> tuple[str, ...]:
+        """Return a note for each figure of the usage file that no pricer has read."""
+        return tuple(self._usage_record.format_unread_key_notes(self.resources, self._usage))
 
     def purchase_terms_of(
         self,

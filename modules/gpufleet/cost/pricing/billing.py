@@ -95,7 +95,8 @@ def price_resources(
     skipped = [_skipped_resource(each) for each in graph.resources if each.urn not in billed_urns]
     skipped.sort(key=lambda each: each.urn)  # the order of resources does not matter
     notes = tuple(sorted(graph.region_notes))
-    return Bill(tuple(_with_distinct_keys(charges)), ordered, uses, tuple(skipped), notes)
+    distinct = tuple(_with_distinct_keys(charges))
+    return Bill(distinct, ordered, uses, tuple(skipped), notes, graph.format_unread_usage_notes())
 
 
 def _allocate_commitments(

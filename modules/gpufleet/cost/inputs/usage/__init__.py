@@ -13,13 +13,16 @@ from gpufleet.cost.inputs.usage.cron import (
     weekly_average_group_size_with_minimums,
 )
 from gpufleet.cost.inputs.usage.file import load_usage_file
-from gpufleet.cost.inputs.usage.model import NO_USAGE, ResourceUsage, UsageFile
+from gpufleet.cost.inputs.usage.model import EMPTY_USAGE, NO_USAGE, ResourceUsage, UsageFile
+from gpufleet.cost.inputs.usage.record import UsageRecord
 from gpufleet.cost.inputs.usage.schedule import parse_schedule_hours_per_month
 
 __all__ = [
+    "EMPTY_USAGE",
     "NO_USAGE",
     "ResourceUsage",
     "UsageFile",
+    "UsageRecord",
     "WeeklyCronSchedule",
     "load_usage_file",
     "parse_schedule_hours_per_month",
