@@ -39,6 +39,9 @@ SHARED_TENANCY = "default"
 CAPACITY_BLOCK = "aws:ec2/capacityBlockReservation:CapacityBlockReservation"
 IN_CAPACITY_BLOCK = "runs in a capacity block, which is prepaid: its price is not in the price list"
 ON_DEDICATED_HOST = "runs on a dedicated host, which bills instead: hosts are not in the price list"
+DETAILED_MONITORING = (
+    "its detailed monitoring bills CloudWatch metrics, which the price list here does not have"
+)
 DEDICATED_TENANCY = "dedicated tenancy costs more than this price, which is for shared hardware"
 RESERVATION_SPECIFICATION = "capacityReservationSpecification"
 RESERVATION_ID_PATH = (RESERVATION_SPECIFICATION, "capacityReservationTarget", "capacityReservationId")
@@ -66,6 +69,7 @@ class LaunchInputs:
     public_address: bool | UnreadableValue | None
     hidden_interfaces: UnreadableValue | None
     volumes: AttachedVolumes
+    has_detailed_monitoring: bool
 
 
 def parse_launch_inputs(inputs: Any, type_token: str) -> LaunchInputs:
@@ -97,6 +101,8 @@ def parse_launch_inputs(inputs: Any, type_token: str) -> LaunchInputs:
         volumes=parse_block_device_mappings(inputs)
         if is_template
         else parse_attached_volumes(inputs, root_device),
+        has_detailed_monitoring=is_input_true(inputs, "monitoring")
+        or is_input_true(inputs, "monitoring", "enabled"),
     )
 
 
@@ -143,10 +149,12 @@ def unbilled_machine_components(
 
 def surcharge_components(launch: LaunchInputs) -> Components:
     """Return what such a machine bills on top of its price here."""
-    dedicated: Components = []
+    surcharges: Components = []
     if launch.tenancy == "dedicated":
-        dedicated.append(UnpricedComponent(DEDICATED_TENANCY, "dedicated_tenancy"))
-    return [*dedicated, *system_licence_components(launch.platform)]
+        surcharges.append(UnpricedComponent(DEDICATED_TENANCY, "dedicated_tenancy"))
+    if launch.has_detailed_monitoring:
+        surcharges.append(UnpricedComponent(DETAILED_MONITORING, "monitoring"))
+    return [*surcharges, *system_licence_components(launch.platform)]
 
 
 def _parse_spot(inputs: Any, type_token: str, market_type: Text) -> bool | UnreadableValue | None:
