@@ -462,3 +462,22 @@ def test_missing_namespaces_are_reported_and_the_remaining_confinement_applies(
     assert line.startswith("warning: this machine cannot isolate the Pulumi program from the network")
     grandchild = int(eval(result.stdout)[1])
     assert not Path(f"/proc/{grandchild}").exists()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import urllib.request\nurllib.request.urlopen('http://127.0.0.1:1/')\n",
+        "open('/root/.pulumi/credentials.json')\n",
+        "import os\nos.environ['DEPLOY_REGION']\n",
+    ],
+)
+def test_error_that_confinement_may_cause_names_the_option(write_hostile_program, text):
+    with pytest.raises(InputError, match="give --trust-program") as error:
+        cost.estimate_stack(write_hostile_program(text), "dev")
+    assert "__main__.py:" in str(error.value)
+
+
+def test_error_of_the_program_itself_names_pulumi_preview(write_hostile_program):
+    with pytest.raises(InputError, match="make `pulumi preview` succeed first"):
+        cost.estimate_stack(write_hostile_program("raise ValueError('no')\n"), "dev")

@@ -8,6 +8,11 @@ from pathlib import Path
 from typing import Any
 
 Job = dict[str, Any]
+PREVIEW = "make `pulumi preview` succeed first"
+CONFINED = (
+    "it runs without network, your environment variables and files outside of its folder: if `pulumi preview` "
+    "succeeds, give --trust-program"
+)
 
 
 def describe_error(error: BaseException, job: Job, *, is_input_error: bool) -> dict[str, str]:
@@ -16,10 +21,11 @@ def describe_error(error: BaseException, job: Job, *, is_input_error: bool) -> d
     if parts:
         return parts
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(job["root"])]
-    where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "the Pulumi program"
+    where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "__main__.py"
     lines = str(error).strip().splitlines() or [""]
     problem = f"the Pulumi program failed: {type(error).__name__}: {lines[0]}".rstrip(": ")
-    return {"problem": problem, "where": where, "key": "", "remedy": "make `pulumi preview` succeed first"}
+    may_be_confined = isinstance(error, OSError | KeyError) and not job["bounds"]["trusted"]
+    return {"problem": problem, "where": where, "key": "", "remedy": CONFINED if may_be_confined else PREVIEW}
 
 
 def find_better_stack_error(error: BaseException, job: Job, *, is_input_error: bool) -> BaseException:
