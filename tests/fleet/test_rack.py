@@ -64,6 +64,12 @@ def test_hardware_of_an_entry_wins_by_key(load_rack):
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(("hardware", "drives"), [("", 1), ("hardware: {drives: 8}\n", 8)])
+def test_storage_of_a_node_is_that_of_all_its_drives(load_rack, hardware, drives):
+    first = load_rack("nodes: blade[01-03]", f"{hardware}nodes: blade[01-03]").nodes[0]
+    assert first.all_storage_gib == pytest.approx(drives * 500 * 1e9 / 2**30)
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

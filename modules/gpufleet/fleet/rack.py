@@ -117,8 +117,13 @@ class RackNode(FrozenModel):
 
     @property
     def storage_gib(self) -> float | None:
-        """Return the drive's size, which is declared in GB (10^9 bytes)."""
+        """Return one drive's size, which is declared in GB (10^9 bytes)."""
         return None if self.storage_gb is None else self.storage_gb * GIB_PER_GB
+
+    @property
+    def all_storage_gib(self) -> float:
+        """Return the size of all drives; a node with a size and no number has one."""
+        return (self.storage_gib or 0.0) * (self.hardware.drives or 1)
 
 
 class Rack(FrozenModel):

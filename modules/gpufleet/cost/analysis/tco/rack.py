@@ -89,7 +89,7 @@ def compute_rack_cost(rack: Rack) -> RackCost:
         nodes=len(machines),
         cores=sum(machine.vcpus for machine in machines),
         memory_gib=sum(machine.memory_gib for machine in machines),
-        storage_gib=sum(node.storage_gib or 0.0 for node in rack.nodes),
+        storage_gib=sum(node.all_storage_gib for node in rack.nodes),
         cost=rack.cost,
         cards=dict(cards),
     )
