@@ -200,9 +200,8 @@ def test_budget_verdict_names_the_excess_at_maximum_size(book, limit, message):
 
 
 def test_missing_prices_print_one_hint_to_import_prices(make_resource, book):
-    cost_diff = cost.diff(
-        [], [make_resource(name, inputs={"instanceType": "zz.large"}) for name in "ab"], book=book
-    )
+    inputs = {"instanceType": "zz.large", "region": "us-east-1"}
+    cost_diff = cost.diff([], [make_resource(name, inputs=inputs) for name in "ab"], book=book)
     assert sum("gpufleet prices import" in note for note in cost_diff.notes) == 1
     assert not any("prices import" in note for note in cost.diff([], [make_resource()], book=book).notes)
 
