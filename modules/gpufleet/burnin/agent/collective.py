@@ -7,7 +7,6 @@ its own connections, over the fabric where it finds one.
 from __future__ import annotations
 
 import ctypes
-import os
 import struct
 import time
 from array import array
@@ -16,7 +15,7 @@ from typing import Any, Callable  # noqa: UP035 - Python 3.9 runs this
 
 from .clibrary import FOLDERS, Library, LibraryError, find_library, parse_prototypes
 from .collective_device import CudaGpus, Gpus, HipGpus
-from .gpu_device import FAKE_MARK, BusyGpuError
+from .gpu_device import FAKE_MARK, BusyGpuError, show_all_gpus
 from .hip_api import ROCM_FOLDERS
 
 ID_BYTES = 128
@@ -81,8 +80,7 @@ class Nccl(Library):
 
 def open_gpus() -> Gpus:
     """Return the node's GPUs of the first vendor whose driver shows any; raise LibraryError without one."""
-    os.environ.pop("CUDA_VISIBLE_DEVICES", None)
-    os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+    show_all_gpus()
     reasons = []
     for kind in (CudaGpus, HipGpus):
         try:

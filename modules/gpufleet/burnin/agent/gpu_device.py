@@ -34,8 +34,7 @@ class GpuWorkbench:
     """One GPU of this process: context, sensors, the basic kernels and a place for their counts."""
 
     def __init__(self, host: HostAccess, index: int) -> None:
-        os.environ.pop("CUDA_VISIBLE_DEVICES", None)
-        os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+        show_all_gpus()
         driver = CudaDriver(list_cuda_libraries(host))
         self.cuda_version = driver.read_version()
         self.bus_id = read_bus_id(driver, index)
@@ -95,6 +94,12 @@ class GpuWorkbench:
     def read_errors(self) -> dict[str, int | None]:
         """Return the error counters as they are now."""
         return self.sensors.read_errors() if self.sensors else {}
+
+
+def show_all_gpus() -> None:
+    """Let CUDA show all GPUs of this process's node, in the order of the bus."""
+    os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+    os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
 
 
 def list_cuda_libraries(host: HostAccess) -> tuple[str, ...]:
@@ -172,7 +177,7 @@ def run_on_every_gpu(
 
 def count_gpus(host: HostAccess) -> dict[str, Any]:
     """Return how many GPUs CUDA shows, or why it shows none."""
-    os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+    show_all_gpus()
     try:
         driver = CudaDriver(list_cuda_libraries(host))
         return {"count": driver.count_devices(), "fake": hasattr(driver.library, FAKE_MARK)}

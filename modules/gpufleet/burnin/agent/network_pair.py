@@ -189,15 +189,10 @@ class PairSession:
         answer: dict[str, Any] = json.loads(line)
         return answer
 
-    def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
-        """Send a request and return its answer."""
+    def ask(self, do: str, *, wait_s: float = 0.0, **arguments: Any) -> dict[str, Any]:
+        """Send a request and return its answer, whose work may take ``wait_s``."""
         self.write_request(do, **arguments)
-        return self.read_answer()
-
-    def ask_slowly(self, do: str, seconds: float) -> dict[str, Any]:
-        """Send a request whose answer may take so long, and return it."""
-        self.write_request(do)
-        return self.read_answer(seconds)
+        return self.read_answer(wait_s)
 
     def measure_round_trip_ms(self) -> float:
         """Return the median time of a request."""
@@ -298,7 +293,7 @@ class PairSession:
 
     def measure_collective(self, mib: int) -> dict[str, Any]:
         """Return bus bandwidth and wrong values of an all-reduce over both nodes' GPUs, or why there was none."""
-        both = [run_job_with_deadline(inspect_gpus, GPU_SECONDS), self.ask_slowly("gpus", GPU_SECONDS)]
+        both = [run_job_with_deadline(inspect_gpus, GPU_SECONDS), self.ask("gpus", wait_s=GPU_SECONDS)]
         found = [answer.get("value") or {"missing": answer.get("error")} for answer in both]
         reason = next((str(gpus["missing"]) for gpus in found if "missing" in gpus), "")
         if not reason and len({gpus["vendor"] for gpus in found}) > 1:

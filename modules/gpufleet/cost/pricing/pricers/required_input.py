@@ -1,4 +1,4 @@
-"""Inputs without which a component has no price: a text, a disk's size, and any that is unknown or secret."""
+"""Inputs without which a component has no price: a text, a number, a disk's size, and any that is unknown or secret."""
 
 from __future__ import annotations
 
@@ -15,6 +15,17 @@ def text_or_unpriced(text: Text, description: str, component: str = "machine") -
         return text
     reason = MARKER_REASONS[text] if isinstance(text, UnreadableValue) else "not set"
     return UnpricedComponent(f"{description} is {reason}", component)
+
+
+def number_or_unpriced(
+    number: Number, description: str, component: str, default: Decimal | None = None
+) -> Decimal | UnpricedComponent:
+    """Return a known number or the default of an absent one, else the component that has no price without it."""
+    if isinstance(number, Decimal):
+        return number
+    if isinstance(number, UnreadableValue):
+        return UnpricedComponent(f"{description} is {MARKER_REASONS[number]}", component)
+    return UnpricedComponent(f"{description} is not set", component) if default is None else default
 
 
 def size_gib_or_unpriced(size: Number) -> Decimal | UnpricedComponent:

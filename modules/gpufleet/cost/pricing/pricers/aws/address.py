@@ -8,7 +8,11 @@ from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.inputs.values import MARKER_REASONS
 from gpufleet.cost.money import ZERO, Range
 from gpufleet.cost.pricing.component import Components, MachinePartContext, UnpricedComponent
-from gpufleet.cost.pricing.pricers.aws.location import PlacementInputs, find_region, find_subnets
+from gpufleet.cost.pricing.pricers.aws.location import (
+    PlacementInputs,
+    find_subnets,
+    standalone_part_context,
+)
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS
 from gpufleet.engine import StateResource, UnreadableValue
 
@@ -21,7 +25,7 @@ DEFAULT_SUBNET_NOTE = "default subnets give one"
 
 def price_elastic_ip(resource: StateResource, graph: ResourceGraph) -> Components:
     """Return an elastic address, billed around the clock: AWS charges for it attached or not."""
-    context = MachinePartContext("aws", find_region(resource, graph), graph.purchase_terms_of(resource).pool)
+    context = standalone_part_context(resource, graph)
     return [context.make_part_component(ADDRESS, ADDRESS)]
 
 

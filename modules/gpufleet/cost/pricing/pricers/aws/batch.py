@@ -25,10 +25,9 @@ from gpufleet.cost.pricing.pricers.aws.service import (
     make_counted_component,
     make_instance_component,
     make_service_context,
-    number_or_unpriced,
 )
 from gpufleet.cost.pricing.pricers.group_size import group_size_range
-from gpufleet.cost.pricing.pricers.required_input import text_or_unpriced
+from gpufleet.cost.pricing.pricers.required_input import number_or_unpriced, text_or_unpriced
 from gpufleet.engine import StateResource, UnreadableValue
 
 EMR_ROLES = {"master": "masterInstanceGroup", "core": "coreInstanceGroup"}
@@ -174,7 +173,7 @@ def _emr_components(
     resource: StateResource, graph: ResourceGraph, group: EmrInstanceGroupInputs
 ) -> Iterator[CostComponent | UnpricedComponent]:
     instance_type = text_or_unpriced(group.instance_type, f"{group.role} instance type", group.role)
-    count = number_or_unpriced(group.count, Decimal(1), f"{group.role} instance count", group.role)
+    count = number_or_unpriced(group.count, f"{group.role} instance count", group.role, Decimal(1))
     if isinstance(instance_type, UnpricedComponent):
         yield instance_type
         return
@@ -202,8 +201,8 @@ def _emr_volumes(
 ) -> Iterator[CostComponent | UnpricedComponent]:
     for index, (volume_type, size, number) in enumerate(group.volumes, start=1):
         name = f"{group.role}:disk:{index}"
-        size_gib = number_or_unpriced(size, None, "volume size", name)
-        copies = number_or_unpriced(number, Decimal(1), "the number of volumes", name)
+        size_gib = number_or_unpriced(size, "volume size", name)
+        copies = number_or_unpriced(number, "the number of volumes", name, Decimal(1))
         if isinstance(size_gib, UnpricedComponent):
             yield size_gib
         elif isinstance(copies, UnpricedComponent):

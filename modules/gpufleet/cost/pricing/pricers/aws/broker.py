@@ -22,9 +22,8 @@ from gpufleet.cost.pricing.pricers.aws.service import (
     make_counted_component,
     make_instance_component,
     make_service_context,
-    number_or_unpriced,
 )
-from gpufleet.cost.pricing.pricers.required_input import text_or_unpriced
+from gpufleet.cost.pricing.pricers.required_input import number_or_unpriced, text_or_unpriced
 from gpufleet.engine import StateResource
 
 MQ_INSTANCE_COUNTS = {"SINGLE_INSTANCE": 1, "ACTIVE_STANDBY_MULTI_AZ": 2, "CLUSTER_MULTI_AZ": 3}
@@ -81,7 +80,7 @@ def parse_mq_broker_inputs(inputs: Any) -> MqBrokerInputs:
 def price_kafka_cluster(resource: StateResource, graph: ResourceGraph) -> Components:
     """Return the brokers of a Kafka cluster and their volumes."""
     cluster = parse_kafka_cluster_inputs(resource.inputs)
-    count = number_or_unpriced(cluster.broker_count, None, "the number of brokers", "broker")
+    count = number_or_unpriced(cluster.broker_count, "the number of brokers", "broker")
     broker_type = text_or_unpriced(cluster.broker_type, "broker type", "broker")
     if isinstance(count, UnpricedComponent):
         return [count]
@@ -92,7 +91,7 @@ def price_kafka_cluster(resource: StateResource, graph: ResourceGraph) -> Compon
     item = f"msk:{broker_type}"
     components: Components = [make_instance_component(resource, graph, item, brokers, "broker")]
     for name, number in (("storage", cluster.volume_gib), ("storage:throughput", cluster.throughput)):
-        amount = number_or_unpriced(number, Decimal(0), name, name)
+        amount = number_or_unpriced(number, name, name, Decimal(0))
         if isinstance(amount, UnpricedComponent):
             components.append(amount)
         elif amount:

@@ -13,9 +13,8 @@ from gpufleet.cost.pricing.component import Components, UnpricedComponent
 from gpufleet.cost.pricing.pricers.aws.service import (
     make_instance_component,
     make_service_context,
-    number_or_unpriced,
 )
-from gpufleet.cost.pricing.pricers.required_input import text_or_unpriced
+from gpufleet.cost.pricing.pricers.required_input import number_or_unpriced, text_or_unpriced
 from gpufleet.engine import StateResource
 
 REPLICATION_GROUP = "aws:elasticache/replicationGroup:ReplicationGroup"
@@ -130,7 +129,7 @@ def _node_components(
     if isinstance(node_type, UnpricedComponent):
         return [node_type]
     if cache.shards is None and cache.replicas is None and not default_replicas:
-        count = number_or_unpriced(cache.nodes, ONE_NODE, "the number of nodes", "node")
+        count = number_or_unpriced(cache.nodes, "the number of nodes", "node", ONE_NODE)
     else:
         count = _sharded_count(cache, default_replicas)
     if isinstance(count, UnpricedComponent):
@@ -140,8 +139,8 @@ def _node_components(
 
 
 def _sharded_count(cache: CacheInputs, default_replicas: Decimal) -> Decimal | UnpricedComponent:
-    shards = number_or_unpriced(cache.shards, ONE_NODE, "the number of shards", "node")
-    replicas = number_or_unpriced(cache.replicas, default_replicas, "the number of replicas", "node")
+    shards = number_or_unpriced(cache.shards, "the number of shards", "node", ONE_NODE)
+    replicas = number_or_unpriced(cache.replicas, "the number of replicas", "node", default_replicas)
     if isinstance(shards, UnpricedComponent):
         return shards
     return replicas if isinstance(replicas, UnpricedComponent) else shards * (1 + replicas)

@@ -23,9 +23,8 @@ from gpufleet.cost.pricing.pricers.aws.service import (
     make_counted_component,
     make_instance_component,
     make_service_context,
-    number_or_unpriced,
 )
-from gpufleet.cost.pricing.pricers.required_input import text_or_unpriced
+from gpufleet.cost.pricing.pricers.required_input import number_or_unpriced, text_or_unpriced
 from gpufleet.engine import StateResource
 
 SERVERLESS_CLASS = "db.serverless"
@@ -173,7 +172,7 @@ def _serverless_components(
     resource: StateResource, graph: ResourceGraph, cluster: DatabaseClusterInputs, item: str
 ) -> Components:
     """Return the capacity of a serverless instance between its bounds; idle, it has the least."""
-    low = number_or_unpriced(cluster.min_capacity, None, "the cluster's least capacity", "capacity")
+    low = number_or_unpriced(cluster.min_capacity, "the cluster's least capacity", "capacity")
     if isinstance(low, UnpricedComponent):
         return [low]
     units = _capacity_range(resource, graph, low, number_if_known(cluster.max_capacity) or low)
@@ -222,7 +221,7 @@ def _multi_az_cluster_components(
     components: Components = [make_instance_component(resource, graph, item, copies)]
     storage_type = text_if_known(cluster.storage_type) or "io1"
     for name, number in (("storage", cluster.storage_gib), ("storage:iops", cluster.iops)):
-        amount = number_or_unpriced(number, Decimal(0), name, name)
+        amount = number_or_unpriced(number, name, name, Decimal(0))
         if isinstance(amount, UnpricedComponent):
             components.append(amount)
         elif amount:

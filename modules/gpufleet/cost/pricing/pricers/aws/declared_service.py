@@ -38,9 +38,8 @@ from gpufleet.cost.pricing.pricers.aws.service import (
     GLOBAL,
     make_counted_component,
     make_service_context,
-    number_or_unpriced,
 )
-from gpufleet.cost.pricing.pricers.required_input import text_or_unpriced
+from gpufleet.cost.pricing.pricers.required_input import number_or_unpriced, text_or_unpriced
 from gpufleet.engine import StateResource
 
 BY_USE = ("use", "stored")
@@ -152,6 +151,6 @@ def _find_count(resource: StateResource, charge: DeclaredCharge) -> Range | Unpr
     if isinstance(value, LIST_TYPES) and not isinstance(value, str):
         return Range.from_exact_value(len(read_input_list(resource.inputs, *path)))
     number = number_or_unpriced(
-        read_input_number(resource.inputs, *path), charge.default, charge.key, charge.component
+        read_input_number(resource.inputs, *path), charge.key, charge.component, charge.default
     )
     return number if isinstance(number, UnpricedComponent) else Range.from_exact_value(number)

@@ -12,9 +12,8 @@ from gpufleet.cost.pricing.component import Components, UnpricedComponent
 from gpufleet.cost.pricing.pricers.aws.service import (
     make_counted_component,
     make_service_context,
-    number_or_unpriced,
 )
-from gpufleet.cost.pricing.pricers.required_input import text_or_unpriced
+from gpufleet.cost.pricing.pricers.required_input import number_or_unpriced, text_or_unpriced
 from gpufleet.engine import StateResource, UnreadableValue
 
 INCLUDED_IOPS_PER_GIB = Decimal(3)  # of SSDs of OpenZFS, ONTAP and Windows file servers
@@ -92,7 +91,7 @@ def price_efs_file_system(resource: StateResource, graph: ResourceGraph) -> Comp
             item = f"efs:infrequent_access:{kind}"
             components.append(context.make_usage_component(f"infrequent_access:{kind}", item, key, usage))
     if system.is_provisioned:
-        amount = number_or_unpriced(system.throughput_mibps, None, "provisioned throughput", "throughput")
+        amount = number_or_unpriced(system.throughput_mibps, "provisioned throughput", "throughput")
         components.append(
             amount
             if isinstance(amount, UnpricedComponent)
@@ -108,8 +107,8 @@ def price_fsx_lustre(resource: StateResource, graph: ResourceGraph) -> Component
         system.deployment or LUSTRE_DEFAULT_DEPLOYMENT, "deployment type", "storage"
     )
     storage_type = text_or_unpriced(system.storage_type or DEFAULT_STORAGE, "storage type", "storage")
-    speed = number_or_unpriced(system.throughput_per_tib, Decimal(0), "throughput per TiB", "storage")
-    size_gib = number_or_unpriced(system.storage_gib, None, "storage capacity", "storage")
+    speed = number_or_unpriced(system.throughput_per_tib, "throughput per TiB", "storage", Decimal(0))
+    size_gib = number_or_unpriced(system.storage_gib, "storage capacity", "storage")
     for each in (deployment, storage_type, speed, size_gib):
         if isinstance(each, UnpricedComponent):
             return [each]
@@ -152,9 +151,9 @@ def _provisioned_components(
     prefix = f"{service}:{zones}"
     context = make_service_context(resource, graph)
     components: Components = []
-    size_gib = number_or_unpriced(system.storage_gib, None, "storage capacity", "storage")
-    speed = number_or_unpriced(system.throughput, None, "throughput capacity", "throughput")
-    pairs = number_or_unpriced(system.server_pairs, Decimal(1), "the number of server pairs", "throughput")
+    size_gib = number_or_unpriced(system.storage_gib, "storage capacity", "storage")
+    speed = number_or_unpriced(system.throughput, "throughput capacity", "throughput")
+    pairs = number_or_unpriced(system.server_pairs, "the number of server pairs", "throughput", Decimal(1))
     if isinstance(size_gib, UnpricedComponent):
         return [size_gib]
     components.append(
@@ -166,7 +165,7 @@ def _provisioned_components(
         components.append(pairs)
     else:
         components.append(make_counted_component(context, "throughput", f"{prefix}:throughput", pairs, speed))
-    iops = number_or_unpriced(system.iops, Decimal(0), "provisioned iops", "iops")
+    iops = number_or_unpriced(system.iops, "provisioned iops", "iops", Decimal(0))
     if isinstance(iops, UnpricedComponent):
         components.append(iops)
     elif iops > size_gib * INCLUDED_IOPS_PER_GIB:

@@ -40,6 +40,7 @@ from gpufleet.cost.pricing.pricers.aws.location import (
     find_possible_zones,
     find_region,
     parse_placement_inputs,
+    standalone_part_context,
 )
 from gpufleet.cost.pricing.pricers.group_size import group_size_range
 from gpufleet.cost.pricing.pricers.licence import system_licence_components
@@ -111,7 +112,7 @@ def parse_eks_node_group_inputs(inputs: Any) -> EksNodeGroupInputs:
 def price_eks_cluster(resource: StateResource, graph: ResourceGraph) -> Components:
     """Return a control plane. What Auto Mode starts follows the pods, which the program does not declare."""
     cluster = parse_eks_cluster_inputs(resource.inputs)
-    context = MachinePartContext("aws", find_region(resource, graph), graph.purchase_terms_of(resource).pool)
+    context = standalone_part_context(resource, graph)
     note = "" if cluster.declines_extended_support else find_extended_support_note(cluster.version)
     item = EXTENDED_SUPPORT if note else KUBERNETES
     components: Components = [replace(context.make_part_component("control_plane", item), note=note)]

@@ -13,6 +13,7 @@ from gpufleet.cost.inputs.values import (
     read_input_text,
     text_if_known,
 )
+from gpufleet.cost.pricing.component import MachinePartContext
 from gpufleet.cost.pricing.region import aws_region_of_zone
 from gpufleet.engine import StateResource
 
@@ -145,3 +146,8 @@ def _subnet_resources(
     dependencies = map(graph.get_resource, resource.property_dependencies.get(key, ()))
     known_subnets = [each for each in dependencies if each and strip_api_version(each.type) in SUBNETS]
     return known_subnets if len(known_subnets) >= max(1, placement.subnet_count) else []
+
+
+def standalone_part_context(resource: StateResource, graph: ResourceGraph) -> MachinePartContext:
+    """Return where a part that is a resource of its own is priced."""
+    return MachinePartContext("aws", find_region(resource, graph), graph.purchase_terms_of(resource).pool)

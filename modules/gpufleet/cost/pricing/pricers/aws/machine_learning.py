@@ -21,9 +21,12 @@ from gpufleet.cost.pricing.pricers.aws.service import (
     make_counted_component,
     make_instance_component,
     make_service_context,
-    number_or_unpriced,
 )
-from gpufleet.cost.pricing.pricers.required_input import text_or_unpriced, unpriced_if_unreadable
+from gpufleet.cost.pricing.pricers.required_input import (
+    number_or_unpriced,
+    text_or_unpriced,
+    unpriced_if_unreadable,
+)
 from gpufleet.engine import StateResource, UnreadableValue
 
 ENDPOINT_CONFIGURATION = "aws:sagemaker/endpointConfiguration:EndpointConfiguration"
@@ -75,7 +78,7 @@ def price_notebook(resource: StateResource, graph: ResourceGraph) -> Components:
     """Return a notebook's instance for the hours that it runs, and its volume."""
     notebook = parse_notebook_inputs(resource.inputs)
     instance_type = text_or_unpriced(notebook.instance_type, "instance type", "instance")
-    size_gib = number_or_unpriced(notebook.volume_gib, DEFAULT_NOTEBOOK_GIB, "volume size", "storage")
+    size_gib = number_or_unpriced(notebook.volume_gib, "volume size", "storage", DEFAULT_NOTEBOOK_GIB)
     context = make_service_context(resource, graph)
     return [
         instance_type
@@ -107,7 +110,7 @@ def _variant_components(
     if variant.is_serverless:
         return [UnpricedComponent("a serverless variant bills by the length of its requests", variant.name)]
     instance_type = text_or_unpriced(variant.instance_type, "instance type", variant.name)
-    count = number_or_unpriced(variant.instance_count, Decimal(1), "instance count", variant.name)
+    count = number_or_unpriced(variant.instance_count, "instance count", variant.name, Decimal(1))
     if isinstance(instance_type, UnpricedComponent):
         return [instance_type]
     if isinstance(count, UnpricedComponent):

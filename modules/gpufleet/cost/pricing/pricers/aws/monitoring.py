@@ -22,9 +22,8 @@ from gpufleet.cost.pricing.pricers.aws.service import (
     GLOBAL,
     make_counted_component,
     make_service_context,
-    number_or_unpriced,
 )
-from gpufleet.cost.pricing.pricers.required_input import text_or_unpriced
+from gpufleet.cost.pricing.pricers.required_input import number_or_unpriced, text_or_unpriced
 from gpufleet.engine import StateResource, UnreadableValue
 
 HIGH_RESOLUTION_SECONDS = Decimal(60)  # alarms of a shorter period are of high resolution
@@ -85,7 +84,7 @@ def price_metric_alarm(resource: StateResource, graph: ResourceGraph) -> Compone
     alarm = parse_metric_alarm_inputs(resource.inputs)
     if alarm.hidden_metrics:
         return [UnpricedComponent("its metrics are not known until deployment", "alarm")]
-    period = number_or_unpriced(alarm.period_seconds, HIGH_RESOLUTION_SECONDS, "period", "alarm")
+    period = number_or_unpriced(alarm.period_seconds, "period", "alarm", HIGH_RESOLUTION_SECONDS)
     if isinstance(period, UnpricedComponent):
         return [period]
     resolution = "high" if period < HIGH_RESOLUTION_SECONDS else "standard"

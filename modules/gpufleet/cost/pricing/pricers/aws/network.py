@@ -15,8 +15,8 @@ from gpufleet.cost.inputs.values import (
     read_input_marker,
     read_input_text,
 )
-from gpufleet.cost.pricing.component import Components, MachinePartContext
-from gpufleet.cost.pricing.pricers.aws.location import find_region
+from gpufleet.cost.pricing.component import Components
+from gpufleet.cost.pricing.pricers.aws.location import standalone_part_context
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS, ENDPOINT, LOAD_BALANCER, NAT, UNITS
 from gpufleet.cost.pricing.pricers.required_input import unpriced_if_unreadable
 from gpufleet.cost.pricing.pricers.traffic import traffic_components
@@ -66,7 +66,7 @@ def parse_vpc_endpoint_inputs(inputs: Any) -> VpcEndpointInputs:
 
 def price_nat_gateway(resource: StateResource, graph: ResourceGraph) -> Components:
     """Return a NAT gateway; its address bills where it is declared."""
-    context = _part_context(resource, graph)
+    context = standalone_part_context(resource, graph)
     return [context.make_part_component("gateway", NAT), *traffic_components(resource, graph, context)]
 
 
@@ -93,14 +93,14 @@ def price_vpc_endpoint(resource: StateResource, graph: ResourceGraph) -> Compone
     if endpoint.hidden_subnets:
         description = "how many subnets it is in is"
         return [*unpriced_if_unreadable(endpoint.hidden_subnets, description, "endpoint")]
-    context = _part_context(resource, graph)
+    context = standalone_part_context(resource, graph)
     return [context.make_part_component("endpoint", ENDPOINT, Decimal(max(1, endpoint.subnet_count)))]
 
 
 def _balancer_components(
     resource: StateResource, graph: ResourceGraph, balancer: LoadBalancerInputs, balancer_type: str
 ) -> Components:
-    context = _part_context(resource, graph)
+    context = standalone_part_context(resource, graph)
     components: Components = [
         context.make_part_component("load_balancer", f"{LOAD_BALANCER}:{balancer_type}"),
         *traffic_components(resource, graph, context),
@@ -115,7 +115,3 @@ def _balancer_components(
     if units := graph.usage_of_resource(resource).load_balancer_units:
         components.append(context.make_part_component("units", f"{UNITS}:{balancer_type}", units))
     return components
-
-
-def _part_context(resource: StateResource, graph: ResourceGraph) -> MachinePartContext:
-    return MachinePartContext("aws", find_region(resource, graph), graph.purchase_terms_of(resource).pool)

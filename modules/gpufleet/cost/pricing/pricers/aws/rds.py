@@ -24,9 +24,8 @@ from gpufleet.cost.pricing.pricers.aws.service import (
     make_counted_component,
     make_instance_component,
     make_service_context,
-    number_or_unpriced,
 )
-from gpufleet.cost.pricing.pricers.required_input import text_or_unpriced
+from gpufleet.cost.pricing.pricers.required_input import number_or_unpriced, text_or_unpriced
 from gpufleet.engine import StateResource, UnreadableValue
 
 INSTANCE = "aws:rds/instance:Instance"
@@ -137,7 +136,7 @@ def _inherited_inputs(source: StateResource | None) -> dict[str, Any]:
 def _storage_components(database: RdsInstanceInputs, context: MachinePartContext) -> Components:
     if isinstance(database.engine, str) and database.engine.startswith("aurora"):
         return []  # the cluster has the storage
-    size_gib = number_or_unpriced(database.storage_gib, None, "allocated storage", "storage")
+    size_gib = number_or_unpriced(database.storage_gib, "allocated storage", "storage")
     if isinstance(size_gib, UnpricedComponent):
         return [size_gib]
     if isinstance(database.storage_type, UnreadableValue):
@@ -174,7 +173,7 @@ def _provisioned_components(
     components: Components = []
     for unit, number in (("iops", database.iops), ("throughput", database.throughput)):
         name = f"storage:{unit}"
-        amount = number_or_unpriced(number, Decimal(0), f"provisioned {unit}", name)
+        amount = number_or_unpriced(number, f"provisioned {unit}", name, Decimal(0))
         if isinstance(amount, UnpricedComponent):
             components.append(amount)
         elif amount > included[unit]:

@@ -22,9 +22,12 @@ from gpufleet.cost.pricing.pricers.aws.service import (
     make_counted_component,
     make_instance_component,
     make_service_context,
-    number_or_unpriced,
 )
-from gpufleet.cost.pricing.pricers.required_input import text_or_unpriced, unpriced_if_unreadable
+from gpufleet.cost.pricing.pricers.required_input import (
+    number_or_unpriced,
+    text_or_unpriced,
+    unpriced_if_unreadable,
+)
 from gpufleet.engine import StateResource, UnreadableValue
 
 DEFAULT_NODE_TYPE = "m4.large.search"  # the provider's documentation of clusterConfig.instanceType
@@ -90,7 +93,7 @@ def price_search_domain(resource: StateResource, graph: ResourceGraph) -> Compon
     for nodes in domain.nodes:
         node_type = text_or_unpriced(nodes.type, f"{nodes.role} type", nodes.role)
         default = Decimal(1) if nodes.role == "node" else None
-        count = number_or_unpriced(nodes.count, default, f"the number of {nodes.role}s", nodes.role)
+        count = number_or_unpriced(nodes.count, f"the number of {nodes.role}s", nodes.role, default)
         if isinstance(node_type, UnpricedComponent):
             components.append(node_type)
         elif isinstance(count, UnpricedComponent):
@@ -99,7 +102,7 @@ def price_search_domain(resource: StateResource, graph: ResourceGraph) -> Compon
             item = f"opensearch:{node_type.replace('.elasticsearch', '.search')}"
             machines = Range.from_exact_value(count)
             components.append(make_instance_component(resource, graph, item, machines, nodes.role))
-    count = number_or_unpriced(domain.nodes[0].count, Decimal(1), "the number of nodes", "storage")
+    count = number_or_unpriced(domain.nodes[0].count, "the number of nodes", "storage", Decimal(1))
     components += unpriced_if_unreadable(
         domain.hidden_volumes, "whether its nodes have volumes is", "storage"
     )
@@ -112,7 +115,7 @@ def price_search_domain(resource: StateResource, graph: ResourceGraph) -> Compon
 
 
 def _volume_components(domain: SearchDomainInputs, count: Decimal, context: MachinePartContext) -> Components:
-    size_gib = number_or_unpriced(domain.volume_gib, None, "volume size", "storage")
+    size_gib = number_or_unpriced(domain.volume_gib, "volume size", "storage")
     volume_type = text_or_unpriced(domain.volume_type, "volume type", "storage")
     if isinstance(size_gib, UnpricedComponent):
         return [size_gib]
@@ -124,7 +127,7 @@ def _volume_components(domain: SearchDomainInputs, count: Decimal, context: Mach
         return components
     for unit, number in (("iops", domain.iops), ("throughput", domain.throughput)):
         name = f"storage:{unit}"
-        amount = number_or_unpriced(number, Decimal(0), f"provisioned {unit}", name)
+        amount = number_or_unpriced(number, f"provisioned {unit}", name, Decimal(0))
         if isinstance(amount, UnpricedComponent):
             components.append(amount)
             continue

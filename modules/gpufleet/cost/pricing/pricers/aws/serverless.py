@@ -25,9 +25,8 @@ from gpufleet.cost.pricing.pricers.aws.service import (
     make_counted_component,
     make_derived_usage,
     make_service_context,
-    number_or_unpriced,
 )
-from gpufleet.cost.pricing.pricers.required_input import unpriced_if_unreadable
+from gpufleet.cost.pricing.pricers.required_input import number_or_unpriced, unpriced_if_unreadable
 from gpufleet.engine import StateResource, UnreadableValue
 
 FUNCTION = "aws:lambda/function:Function"
@@ -95,7 +94,7 @@ def price_lambda_function(resource: StateResource, graph: ResourceGraph) -> Comp
     function = parse_lambda_function_inputs(resource.inputs)
     usage = graph.usage_of_resource(resource)
     context = make_service_context(resource, graph)
-    memory_mib = number_or_unpriced(function.memory_mib, DEFAULT_MEMORY_MIB, "memory size", "duration")
+    memory_mib = number_or_unpriced(function.memory_mib, "memory size", "duration", DEFAULT_MEMORY_MIB)
     calls = context.make_usage_component("requests", "lambda:request", "monthly_requests", usage)
     if isinstance(memory_mib, UnpricedComponent):
         return [calls, memory_mib]
@@ -126,8 +125,8 @@ def price_provisioned_concurrency(resource: StateResource, graph: ResourceGraph)
         return [UnpricedComponent("its function is not in this stack", "concurrency")]
     function = parse_lambda_function_inputs(owner.inputs)
     count = read_input_number(resource.inputs, "provisionedConcurrentExecutions")
-    instances = number_or_unpriced(count, None, "the number of instances", "concurrency")
-    memory = number_or_unpriced(function.memory_mib, DEFAULT_MEMORY_MIB, "memory size", "concurrency")
+    instances = number_or_unpriced(count, "the number of instances", "concurrency")
+    memory = number_or_unpriced(function.memory_mib, "memory size", "concurrency", DEFAULT_MEMORY_MIB)
     if isinstance(instances, UnpricedComponent):
         return [instances]
     if isinstance(memory, UnpricedComponent):
@@ -171,7 +170,7 @@ def _capacity_components(table: DynamoTableInputs, context: MachinePartContext, 
     for name, reads, writes in table.capacities:
         for kind, number in (("read", reads), ("write", writes)):
             component = f"{kind}_capacity{name}"
-            amount = number_or_unpriced(number, Decimal(0), f"{kind} capacity", component)
+            amount = number_or_unpriced(number, f"{kind} capacity", component, Decimal(0))
             if isinstance(amount, UnpricedComponent):
                 components.append(amount)
             elif amount:

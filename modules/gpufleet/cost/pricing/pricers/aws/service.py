@@ -7,16 +7,14 @@ from decimal import Decimal
 
 from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.inputs.terms import TERMS
-from gpufleet.cost.inputs.values import MARKER_REASONS, Number
 from gpufleet.cost.money import ONE, Range
 from gpufleet.cost.pricing.component import (
     CostComponent,
     MachinePartContext,
-    UnpricedComponent,
     UsageComponent,
 )
 from gpufleet.cost.pricing.pricers.aws.location import find_region
-from gpufleet.engine import StateResource, UnreadableValue
+from gpufleet.engine import StateResource
 
 GLOBAL = "global"  # the region of the prices of services that have none
 
@@ -63,14 +61,3 @@ def make_derived_usage(
     return UsageComponent(
         component, item, usage_key, context.cloud, context.region, amount, pool=context.pool
     )
-
-
-def number_or_unpriced(
-    number: Number, default: Decimal | None, description: str, component: str
-) -> Decimal | UnpricedComponent:
-    """Return a number, its default if it is not set, or the component that has no price without it."""
-    if isinstance(number, Decimal):
-        return number
-    if isinstance(number, UnreadableValue):
-        return UnpricedComponent(f"{description} is {MARKER_REASONS[number]}", component)
-    return default if default is not None else UnpricedComponent(f"{description} is not set", component)

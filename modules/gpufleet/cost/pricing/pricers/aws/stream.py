@@ -12,8 +12,8 @@ from gpufleet.cost.pricing.component import Components, UnpricedComponent
 from gpufleet.cost.pricing.pricers.aws.service import (
     make_counted_component,
     make_service_context,
-    number_or_unpriced,
 )
+from gpufleet.cost.pricing.pricers.required_input import number_or_unpriced
 from gpufleet.engine import StateResource
 
 INCLUDED_RETENTION_HOURS = Decimal(24)
@@ -52,11 +52,11 @@ def price_stream(resource: StateResource, graph: ResourceGraph) -> Components:
     if stream.is_on_demand:
         components.append(make_counted_component(context, "stream", "kinesis:on_demand", Decimal(1)))
     else:
-        shards = number_or_unpriced(stream.shard_count, Decimal(1), "shard count", "shards")
+        shards = number_or_unpriced(stream.shard_count, "shard count", "shards", Decimal(1))
         if isinstance(shards, UnpricedComponent):
             return [shards]
         components.append(make_counted_component(context, "shards", "kinesis:shard", shards))
-        hours = number_or_unpriced(stream.retention_hours, INCLUDED_RETENTION_HOURS, "retention", "retention")
+        hours = number_or_unpriced(stream.retention_hours, "retention", "retention", INCLUDED_RETENTION_HOURS)
         if isinstance(hours, UnpricedComponent):
             components.append(hours)
         elif hours > INCLUDED_RETENTION_HOURS:

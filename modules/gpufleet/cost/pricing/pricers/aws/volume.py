@@ -19,7 +19,7 @@ from gpufleet.cost.inputs.values import (
     read_input_text,
 )
 from gpufleet.cost.pricing.component import Components, CostComponent, MachinePartContext, UnpricedComponent
-from gpufleet.cost.pricing.pricers.aws.location import find_region
+from gpufleet.cost.pricing.pricers.aws.location import standalone_part_context
 from gpufleet.cost.pricing.pricers.required_input import size_gib_or_unpriced, unpriced_if_unreadable
 from gpufleet.engine import StateResource, UnreadableValue
 
@@ -98,7 +98,7 @@ def parse_block_device_mappings(inputs: Any) -> AttachedVolumes:
 
 def price_ebs_volume(resource: StateResource, graph: ResourceGraph) -> Components:
     """Return a volume of its own, billed for as long as it exists."""
-    context = MachinePartContext("aws", find_region(resource, graph), graph.purchase_terms_of(resource).pool)
+    context = standalone_part_context(resource, graph)
     return list(_volume_components("disk", parse_ebs_volume_inputs(resource.inputs), context))
 
 

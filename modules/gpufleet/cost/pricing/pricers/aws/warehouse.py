@@ -14,9 +14,8 @@ from gpufleet.cost.pricing.pricers.aws.rds import parse_copies
 from gpufleet.cost.pricing.pricers.aws.service import (
     make_instance_component,
     make_service_context,
-    number_or_unpriced,
 )
-from gpufleet.cost.pricing.pricers.required_input import text_or_unpriced
+from gpufleet.cost.pricing.pricers.required_input import number_or_unpriced, text_or_unpriced
 from gpufleet.engine import StateResource
 
 MANAGED_STORAGE = ("ra3.", "rg.")  # nodes of these families bill what they store apart
@@ -45,7 +44,7 @@ def price_redshift_cluster(resource: StateResource, graph: ResourceGraph) -> Com
     """Return the nodes of a cluster, its managed storage, and what it scans outside."""
     cluster = parse_redshift_cluster_inputs(resource.inputs)
     node_type = text_or_unpriced(cluster.node_type, "node type", "node")
-    count = number_or_unpriced(cluster.node_count, Decimal(1), "the number of nodes", "node")
+    count = number_or_unpriced(cluster.node_count, "the number of nodes", "node", Decimal(1))
     if isinstance(node_type, UnpricedComponent):
         return [node_type]
     if isinstance(count, UnpricedComponent):

@@ -19,9 +19,9 @@ from gpufleet.cost.inputs.values import (
 from gpufleet.cost.money import Range
 from gpufleet.cost.pricing.component import Components, UnpricedComponent
 from gpufleet.cost.pricing.pricers.gcp.location import last_url_segment
-from gpufleet.cost.pricing.pricers.gcp.service import exact_count, number_or_unpriced, service_context
+from gpufleet.cost.pricing.pricers.gcp.service import exact_count, service_context
 from gpufleet.cost.pricing.pricers.group_size import group_size_range
-from gpufleet.cost.pricing.pricers.required_input import unpriced_if_unreadable
+from gpufleet.cost.pricing.pricers.required_input import number_or_unpriced, unpriced_if_unreadable
 from gpufleet.cost.pricing.region import gcp_region_of_zone
 from gpufleet.engine import StateResource
 

@@ -8,8 +8,8 @@ from typing import Any
 from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.inputs.values import Number, Text, read_input_number, read_input_text
 from gpufleet.cost.pricing.component import Components, UnpricedComponent
-from gpufleet.cost.pricing.pricers.gcp.service import number_or_unpriced, service_context
-from gpufleet.cost.pricing.pricers.required_input import text_or_unpriced
+from gpufleet.cost.pricing.pricers.gcp.service import service_context
+from gpufleet.cost.pricing.pricers.required_input import number_or_unpriced, text_or_unpriced
 from gpufleet.engine import StateResource
 
 # Filestore's tiers by the name that they are billed under (cloud.google.com/filestore/pricing, read 2026-11-23).

@@ -27,11 +27,10 @@ from gpufleet.cost.pricing.pricers.gcp.machine_inputs import machine_components,
 from gpufleet.cost.pricing.pricers.gcp.service import (
     GLOBAL,
     exact_count,
-    number_or_unpriced,
     service_context,
 )
 from gpufleet.cost.pricing.pricers.group_size import group_size_range
-from gpufleet.cost.pricing.pricers.required_input import text_or_unpriced
+from gpufleet.cost.pricing.pricers.required_input import number_or_unpriced, text_or_unpriced
 from gpufleet.engine import StateResource
 
 # What the services make where a program has no setting (the provider's documentation of these inputs).

@@ -9,7 +9,8 @@ from typing import Any
 from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.inputs.values import Number, Text, read_input_number, read_input_text
 from gpufleet.cost.pricing.component import Components, UnpricedComponent
-from gpufleet.cost.pricing.pricers.gcp.service import exact_count, number_or_unpriced, service_context
+from gpufleet.cost.pricing.pricers.gcp.service import exact_count, service_context
+from gpufleet.cost.pricing.pricers.required_input import number_or_unpriced
 from gpufleet.engine import StateResource
 
 # The largest GiB of each capacity tier (cloud.google.com/memorystore/docs/redis/pricing, read 2026-11-23).

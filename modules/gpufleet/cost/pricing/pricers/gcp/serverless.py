@@ -22,7 +22,8 @@ from gpufleet.cost.inputs.values import (
     read_input_text,
 )
 from gpufleet.cost.pricing.component import Components, MachinePartContext, UnpricedComponent, UsageComponent
-from gpufleet.cost.pricing.pricers.gcp.service import exact_count, number_or_unpriced, service_context
+from gpufleet.cost.pricing.pricers.gcp.service import exact_count, service_context
+from gpufleet.cost.pricing.pricers.required_input import number_or_unpriced
 from gpufleet.engine import StateResource, UnreadableValue
 
 SECONDS_PER_HOUR = Decimal(3600)

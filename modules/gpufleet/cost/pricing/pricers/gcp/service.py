@@ -5,11 +5,10 @@ from __future__ import annotations
 from decimal import Decimal
 
 from gpufleet.cost.inputs.graph import ResourceGraph
-from gpufleet.cost.inputs.values import MARKER_REASONS, Number
 from gpufleet.cost.money import ONE, Range
-from gpufleet.cost.pricing.component import MachinePartContext, UnpricedComponent
+from gpufleet.cost.pricing.component import MachinePartContext
 from gpufleet.cost.pricing.pricers.gcp.location import find_region
-from gpufleet.engine import StateResource, UnreadableValue
+from gpufleet.engine import StateResource
 
 GLOBAL = "global"  # the region of what has one price everywhere
 
@@ -21,17 +20,6 @@ def service_context(
     place = find_region(resource, graph) if region is None else region
     terms = graph.purchase_terms_of(resource)
     return MachinePartContext("gcp", place.lower(), terms.pool, count, terms.billed_hours_per_month)
-
-
-def number_or_unpriced(
-    number: Number, description: str, component: str, default: Decimal | None = None
-) -> Decimal | UnpricedComponent:
-    """Return a known number or the default of an absent one, else the component that has no price without it."""
-    if isinstance(number, Decimal):
-        return number
-    if isinstance(number, UnreadableValue):
-        return UnpricedComponent(f"{description} is {MARKER_REASONS[number]}", component)
-    return UnpricedComponent(f"{description} is not set", component) if default is None else default
 
 
 def exact_count(count: Decimal) -> Range:

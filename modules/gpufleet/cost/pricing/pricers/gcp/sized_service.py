@@ -14,9 +14,9 @@ from gpufleet.cost.inputs.values import Number, Text, read_input_number, read_in
 from gpufleet.cost.pricing.component import Components, CostComponent, UnpricedComponent
 from gpufleet.cost.pricing.pricers.extensions import Pricer
 from gpufleet.cost.pricing.pricers.gcp.location import last_url_segment
-from gpufleet.cost.pricing.pricers.gcp.service import GLOBAL, exact_count, number_or_unpriced, service_context
+from gpufleet.cost.pricing.pricers.gcp.service import GLOBAL, exact_count, service_context
 from gpufleet.cost.pricing.pricers.group_size import group_size_range
-from gpufleet.cost.pricing.pricers.required_input import text_or_unpriced
+from gpufleet.cost.pricing.pricers.required_input import number_or_unpriced, text_or_unpriced
 from gpufleet.engine import StateResource
 
 Path = tuple[str | int, ...]

@@ -20,8 +20,8 @@ from gpufleet.cost.inputs.values import (
 )
 from gpufleet.cost.money import HOURS_PER_MONTH, Range
 from gpufleet.cost.pricing.component import Components, CostComponent, MachinePartContext, UnpricedComponent
-from gpufleet.cost.pricing.pricers.gcp.service import exact_count, number_or_unpriced, service_context
-from gpufleet.cost.pricing.pricers.required_input import text_or_unpriced
+from gpufleet.cost.pricing.pricers.gcp.service import exact_count, service_context
+from gpufleet.cost.pricing.pricers.required_input import number_or_unpriced, text_or_unpriced
 from gpufleet.engine import StateResource
 
 DEFAULT_DISK_GIB = Decimal(10)  # what Cloud SQL makes of an instance without a disk size
