@@ -468,7 +468,7 @@ def test_missing_namespaces_are_reported_and_the_remaining_confinement_applies(
     "text",
     [
         "import urllib.request\nurllib.request.urlopen('http://127.0.0.1:1/')\n",
-        "open('/root/.pulumi/credentials.json')\n",
+        "import os\nopen(os.path.expanduser('~/.pulumi/credentials.json'))\n",
         "import os\nos.environ['DEPLOY_REGION']\n",
     ],
 )

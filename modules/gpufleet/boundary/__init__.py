@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         decode_yaml,
         decode_yaml_with_comments,
         decode_yaml_with_line_numbers,
+        format_key_location,
     )
 
 __all__ = [
@@ -71,6 +72,7 @@ __all__ = [
     "decode_yaml_subset",
     "decode_yaml_with_comments",
     "decode_yaml_with_line_numbers",
+    "format_key_location",
     "is_identifier",
     "is_json_file",
     "make_block_printable",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NoReturn
 
 import yaml
@@ -38,6 +39,12 @@ def decode_yaml_with_line_numbers(text: str, where: str, limits: DocumentLimits 
     Numbers keep how they were written (``ScalarInt``); comments are left out.
     """
     return _decode(text, where, limits, YAML(typ="rt"))
+
+
+def format_key_location(data: Any, key: Any, path: Path) -> str:
+    """Return ``path:line`` of a key of a mapping that knows its lines, else the path."""
+    lines = getattr(data, "lc", None)
+    return f"{path}:{lines.key(key)[0] + 1}" if lines and key in data else str(path)
 
 
 def decode_yaml_with_comments(text: str, where: str) -> Any:

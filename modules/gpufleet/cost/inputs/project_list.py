@@ -17,7 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpufleet.boundary import decode_text, decode_yaml_with_line_numbers, read_text, shorten_repr
+from gpufleet.boundary import (
+    decode_text,
+    decode_yaml_with_line_numbers,
+    format_key_location,
+    read_text,
+    shorten_repr,
+)
 from gpufleet.cost.inputs.program.gitref import run_git
 from gpufleet.cost.inputs.stack_name import parse_stack_name
 from gpufleet.errors import InputError
@@ -83,11 +89,13 @@ def load_project_list(path: Path) -> ProjectList:
         )
     _check_keys(data, LIST_KEYS, path)
     if len(data["projects"]) > MAX_PROJECTS:
-        raise InputError(f"has more than {MAX_PROJECTS} projects", where=_location(data, "projects", path))
+        raise InputError(
+            f"has more than {MAX_PROJECTS} projects", where=format_key_location(data, "projects", path)
+        )
     projects = tuple(_parse_project(item, path) for item in data["projects"])
     names = [project.name for project in projects]
     if duplicate := next((name for name in names if names.count(name) > 1), None):
-        where = _location(data, "projects", path)
+        where = format_key_location(data, "projects", path)
         raise InputError(f"two projects are named {duplicate!r}", where=where, remedy="add `name: …`")
     name = _read_text(data, "name", path, path.resolve().parent.name)
     return ProjectList(name, projects, _resolve_optional_path(data, "policy", path), path)
@@ -102,15 +110,20 @@ def _parse_project(item: Any, path: Path) -> ProjectEntry:
     for key in ("path", "stack"):
         if key not in item:
             raise InputError(
-                "is missing", where=_location(item, next(iter(item), ""), path), key=key, remedy=f"{key}: …"
+                "is missing",
+                where=format_key_location(item, next(iter(item), ""), path),
+                key=key,
+                remedy=f"{key}: …",
             )
     root = _resolve_path(item, "path", path)
     if not (root / "Pulumi.yaml").is_file():
-        raise InputError("has no Pulumi.yaml", where=_location(item, "path", path), key=str(item["path"]))
+        raise InputError(
+            "has no Pulumi.yaml", where=format_key_location(item, "path", path), key=str(item["path"])
+        )
     return ProjectEntry(
         _read_text(item, "name", path, str(item["path"]).strip("/")),
         root,
-        parse_stack_name(_read_text(item, "stack", path), _location(item, "stack", path)),
+        parse_stack_name(_read_text(item, "stack", path), format_key_location(item, "stack", path)),
         _resolve_optional_path(item, "config_file", path),
         _resolve_optional_path(item, "usage", path),
     )
@@ -120,13 +133,15 @@ def _check_keys(data: Mapping[Any, Any], known: tuple[str, ...], path: Path) -> 
     for key in data:
         if key not in known:
             remedy = f"keys: {', '.join(known)}"
-            raise InputError("unknown key", where=_location(data, key, path), key=str(key), remedy=remedy)
+            raise InputError(
+                "unknown key", where=format_key_location(data, key, path), key=str(key), remedy=remedy
+            )
 
 
 def _read_text(data: Mapping[Any, Any], key: str, path: Path, default: str = "") -> str:
     value = data.get(key, default)
     if not isinstance(value, str) or not value.strip():
-        where = _location(data, key, path) if key in data else str(path)
+        where = format_key_location(data, key, path) if key in data else str(path)
         raise InputError(f"{shorten_repr(value)} is not a name", where=where, key=key)
     return str(value).strip()
 
@@ -140,20 +155,17 @@ def _resolve_path(data: Mapping[Any, Any], key: str, path: Path) -> Path:
     folder = path.resolve().parent
     text = _read_text(data, key, path)
     if len(text) > MAX_PATH_CHARACTERS or not text.isprintable():
-        raise InputError(f"{shorten_repr(text)} is not a path", where=_location(data, key, path), key=key)
+        raise InputError(
+            f"{shorten_repr(text)} is not a path", where=format_key_location(data, key, path), key=key
+        )
     try:
         resolved = (folder / text).resolve()
         resolved.exists()
     except (OSError, RuntimeError) as error:  # a name too long, links in a circle
         problem = f"{shorten_repr(text)} is not a path: {error}"
-        raise InputError(problem, where=_location(data, key, path), key=key) from None
+        raise InputError(problem, where=format_key_location(data, key, path), key=key) from None
     repository = next((each for each in (folder, *folder.parents) if (each / ".git").exists()), folder)
     if not resolved.is_relative_to(repository):
         problem = f"{shorten_repr(str(data[key]))} is outside the repository"
-        raise InputError(problem, where=_location(data, key, path), key=key)
+        raise InputError(problem, where=format_key_location(data, key, path), key=key)
     return resolved
-
-
-def _location(data: Any, key: Any, path: Path) -> str:
-    lines = getattr(data, "lc", None)
-    return f"{path}:{lines.key(key)[0] + 1}" if lines and key in data else str(path)

@@ -13,7 +13,7 @@ PART = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 
 
 def parse_stack_name(name: str, where: str = "--stack") -> str:
-    """Return the stack's own name, which its file has: the last part. Raise InputError for what is no stack's name."""
+    """Return the stack's own name, which its file has: the last part. Raise InputError for another text."""
     parts = name.split("/")
     if len(parts) > MAX_PARTS or not all(PART.fullmatch(part) and part.strip(".") for part in parts):
         raise InputError(

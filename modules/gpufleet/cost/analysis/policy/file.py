@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from gpufleet.boundary import decode_yaml_with_line_numbers, read_text, shorten_repr
+from gpufleet.boundary import decode_yaml_with_line_numbers, format_key_location, read_text, shorten_repr
 from gpufleet.cost.analysis.policy.model import (
     GROUPS,
     LIMITS,
@@ -38,7 +38,9 @@ def _parse_policy(data: Any, path: Path) -> CostPolicy:
     known = (*LIMITS, "rules")
     if not isinstance(data, dict):
         raise InputError("not a mapping of rules", where=f"{path}:1", remedy=f"rules: {', '.join(known)}")
-    rules = _parse_rules(data["rules"], path, _location(data, "rules", path)) if "rules" in data else ()
+    rules = (
+        _parse_rules(data["rules"], path, format_key_location(data, "rules", path)) if "rules" in data else ()
+    )
     return CostPolicy(**_parse_limits(data, path, known, other_keys=("rules",)), rules=rules)
 
 
@@ -65,7 +67,11 @@ def _parse_rule(item: Mapping[str, Any], path: Path) -> PolicyRule:
     limits = _parse_limits(item, path, (*RULE_KEYS, *LIMITS), other_keys=RULE_KEYS)
     if not set(limits) - QUALIFIERS:
         raise InputError("has no limit", where=where, key=name, remedy=f"limits: {', '.join(LIMITS)}")
-    when = _parse_scope(item["when"], _location(item, "when", path)) if "when" in item else PolicyScope()
+    when = (
+        _parse_scope(item["when"], format_key_location(item, "when", path))
+        if "when" in item
+        else PolicyScope()
+    )
     each = _parse_choice(item, "each", ("", *GROUPS), path)
     is_advice = _parse_choice(item, "on_violation", ("fail", "warn"), path) == "warn"
     return PolicyRule(name.strip(), when, CostLimits(**limits), each, is_advice)
@@ -77,7 +83,9 @@ def _parse_choice(item: Mapping[str, Any], key: str, choices: tuple[str, ...], p
     if value not in choices:
         known = ", ".join(filter(None, choices))
         raise InputError(
-            f"{shorten_repr(value)} is not one of {known}", where=_location(item, key, path), key=key
+            f"{shorten_repr(value)} is not one of {known}",
+            where=format_key_location(item, key, path),
+            key=key,
         )
     return str(value)
 
@@ -101,7 +109,7 @@ def _parse_limits(
     """Return the limits of a mapping by name, without ``other_keys``."""
     limits: dict[str, Any] = {}
     for key, value in data.items():
-        name, where = ALIASES.get(key, key), _location(data, key, path)
+        name, where = ALIASES.get(key, key), format_key_location(data, key, path)
         if name in limits:
             raise InputError(
                 f"is the same limit as {name}", where=where, key=str(key), remedy="keep one of them"
@@ -124,11 +132,6 @@ def _parse_limit(key: Any, value: Any, where: str, known: tuple[str, ...]) -> An
 def _suggest_key(key: str, known: tuple[str, ...]) -> str:
     close = get_close_matches(key, known, n=1, cutoff=0.4)
     return f"did you mean {close[0]}?" if close else f"rules: {', '.join(known)}"
-
-
-def _location(data: Any, key: Any, path: Path) -> str:
-    lines = getattr(data, "lc", None)
-    return f"{path}:{lines.key(key)[0] + 1}" if lines else str(path)
 
 
 def _check_amount(value: Any) -> Any:

@@ -13,7 +13,7 @@ from gpufleet.cost.pricing.bill import Charge, UnpricedResource
 class CostLimits:
     """Limits; None means no limit. ``unpriced`` lists the types that may be without a price.
 
-    ``ignore_increase_below_usd_per_month`` is no limit itself: up to it no increase is too large in percent.
+    Up to ``ignore_increase_below_usd_per_month``, no increase is too large in percent.
     """
 
     budget_usd_per_month: Decimal | None = None

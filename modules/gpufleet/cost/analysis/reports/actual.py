@@ -1,4 +1,4 @@
-"""The bill beside the declared cost: table and JSON."""
+"""The billed and the declared cost: table and JSON."""
 
 from __future__ import annotations
 

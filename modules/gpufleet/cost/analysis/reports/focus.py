@@ -127,7 +127,7 @@ def _planned_purchase_row(charge: Charge) -> FocusRow:
 
 
 def _planned_usage_row(charge: Charge, book: PriceBook) -> FocusRow:
-    """Return the usage that a planned commitment pays for, beside the on-demand list price."""
+    """Return the usage that a planned commitment pays for, with the on-demand list price."""
     quantity = _quantity(charge)
     effective = _unit_price(charge, charge.usd_per_month.expected, quantity) * quantity
     return (

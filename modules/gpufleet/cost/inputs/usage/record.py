@@ -57,11 +57,11 @@ class UsageRecord:
 
     def format_unread_key_notes(self, resources: Iterable[StateResource], usage: UsageFile) -> Iterator[str]:
         """Yield a note for each key that no pricer read of any resource that has it."""
-        given: dict[str, list[StateResource]] = {}
+        resources_by_key: dict[str, list[StateResource]] = {}
         for resource in resources:
             for key in _list_given_keys(usage.find_resource_usage(resource)):
-                given.setdefault(key, []).append(resource)
-        for key, having in sorted(given.items()):
+                resources_by_key.setdefault(key, []).append(resource)
+        for key, having in sorted(resources_by_key.items()):
             if not any(key in self.read_by_urn.get(resource.urn, ()) for resource in having):
                 names = sorted({resource.name for resource in having})
                 more = f" and {len(names) - LISTED_NAMES} more" if len(names) > LISTED_NAMES else ""

@@ -171,7 +171,7 @@ def price_stateful_set(resource: StateResource, graph: ResourceGraph) -> Compone
 
 
 def price_persistent_volume(resource: StateResource, graph: ResourceGraph) -> Components:
-    """Return the existing disk that a volume names, unless this stack declares it or it is no cloud's disk."""
+    """Return the existing disk that a volume names, unless this stack declares it or no cloud sells it."""
     for handle in HANDLES:
         path = ("spec", *handle)
         name = read_input_text(resource.inputs, *path)

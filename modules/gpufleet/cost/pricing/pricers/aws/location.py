@@ -48,7 +48,7 @@ class SubnetInputs:
 
 
 def parse_subnet_inputs(inputs: Any, type_token: str = SUBNET) -> SubnetInputs:
-    """Parse a subnet. A default one gives public addresses, unless it is told not to."""
+    """Parse a subnet. A default one gives public addresses, unless an input denies them."""
     setting = read_input(inputs, "mapPublicIpOnLaunch")
     return SubnetInputs(
         zone=text_if_known(read_input_text(inputs, "availabilityZone")),
