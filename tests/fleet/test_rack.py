@@ -213,7 +213,7 @@ def test_custom_server_may_have_any_name(tmp_path):
         (
             "our box",
             "storage_gb: 500",
-            "declare its accelerators at the rack, or set machine on the nodes",
+            "declare its accelerators, or hardware.vcpus and hardware.memory_gib, at the rack, or set machine on",
         ),
         (
             "8x H100 SXM5 server",

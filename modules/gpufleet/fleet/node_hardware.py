@@ -9,6 +9,7 @@ from pydantic import Field
 from gpufleet.fleet.frozen_model import FrozenModel, PositiveFloat, StrictInt
 
 Count = Annotated[StrictInt, Field(ge=1, le=256)]
+CoreCount = Annotated[StrictInt, Field(ge=1, le=4096)]
 
 
 class NodeFabric(FrozenModel):
@@ -20,8 +21,12 @@ class NodeFabric(FrozenModel):
 
 
 class NodeHardware(FrozenModel):
-    """What burn-in compares with the node. ``drives`` counts drives of ``storage_gb``, ``interfaces`` physical ones."""
+    """What burn-in compares with the node, and ``vcpus``, the cores of a server that is not in the catalogue.
 
+    ``drives`` counts drives of ``storage_gb``, ``interfaces`` physical ones.
+    """
+
+    vcpus: CoreCount | None = None
     memory_gib: PositiveFloat | None = None
     drives: Count | None = None
     interfaces: Count | None = None
@@ -33,8 +38,8 @@ class NodeHardware(FrozenModel):
         return NodeHardware.model_validate(defaults | self.model_dump(exclude_none=True))
 
     def list_declared_values(self) -> dict[str, Any]:
-        """Return what is declared, under the registry's names."""
-        values = self.model_dump(exclude_none=True)
+        """Return what is declared, under the registry's names; cores are for ``cost tco`` alone."""
+        values = self.model_dump(exclude_none=True, exclude={"vcpus"})
         if self.fabric and self.fabric.gbit_per_s:
             values["fabric"]["expected_gbit_per_s"] = values["fabric"].pop("gbit_per_s")
         return values

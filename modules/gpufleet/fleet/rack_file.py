@@ -13,6 +13,7 @@ from gpufleet.boundary import decode_yaml, decode_yaml_subset, read_text
 from gpufleet.errors import InputError
 from gpufleet.fleet.document import SpecProblem, YamlDocument, find_ambiguous_numbers, read_yaml_document
 from gpufleet.fleet.error_explanation import explain_validation_errors
+from gpufleet.fleet.node_hardware import NodeHardware
 from gpufleet.fleet.rack import Rack
 
 RACK_PLUGIN = "gpufleet.fleet.rack"
@@ -127,31 +128,26 @@ def _name_problem(rack: Rack, path: Path) -> SpecProblem:
 def _machine_problems(rack: Rack) -> list[SpecProblem]:
     """Return a problem for every machine of a rack that is unknown, or has built-in cards besides the declared ones.
 
-    A GPU server may be custom-built: then its accelerators must be declared.
+    A server may be custom-built: then its accelerators must be declared, or its cores and memory if it has none.
     """
-    declared_machines: list[tuple[tuple[str | int, ...], str, bool]] = [
-        (("machine",), rack.machine, bool(rack.accelerators))
+    declared_machines: list[tuple[tuple[str | int, ...], str, bool, NodeHardware]] = [
+        (("machine",), rack.machine, bool(rack.accelerators), rack.hardware)
     ]
     for index, entry in enumerate(rack.entries):
         if entry.machine:
-            accelerators = rack.accelerators if entry.accelerators is None else entry.accelerators
-            declared_machines.append((("nodes", index, "machine"), entry.machine, bool(accelerators)))
+            cards = rack.accelerators if entry.accelerators is None else entry.accelerators
+            hardware = entry.hardware.with_defaults_from(rack.hardware) if entry.hardware else rack.hardware
+            declared_machines.append((("nodes", index, "machine"), entry.machine, bool(cards), hardware))
     problems = []
-    for key, name, has_accelerators in declared_machines:
+    for key, name, has_accelerators, hardware in declared_machines:
         try:
             machine = catalog.get_machine(name, "onprem")
         except InputError as error:
-            if rack.kind == "servers":
-                if not has_accelerators:
-                    place = (
-                        "on the same node"
-                        if key[0] == "nodes"
-                        else "at the rack, or set machine on the nodes"
-                    )
-                    remedy = f"{error.remedy}; for a custom server declare its accelerators {place}"
-                    problems.append(SpecProblem(key, error.problem, remedy))
-            else:
-                problems.append(SpecProblem(key, error.problem, error.remedy))
+            is_described = has_accelerators or (hardware.vcpus and hardware.memory_gib)
+            if rack.kind != "servers" or not is_described:
+                problems.append(
+                    SpecProblem(key, error.problem, _explain_custom_server(error.remedy, rack.kind, key))
+                )
             continue
         if rack.kind == "servers" and has_accelerators and machine.accelerators:
             built_in = ", ".join(f"{card.count} x {card.model}" for card in machine.accelerators)
@@ -160,6 +156,14 @@ def _machine_problems(rack: Rack) -> list[SpecProblem]:
                 SpecProblem(key, problem, "remove accelerators, or give your server its own machine name")
             )
     return problems
+
+
+def _explain_custom_server(suggestion: str, kind: str, key: tuple[str | int, ...]) -> str:
+    """Return the remedy for an unknown machine: a known one, or the keys that describe a server of one's own."""
+    place = "on the same node" if key[0] == "nodes" else "at the rack, or set machine on the nodes"
+    set_kind = "" if kind == "servers" else "set kind: servers and "
+    keys = "its accelerators, or hardware.vcpus and hardware.memory_gib"
+    return f"{suggestion}; for a custom server {set_kind}declare {keys}, {place}"
 
 
 def read_rack_document(path: Path, root: Path) -> YamlDocument:

@@ -240,3 +240,61 @@ def test_both_alternatives_have_the_same_monthly_cost_at_break_even_utilisation(
     if share > 0:
         at_break_even = replace(comparison, utilisation=share)
         assert at_break_even.cloud_usd_per_month == pytest.approx(blades.total_usd_per_month)
+
+
+OWN_SERVER = "machine: our own server\n"
+CARDS = "accelerators: [{model: H100 SXM5 80GB, count: 8}]\n"
+SIZE = "hardware: {vcpus: 96, memory_gib: 1024}\n"
+
+
+def own_server(tmp_path, repo_root, description):
+    """Load the example server under a name that the catalogue does not have."""
+    text = (repo_root / GPU_SERVER).read_text(encoding="utf-8").replace("kind: bench", "kind: servers")
+    file = tmp_path / "gpu-server-1.yaml"
+    file.write_text(text.replace("machine: DGX H100\n", OWN_SERVER + description), encoding="utf-8")
+    return tco.compute_rack_cost(fleet.load_rack(file))
+
+
+def test_own_server_is_compared_by_its_cards_without_known_cores(tmp_path, repo_root, server):
+    rack = own_server(tmp_path, repo_root, CARDS)
+    cloud = tco.choose_cloud_alternative(rack, tco.CloudMachineRequest())
+    assert (rack.cores, rack.memory_gib) == (None, None)
+    assert (cloud.machine, cloud.count, cloud.reason) == ("p5.48xlarge", 1, "8 x H100 SXM5 80GB")
+    comparison = tco.RackCloudComparison(rack, cloud)
+    assert comparison.break_even_month == pytest.approx(8.0988, abs=1e-4)
+    assert tco.build_tco_document(comparison, [])["own"]["usd_per_core_month"] is None
+    assert "PER CORE" not in tco.format_tco_table(comparison, [])
+    assert "PER CORE" in tco.format_tco_table(tco.RackCloudComparison(server, cloud), [])
+
+
+def test_own_server_of_unknown_size_names_the_keys_to_declare(tmp_path, repo_root):
+    rack, other_cards = own_server(tmp_path, repo_root, CARDS), tco.CloudMachineRequest("p4d.24xlarge")
+    with pytest.raises(InputError) as caught:
+        tco.choose_cloud_alternative(rack, other_cards)
+    assert str(caught.value) == (
+        "gpu-server-1: p4d.24xlarge has no H100 SXM5 80GB: it is compared by cores and memory, but the rack file has"
+        " no hardware.vcpus and hardware.memory_gib; declare them, or give --cloud-count"
+    )
+    assert tco.choose_cloud_alternative(rack, replace(other_cards, count=2)).count == 2
+    sized = own_server(tmp_path, repo_root, CARDS + SIZE)
+    assert (
+        tco.choose_cloud_alternative(sized, other_cards).count == 1
+    )  # 96 vCPUs and 1,152 GiB against 96 and 1,024
+
+
+def test_own_server_without_cards_is_compared_by_declared_cores(tmp_path, repo_root):
+    rack = own_server(tmp_path, repo_root, SIZE)
+    # 96 / 4 = 24 machines by cores; 1,024 / 16 = 64 by memory
+    assert tco.choose_cloud_alternative(rack, tco.CloudMachineRequest("m7g.xlarge")).count == 64
+
+
+def test_machine_without_accelerators_of_the_price_snapshot_can_be_rented(blades):
+    # m5.xlarge has 4 vCPUs and 16 GiB: 80 / 4 = 20
+    assert tco.choose_cloud_alternative(blades, tco.CloudMachineRequest("m5.xlarge")).count == 20
+
+
+def test_undescribed_own_server_names_the_keys_to_declare(tmp_path, repo_root):
+    with pytest.raises(
+        InputError, match=r"declare its accelerators, or hardware\.vcpus and hardware\.memory_gib"
+    ):
+        own_server(tmp_path, repo_root, "")

@@ -95,7 +95,7 @@ def _read_comparable(row: CsvRow) -> _Comparable:
 
 def _find_comparable(name: str) -> _Comparable:
     comparable = _load_comparables().get(name)
-    return comparable or _Comparable(catalog.get_machine(name), {})
+    return comparable or _Comparable(catalog.find_ordinary_machine(name) or catalog.get_machine(name), {})
 
 
 def _find_price(comparable: _Comparable, request: CloudMachineRequest, book: PriceBook) -> Price | None:
@@ -165,8 +165,9 @@ def _make_alternative(
     price = _find_price(comparable, request, book)
     if price is None:
         return None
-    count, because = _equivalent_count(rack, comparable.machine)
-    if request.count is not None:
+    if request.count is None:
+        count, because = _equivalent_count(rack, comparable.machine)
+    else:
         count, because = request.count, "as requested"
     disk, storage_note = (
         _storage_cost(rack, comparable.machine.cloud, request.region, book) if request.storage else (0.0, "")
@@ -183,10 +184,21 @@ def _equivalent_count(rack: RackCost, machine: Machine) -> tuple[int, str]:
     for card in machine.accelerators:
         if _is_same_card(rack, card):
             return math.ceil(rack.cards[card.model] / card.count), f"{rack.cards[card.model]} x {card.model}"
+    if rack.cores is None or rack.memory_gib is None:
+        raise _build_unknown_size_error(rack, machine)
     cores, memory = math.ceil(rack.cores / machine.vcpus), math.ceil(rack.memory_gib / machine.memory_gib)
     if cores >= memory:
         return cores, f"{rack.cores} cores, core for core"
     return memory, f"{rack.memory_gib:g} GiB of memory"
+
+
+def _build_unknown_size_error(rack: RackCost, machine: Machine) -> InputError:
+    """Return an error that names the keys to declare; the rack's machine is not in the catalogue."""
+    missing = {"vcpus": rack.cores, "memory_gib": rack.memory_gib}
+    keys = " and ".join(f"hardware.{key}" for key, value in missing.items() if value is None)
+    cards = f" has no {' or '.join(rack.cards)}: it" if rack.cards else ""
+    problem = f"{machine.name}{cards} is compared by cores and memory, but the rack file has no {keys}"
+    return InputError(problem, where=rack.name, remedy="declare them, or give --cloud-count")
 
 
 def _storage_cost(rack: RackCost, cloud: str, region: str, book: PriceBook) -> tuple[float, str]:

@@ -12,7 +12,7 @@ from gpufleet.cost.money import HOURS_PER_MONTH
 from gpufleet.errors import InputError
 
 if TYPE_CHECKING:
-    from gpufleet.fleet import HardwareCost, Rack
+    from gpufleet.fleet import HardwareCost, Rack, RackNode
 
 HOURS = float(HOURS_PER_MONTH)
 MONTHS = 12
@@ -24,10 +24,9 @@ class RackCost:
 
     name: str
     machine: str
-    arch: str
     nodes: int
-    cores: int
-    memory_gib: float
+    cores: int | None  # None if neither the catalogue nor the rack file knows it; memory likewise
+    memory_gib: float | None
     storage_gib: float
     cost: HardwareCost
     cards: dict[str, int] = field(default_factory=dict)
@@ -77,19 +76,31 @@ def compute_rack_cost(rack: Rack) -> RackCost:
     """Return a rack's size and cost; raise InputError without cost facts."""
     if rack.cost is None:
         raise InputError("has no cost facts", where=rack.name, key="cost", remedy="add them: docs/spec.md")
-    machines = [catalog.get_machine(node.machine, "onprem") for node in rack.nodes]
+    cores = [_find_cores(node) for node in rack.nodes]
+    memory = [_find_memory_gib(node) for node in rack.nodes]
     cards: Counter[str] = Counter()
-    for machine, node in zip(machines, rack.nodes, strict=True):
-        cards.update({accelerator.model: accelerator.count for accelerator in machine.accelerators})
+    for node in rack.nodes:
+        machine = catalog.find_machine(node.machine, "onprem")
+        cards.update({card.model: card.count for card in machine.accelerators} if machine else {})
         cards.update({attached.model: attached.count for attached in node.accelerators})
     return RackCost(
         name=rack.name,
         machine=rack.machine,
-        arch=machines[0].arch,
-        nodes=len(machines),
-        cores=sum(machine.vcpus for machine in machines),
-        memory_gib=sum(machine.memory_gib for machine in machines),
+        nodes=len(rack.nodes),
+        cores=None if None in cores else sum(filter(None, cores)),
+        memory_gib=None if None in memory else sum(filter(None, memory)),
         storage_gib=sum(node.all_storage_gib for node in rack.nodes),
         cost=rack.cost,
         cards=dict(cards),
     )
+
+
+def _find_cores(node: RackNode) -> int | None:
+    """Return a node's cores: declared, else those of its machine in the catalogue."""
+    machine = catalog.find_machine(node.machine, "onprem")
+    return node.hardware.vcpus or (machine.vcpus if machine else None)
+
+
+def _find_memory_gib(node: RackNode) -> float | None:
+    machine = catalog.find_machine(node.machine, "onprem")
+    return node.hardware.memory_gib or (machine.memory_gib if machine else None)

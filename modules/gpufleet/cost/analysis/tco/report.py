@@ -26,7 +26,7 @@ def build_tco_document(
             "months": rack.months_of_use, "usd_per_hour": round(rack.total_usd_per_month / HOURS, 6),
             "usd_per_month": round(rack.total_usd_per_month, 2),
             "usd_per_node_month": round(rack.total_usd_per_month / rack.nodes, 4),
-            "usd_per_core_month": round(rack.total_usd_per_month / rack.cores, 4),
+            "usd_per_core_month": _round_or_none(rack.total_usd_per_month / rack.cores if rack.cores else None),
             "parts_usd_per_month": {part: round(money, 4) for part, money in rack.usd_per_month_by_part.items()},
             "left_out": list(rack.cost.missing_cost_parts), "assumptions": list(rack.cost.assumed_figure_names),
             "source": rack.cost.figure_sources_text,
@@ -133,11 +133,12 @@ def _answer_lines(comparison: RackCloudComparison) -> list[str]:
 
 def _cost_rows(rack: RackCost) -> list[str]:
     def format_figure_row(name: str, month: float) -> tuple[str, ...]:
-        cells = (month / HOURS, month / HOURS / rack.nodes, month / HOURS / rack.cores)
+        cells = [month / HOURS, month / HOURS / rack.nodes]
+        cells += [month / HOURS / rack.cores] if rack.cores else []
         return (name, _usd(month), *(format_hourly_rate(to_decimal(repr(cell))) for cell in cells))
 
     rows = [format_figure_row(part, month) for part, month in rack.usd_per_month_by_part.items()]
-    header = ("WHAT", "USD/MONTH", "USD/HOUR", "PER NODE", "PER CORE")
+    header = ("WHAT", "USD/MONTH", "USD/HOUR", "PER NODE", *(["PER CORE"] if rack.cores else []))
     return align_columns(header, [*rows, format_figure_row("all", rack.total_usd_per_month)])
 
 
