@@ -83,7 +83,8 @@ CRASH = (
 FAULTS = (
     Fault("none", "healthy"),
     Fault(
-        "slow network: three quarters of a second a packet (tbf)", "degraded", "network", "warn", "the peer answers slowly",
+        "slow network: three quarters of a second a packet (tbf)", "degraded", "network", "warn",
+        "the peer answers slowly",
         before=SLOW_NETWORK, after="ip link del near; ip netns del far", params=("peer=10.254.254.2",),
     ),
     Fault(
