@@ -177,7 +177,8 @@ def test_known_facts_prevent_a_finding(row, known):
         ("gcp", ("n2-standard-2", "n2-standard-128"), "n2-standard-#"),
         ("gcp", ("e2-micro", "e2-medium"), "e2-#"),
         ("gcp", ("c3-standard-4-lssd",), "c3-standard-#-lssd"),
-        ("azure", ("Standard_D2s_v5", "Standard_D96s_v5"), "Standard_D#s_v5"),
+        ("azure", ("Standard_D2s_v5", "Standard_D96s_v5", "Standard_D2s_v5:windows"), "Standard_D#s_v5"),
+        ("aws", ("m5.large", "m5.large:rhel"), "m5"),
     ],
 )
 def test_machines_of_a_family_differ_in_size_only(cloud, machines, family):

@@ -162,6 +162,20 @@ def test_a_price_level_is_kept_and_a_single_outlier_is_not():
     assert {each.is_accepted for each in check_snapshot_rows(level_rows(9), {})} == {False}
 
 
+@pytest.mark.parametrize(("cloud", "machine"), [("azure", "Standard_D2s_v5"), ("aws", "m5.large")])
+def test_a_machine_with_windows_is_compared_with_the_machine_without(cloud, machine):
+    rows = [
+        PriceRow(cloud, "region", item, "on_demand", usd, "2026-01-01", "list")
+        for item, usd in ((machine, 0.1), (f"{machine}:windows", 0.09))
+    ]
+    (finding,) = check_snapshot_rows(rows, {})
+    assert (finding.code, finding.row.item, finding.is_accepted) == (
+        "licence-cheaper",
+        f"{machine}:windows",
+        False,
+    )
+
+
 def search(**options):
     return [
         (offer.machine.name, offer.region, offer.purchase, offer.price.usd_per_hour)

@@ -51,7 +51,11 @@ def collect_family_prices(rows: Iterable[PriceRow], find_size: SizeLookup) -> Fa
 
 
 def machine_family(cloud: str, machine: str) -> str:
-    """Return the family of a machine: t3, n2-standard, Standard_D#s_v5. Its members differ in size only."""
+    """Return the family of a machine: t3, n2-standard, Standard_D#s_v5. Its members differ in size only.
+
+    A licensed system does not change the family: both prices must be compared.
+    """
+    machine = split_licensed_machine(machine)[0]
     if cloud == "aws":
         return machine.partition(".")[0]
     if cloud == "gcp":
@@ -61,7 +65,7 @@ def machine_family(cloud: str, machine: str) -> str:
 
 def checked_group(cloud: str, kind: str, item: str) -> str:
     """Return the group of an item whose prices are checked together: a machine's family, or the part itself."""
-    return item if kind == "part" else machine_family(cloud, split_licensed_machine(item)[0])
+    return item if kind == "part" else machine_family(cloud, item)
 
 
 def check_price_for_size(row: PriceRow, size: MachineSize | None) -> str | None:
