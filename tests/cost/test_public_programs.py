@@ -22,9 +22,6 @@ SILENT = {
         "extended support of MySQL 5.7, 2 vCPUs, from its third year",
     ),
     ("azure-py-webserver", "server-ip", "dynamic address"),
-    ("gcp-py-gke", "gke-cluster", "external addresses"),
-    ("gcp-ts-gke", "primary-node-pool", "external addresses"),
-    ("gcp-ts-gke-hello-world", "primary-node-pool", "external addresses"),
 }
 # Listed by the engine although it is free: open defects too.
 LISTED_FREE = {

@@ -27,6 +27,13 @@ from gpufleet.cost.pricing.component import (
     ReservationClaim,
     UnpricedComponent,
 )
+from gpufleet.cost.pricing.pricers.gcp.cluster_location import (
+    GkeLocationInputs,
+    count_zones,
+    inputs_with_location,
+    parse_gke_location_inputs,
+    possible_zones,
+)
 from gpufleet.cost.pricing.pricers.gcp.disk import NODE_DISK_INTERFACES, local_ssd_components
 from gpufleet.cost.pricing.pricers.gcp.location import find_region
 from gpufleet.cost.pricing.pricers.gcp.machine_inputs import (
@@ -34,6 +41,7 @@ from gpufleet.cost.pricing.pricers.gcp.machine_inputs import (
     OUTSIDE_STACK,
     RESERVATION,
     MachineInputs,
+    address_component,
     image_licence_components,
     machine_components,
     parse_machine_inputs,
@@ -41,7 +49,7 @@ from gpufleet.cost.pricing.pricers.gcp.machine_inputs import (
     with_reservation_claim,
 )
 from gpufleet.cost.pricing.pricers.group_size import group_size_range
-from gpufleet.cost.pricing.pricers.part_names import KUBERNETES
+from gpufleet.cost.pricing.pricers.part_names import ADDRESS, KUBERNETES
 from gpufleet.cost.pricing.pricers.required_input import unpriced_if_unreadable
 from gpufleet.cost.pricing.region import gcp_region_of_zone
 from gpufleet.engine import StateResource, UnreadableValue
@@ -49,37 +57,15 @@ from gpufleet.engine import StateResource, UnreadableValue
 CLUSTER = "gcp:container/cluster:Cluster"
 # What GKE makes where a program has no setting (the provider's documentation of these inputs).
 DEFAULT_TYPE, DEFAULT_DISK_GIB, DEFAULT_DISK = "e2-medium", Decimal(100), "pd-balanced"
-# A regional cluster spreads nodes over three zones (cloud.google.com, "Regional clusters", read 2026-11-21).
-REGIONAL_ZONES = Decimal(3)
 RESERVATION_PATH = ("nodeConfig", "reservationAffinity", "values", 0)
-
-
-@dataclass(frozen=True)
-class GkeLocationInputs:
-    """Where a cluster or node pool says that its nodes are. ``zone_count`` is of the zones it lists."""
-
-    location: str | None
-    has_location: bool
-    zone_count: int
-    zones: frozenset[str]
-    hidden_zones: bool
-
-    @property
-    def is_zonal(self) -> bool:
-        """True if the location is a zone and not a region."""
-        return self.location is not None and gcp_region_of_zone(self.location) != self.location
-
-    @property
-    def has_location_or_zones(self) -> bool:
-        """True if the program gives a location or zones."""
-        return self.has_location or self.zone_count > 0 or self.hidden_zones
 
 
 @dataclass(frozen=True)
 class GkeNodePoolInputs:
     """The inputs of a node pool, in a cluster or of its own.
 
-    ``preemptible`` is whether its machines are spot. ``local_ssd_count`` is per node.
+    ``preemptible`` is whether its machines are spot. ``local_ssd_count`` is per node. ``has_private_nodes`` is None
+    if the cluster decides whether nodes have no external address.
     """
 
     name: Text
@@ -92,6 +78,7 @@ class GkeNodePoolInputs:
     disk_type: Text
     local_ssd_count: int
     reservation_affinity: Text
+    has_private_nodes: bool | UnreadableValue | None
     node_count: Number
     is_autoscaled: bool
     total_minimum: Number
@@ -109,6 +96,7 @@ class GkeClusterInputs:
 
     location: GkeLocationInputs
     is_autopilot: bool
+    has_private_nodes: bool | UnreadableValue
     adds_node_pools: bool
     pools: tuple[GkeNodePoolInputs, ...]
     hidden_pools: UnreadableValue | None
@@ -122,27 +110,11 @@ def parse_gke_cluster_inputs(inputs: Any) -> GkeClusterInputs:
     return GkeClusterInputs(
         location=parse_gke_location_inputs(inputs),
         is_autopilot=is_input_true(inputs, "enableAutopilot"),
+        has_private_nodes=_parse_private_nodes(inputs, "privateClusterConfig") or False,
         adds_node_pools=is_input_true(inputs, "clusterAutoscaling", "enabled"),
         pools=tuple(map(parse_gke_node_pool_inputs, read_input_list(inputs, "nodePools"))),
         hidden_pools=read_input_marker(inputs, "nodePools"),
         default_pool=parse_gke_node_pool_inputs(inputs) if has_default_pool else None,
-    )
-
-
-def parse_gke_location_inputs(inputs: Any) -> GkeLocationInputs:
-    """Parse the location and the zones of a cluster or node pool."""
-    zones = read_input_list(inputs, "nodeLocations")
-    known_location = text_if_known(read_input_text(inputs, "location"))
-    names = {
-        f"{index}" if isinstance(each, UnreadableValue) else str(each) for index, each in enumerate(zones)
-    }
-    is_zonal = known_location is not None and gcp_region_of_zone(known_location) != known_location
-    return GkeLocationInputs(
-        location=known_location,
-        has_location=read_input(inputs, "location") is not None,
-        zone_count=len(names | ({known_location} if is_zonal else set())) if zones else 0,
-        zones=frozenset(zones) if all(isinstance(each, str) for each in zones) else frozenset(),
-        hidden_zones=read_input_marker(inputs, "nodeLocations") is not None,
     )
 
 
@@ -168,6 +140,7 @@ def parse_gke_node_pool_inputs(inputs: Any) -> GkeNodePoolInputs:
         disk_type=read_input_text(machine, "diskType") or boot_disk_type or DEFAULT_DISK,
         local_ssd_count=sum(int(count or 0) for count in ssd_counts),
         reservation_affinity=read_input_text(config, "reservationAffinity", "consumeReservationType"),
+        has_private_nodes=_parse_private_nodes(inputs, "networkConfig"),
         node_count=read_input_number(inputs, "initialNodeCount") if node_count is None else node_count,
         is_autoscaled=read_input(inputs, "autoscaling") is not None,
         total_minimum=read_input_number(inputs, "autoscaling", "totalMinNodeCount"),
@@ -190,14 +163,15 @@ def price_gke_cluster(resource: StateResource, graph: ResourceGraph) -> Componen
         reason = "node auto-provisioning adds machines as pods ask for them"
         components.append(UnpricedComponent(reason, "machine:auto"))
     components += unpriced_if_unreadable(cluster.hidden_pools, "its node pools are", "machine")
-    zone_count = _zone_count(cluster.location, region)
+    zone_count = count_zones(cluster.location, region)
     for index, pool in enumerate(cluster.pools):
         name = text_if_known(pool.name)
-        nodes = _Nodes(resource, pool, region, _zone_count(pool.location, region, zone_count))
+        pool_zone_count = count_zones(pool.location, region, zone_count)
+        nodes = _Nodes(resource, pool, region, pool_zone_count, cluster.has_private_nodes)
         prefix = f"{index if name is None else name}:"
         components += _prefixed(_node_components(nodes, graph), prefix)
     if cluster.default_pool:
-        nodes = _Nodes(resource, cluster.default_pool, region, zone_count)
+        nodes = _Nodes(resource, cluster.default_pool, region, zone_count, cluster.has_private_nodes)
         components += _node_components(nodes, graph)
     return components
 
@@ -211,34 +185,14 @@ def price_gke_node_pool(resource: StateResource, graph: ResourceGraph) -> Compon
     if cluster and (not region or not pool.location.has_location):
         region = _region_of_inputs(cluster_inputs, cluster, graph)
     zone_count: Decimal | None = None
+    cluster_has_private_nodes: bool | UnreadableValue | None = None
     if cluster:
-        cluster_zones = _zone_count(parse_gke_cluster_inputs(cluster_inputs).location, region)
-        zone_count = _zone_count(pool.location, region, cluster_zones)
+        parsed_cluster = parse_gke_cluster_inputs(cluster_inputs)
+        zone_count = count_zones(pool.location, region, count_zones(parsed_cluster.location, region))
+        cluster_has_private_nodes = parsed_cluster.has_private_nodes
     elif pool.location.has_location_or_zones:
-        zone_count = _zone_count(pool.location, region)
-    return _node_components(_Nodes(resource, pool, region, zone_count), graph)
-
-
-def inputs_with_location(resource: StateResource, graph: ResourceGraph) -> Any:
-    """Return the inputs of a cluster or node pool, with the location that the provider chooses if they have none.
-
-    That is the ``zone`` of the resource or of the provider, never the provider's ``region``: a cluster is regional
-    only if the program says so (``GetLocation`` of terraform-provider-google, google/tpgresource/regional_utils.go,
-    read 2026-11-23). A deployed cluster has its location in its outputs.
-    """
-    inputs = resource.inputs
-    if read_input(inputs, "location") is not None or not isinstance(inputs, dict):
-        return inputs
-    provider = graph.find_provider_resource(resource)
-    places = [read_input_text(resource.outputs, "location"), read_input_text(inputs, "region")]
-    places.append(read_input_text(inputs, "zone"))
-    places += (
-        [read_input_text(values, "zone") for values in (provider.inputs, provider.outputs)]
-        if provider
-        else []
-    )
-    location = next((place for place in places if isinstance(place, str) and place), None)
-    return inputs if location is None else {**inputs, "location": location}
+        zone_count = count_zones(pool.location, region)
+    return _node_components(_Nodes(resource, pool, region, zone_count, cluster_has_private_nodes), graph)
 
 
 def _region_of_inputs(inputs: Any, resource: StateResource, graph: ResourceGraph) -> str:
@@ -251,13 +205,23 @@ def _region_of_inputs(inputs: Any, resource: StateResource, graph: ResourceGraph
 class _Nodes:
     """The nodes of a pool: the resource that declares them, and where they are.
 
-    ``zone_count`` is None if it is not known in how many zones they are.
+    ``zone_count`` is None if it is not known in how many zones they are, ``cluster_has_private_nodes`` if the
+    cluster is not in the stack.
     """
 
     resource: StateResource
     pool: GkeNodePoolInputs
     region: str
     zone_count: Decimal | None
+    cluster_has_private_nodes: bool | UnreadableValue | None = None
+
+
+def _parse_private_nodes(inputs: Any, block: str) -> bool | UnreadableValue | None:
+    """Return whether nodes have internal addresses only; None if ``block`` does not say so."""
+    setting = read_input(inputs, block)
+    if not isinstance(setting, UnreadableValue):
+        setting = read_input(inputs, block, "enablePrivateNodes")
+    return setting if isinstance(setting, (bool, UnreadableValue)) else None
 
 
 def _parse_preemptible(config: Any) -> bool | UnreadableValue | None:
@@ -266,19 +230,6 @@ def _parse_preemptible(config: Any) -> bool | UnreadableValue | None:
     if any(setting is True for setting in settings):
         return True
     return next((setting for setting in settings if isinstance(setting, UnreadableValue)), None)
-
-
-def _zone_count(location: GkeLocationInputs, region: str, inherited: Decimal | None = None) -> Decimal | None:
-    """Return in how many zones nodes are: those listed, else the cluster's, else what its location means."""
-    if location.hidden_zones:
-        return None
-    if location.zone_count:
-        return Decimal(location.zone_count)
-    if inherited is not None:
-        return inherited
-    if location.is_zonal:
-        return Decimal(1)
-    return REGIONAL_ZONES if region else None
 
 
 def _node_components(nodes: _Nodes, graph: ResourceGraph) -> Components:
@@ -301,6 +252,7 @@ def _node_components(nodes: _Nodes, graph: ResourceGraph) -> Components:
         _boot_disk_component(pool, context),
         *local_ssd_components(pool.machine.machine_type, pool.local_ssd_count, context),
         *image_licence_components(pool.machine),
+        *_address_components(nodes, context, is_spot=terms.purchase == "spot"),
     ]
     if pool.preemptible is True or pool.is_flex_start:
         return components
@@ -338,6 +290,22 @@ def _boot_disk_component(
     return context.make_part_component("disk:boot", pool.disk_type, size_gib)
 
 
+def _address_components(nodes: _Nodes, context: MachinePartContext, *, is_spot: bool) -> Components:
+    """Return the external address that each node has unless nodes are private.
+
+    The pool decides first, then the cluster (cloud.google.com, "About network isolation in GKE", read 2026-11-23).
+    """
+    is_private = nodes.pool.has_private_nodes
+    if is_private is None:
+        is_private = nodes.cluster_has_private_nodes
+    if is_private is None:
+        reason = "its cluster decides whether nodes have external addresses, and is not in this stack"
+        return [UnpricedComponent(reason, ADDRESS)]
+    if isinstance(is_private, UnreadableValue):
+        return [*unpriced_if_unreadable(is_private, "whether nodes have external addresses is", ADDRESS)]
+    return [] if is_private else [address_component(Decimal(1), context, is_spot=is_spot)]
+
+
 def _reservation_claim(nodes: _Nodes, graph: ResourceGraph) -> ReservationClaim | None:
     pool, attributes = nodes.pool, reservation_attributes(nodes.pool.machine)
     if pool.reservation_affinity == "NO_RESERVATION":
@@ -345,21 +313,13 @@ def _reservation_claim(nodes: _Nodes, graph: ResourceGraph) -> ReservationClaim 
     if pool.reservation_affinity == "SPECIFIC_RESERVATION":
         target = graph.find_referenced_resource(nodes.resource, RESERVATION_PATH, RESERVATION)
         return ReservationClaim(target_urn=target.urn if target else OUTSIDE_STACK, attributes=attributes)
-    zones = _possible_zones(pool.location)
+    zones = possible_zones(pool.location)
     return ReservationClaim(
         accepts_open=True,
         zone=next(iter(zones)) if len(zones) == 1 else None,
         attributes=attributes,
         possible_zones=zones,
     )
-
-
-def _possible_zones(location: GkeLocationInputs) -> frozenset[str]:
-    """Return the zones that nodes may be in; empty if one of them is not known."""
-    if location.location is None or not location.is_zonal:
-        return location.zones
-    all_known = bool(location.zones) or not location.zone_count
-    return location.zones | {location.location} if all_known else location.zones
 
 
 def _prefixed(components: Components, prefix: str) -> Components:

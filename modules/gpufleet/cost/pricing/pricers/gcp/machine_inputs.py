@@ -119,10 +119,13 @@ def external_address_components(
     hidden = unpriced_if_unreadable(machine.hidden_interfaces, "its network cards are", ADDRESS)
     if not machine.address_count:
         return [*hidden]
-    addresses = context.make_part_component(ADDRESS, ADDRESS, Decimal(machine.address_count))
-    if is_spot:
-        addresses = replace(addresses, terms=replace(addresses.terms, purchase="spot"))
-    return [*hidden, addresses]
+    return [*hidden, address_component(Decimal(machine.address_count), context, is_spot=is_spot)]
+
+
+def address_component(count: Decimal, context: MachinePartContext, *, is_spot: bool) -> CostComponent:
+    """Return the external addresses of each machine; those of spot machines are cheaper."""
+    addresses = context.make_part_component(ADDRESS, ADDRESS, count)
+    return replace(addresses, terms=replace(addresses.terms, purchase="spot")) if is_spot else addresses
 
 
 def reservation_attributes(machine: MachineInputs) -> tuple[str, ...]:
