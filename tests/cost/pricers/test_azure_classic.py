@@ -151,7 +151,7 @@ PAIRS = [
         "azure:network/publicIp:PublicIp",
         {**EAST, "allocationMethod": "Static"},
         "azure-native:network:PublicIPAddress",
-        EAST,
+        {**EAST, "sku": {"name": "Standard"}},
     ),
     (
         "azure:network/publicIp:PublicIp",
@@ -161,9 +161,9 @@ PAIRS = [
     ),
     (
         "azure:lb/loadBalancer:LoadBalancer",
-        {**EAST, "sku": "Standard"},
+        {**EAST, "sku": "Standard", "outboundRules": [{}]},
         "azure-native:network:LoadBalancer",
-        {**EAST, "sku": {"name": "Standard"}},
+        {**EAST, "sku": {"name": "Standard"}, "outboundRules": [{}]},
     ),
     (
         "azure:containerservice/kubernetesCluster:KubernetesCluster",
@@ -308,7 +308,7 @@ def test_data_of_a_balancer_and_a_gateway_bill_with_the_usage_file(tmp_path):
     path = tmp_path / "usage.yaml"
     path.write_text("resources: {it: {monthly_data_processed_gb: 1000}}\n")
     usage = load_usage_file(path)
-    balancer = {**EAST, "sku": {"name": "Standard"}}
+    balancer = {**EAST, "sku": {"name": "Standard"}, "loadBalancingRules": [{}]}
     total, _ = monthly_usd("azure-native:network:LoadBalancer", balancer, usage=usage)
     assert total == round(Decimal("0.025") * 730 + 5, 2)
     total, _ = monthly_usd("azure:network/natGateway:NatGateway", {"location": "westeurope"}, usage=usage)
@@ -316,6 +316,6 @@ def test_data_of_a_balancer_and_a_gateway_bill_with_the_usage_file(tmp_path):
 
 
 def test_balancer_of_a_government_region_has_its_own_price():
-    balancer = {"location": "usgovvirginia", "sku": {"name": "Standard"}}
+    balancer = {"location": "usgovvirginia", "sku": {"name": "Standard"}, "outboundRules": [{}]}
     total, _ = monthly_usd("azure-native:network:LoadBalancer", balancer)
     assert total == round(Decimal("0.0313") * 730, 2)

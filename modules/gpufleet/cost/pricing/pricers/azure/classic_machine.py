@@ -72,7 +72,27 @@ def _cluster(inputs: Any) -> Any:
     return {
         **inputs,
         "sku": {"tier": read_input(inputs, "skuTier")},
+        "networkProfile": _network_profile(read_input(inputs, "networkProfile")),
         "agentPoolProfiles": pools if pools or hidden is None else hidden,
+    }
+
+
+def _network_profile(profile: Any) -> Any:
+    """Return a cluster's outbound network."""
+    if not isinstance(profile, dict):
+        return profile
+    balancer, gateway = (read_input(profile, key) for key in ("loadBalancerProfile", "natGatewayProfile"))
+    return {
+        "outboundType": read_input(profile, "outboundType"),
+        "loadBalancerSku": read_input(profile, "loadBalancerSku"),
+        "loadBalancerProfile": {
+            "managedOutboundIPs": {"count": read_input(balancer, "managedOutboundIpCount")},
+            "outboundIPs": read_input(balancer, "outboundIpAddressIds"),
+            "outboundIPPrefixes": read_input(balancer, "outboundIpPrefixIds"),
+        },
+        "natGatewayProfile": {
+            "managedOutboundIPProfile": {"count": read_input(gateway, "managedOutboundIpCount")}
+        },
     }
 
 
@@ -183,7 +203,15 @@ PRICERS: dict[str, Pricer] = {
         price_load_balancer, {"sku": "sku.name"}, {"sku.name": "Standard"}
     ),
     "azure:network/natGateway:NatGateway": price_nat_gateway,
+    # The same version made standard addresses the default.
     "azure:network/publicIp:PublicIp": translated(
-        price_public_ip, {"ipVersion": "publicIPAddressVersion", "sku": "sku.name"}
+        price_public_ip,
+        {
+            "ipVersion": "publicIPAddressVersion",
+            "sku": "sku.name",
+            "skuTier": "sku.tier",
+            "allocationMethod": "publicIPAllocationMethod",
+        },
+        {"sku.name": "Standard"},
     ),
 }

@@ -24,6 +24,7 @@ from gpufleet.cost.inputs.values import (
 from gpufleet.cost.money import ZERO, Range
 from gpufleet.cost.pricing.component import Components, CostComponent, MachinePartContext, UnpricedComponent
 from gpufleet.cost.pricing.pricers.azure.disk import managed_disk_part
+from gpufleet.cost.pricing.pricers.azure.kubernetes_outbound import outbound_components
 from gpufleet.cost.pricing.pricers.azure.location import find_region
 from gpufleet.cost.pricing.pricers.azure.machine_inputs import make_reservation_claim, with_max_spot_price
 from gpufleet.cost.pricing.pricers.group_size import group_size_range
@@ -112,7 +113,11 @@ def parse_aks_cluster_inputs(inputs: Any) -> AksClusterInputs:
 def price_aks_cluster(resource: StateResource, graph: ResourceGraph) -> Components:
     """Return a cluster's tier, and those of its agent pools that are not also resources of their own."""
     cluster, region = parse_aks_cluster_inputs(resource.inputs), find_region(resource, graph)
-    components = _control_plane_components(resource, cluster, region, graph)
+    context = MachinePartContext("azure", region, graph.purchase_terms_of(resource).pool)
+    components = [
+        *_control_plane_components(cluster, context),
+        *outbound_components(resource.inputs, context),
+    ]
     separate_names = {
         parse_aks_agent_pool_inputs(pool.inputs).name
         for pool in graph.resources_of_types(AGENT_POOL)
@@ -133,15 +138,12 @@ def price_aks_agent_pool(resource: StateResource, graph: ResourceGraph) -> Compo
     return agent_pool_components(resource, parse_aks_agent_pool_inputs(resource.inputs), region, graph)
 
 
-def _control_plane_components(
-    resource: StateResource, cluster: AksClusterInputs, region: str, graph: ResourceGraph
-) -> Components:
+def _control_plane_components(cluster: AksClusterInputs, context: MachinePartContext) -> Components:
     components: Components = []
     tier = cluster.tier
     if isinstance(tier, UnreadableValue):
         components.append(UnpricedComponent(f"its tier is {MARKER_REASONS[tier]}", "control_plane"))
     elif tier not in (None, "Free"):
-        context = MachinePartContext("azure", region, graph.purchase_terms_of(resource).pool)
         item = KUBERNETES if tier == "Standard" else f"{KUBERNETES}:{tier.lower()}"
         components.append(context.make_part_component("control_plane", item))
     if cluster.is_automatic:
