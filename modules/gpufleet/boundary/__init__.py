@@ -31,7 +31,13 @@ from gpufleet.boundary.package_data import (
     read_packaged_yaml,
 )
 from gpufleet.boundary.printable_value import make_values_printable
-from gpufleet.boundary.row_file import RowFileLimits, is_json_file, read_csv_file_rows, read_json_file_rows
+from gpufleet.boundary.row_file import (
+    RowFileLimits,
+    is_json_file,
+    read_csv_file_header,
+    read_csv_file_rows,
+    read_json_file_rows,
+)
 from gpufleet.boundary.text import decode_text, make_block_printable, make_printable, shorten_repr
 from gpufleet.boundary.value_check import check_scalar_limits, check_value_limits, validate_with_pydantic
 from gpufleet.boundary.xml_tree import decode_xml
@@ -79,6 +85,7 @@ __all__ = [
     "make_printable",
     "make_values_printable",
     "read_bytes",
+    "read_csv_file_header",
     "read_csv_file_rows",
     "read_json_file_rows",
     "read_packaged_json",

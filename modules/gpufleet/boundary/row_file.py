@@ -36,15 +36,21 @@ COST_EXPORT = RowFileLimits()
 
 def read_csv_file_rows(path: Path, limits: RowFileLimits = COST_EXPORT) -> Iterator[CsvRow]:
     """Yield the rows of a CSV file under its header line."""
-    name = make_printable(path)
-    first = decode_text(next(_read_lines(path, limits), b""), f"{name}:1", ROW)
+    header = read_csv_file_header(path, limits)
+    yield from stream_csv_rows(_read_lines(path, limits), make_printable(path), header)
+
+
+def read_csv_file_header(path: Path, limits: RowFileLimits = COST_EXPORT) -> list[str]:
+    """Return the columns of a CSV file; a file without a header line is an InputError."""
+    place = f"{make_printable(path)}:1"
+    first = decode_text(next(_read_lines(path, limits), b""), place, ROW)
     try:
         header = next(csv.reader([first], strict=True), [])
     except csv.Error as error:
-        raise InputError(f"is not CSV: {make_printable(error, 120)}", where=f"{name}:1") from None
+        raise InputError(f"is not CSV: {make_printable(error, 120)}", where=place) from None
     if not header:
-        raise InputError("has no header line", where=f"{name}:1", remedy="give CSV")
-    yield from stream_csv_rows(_read_lines(path, limits), name, header)
+        raise InputError("has no header line", where=place, remedy="give CSV")
+    return header
 
 
 def read_json_file_rows(

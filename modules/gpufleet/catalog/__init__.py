@@ -15,7 +15,11 @@ from gpufleet.catalog.architecture import (
     ModelArchitecture,
 )
 from gpufleet.catalog.cloud import CLOUDS, Cloud, get_cloud, join_cloud_names
-from gpufleet.catalog.data_file import list_accelerator_regions, list_parts_used_up
+from gpufleet.catalog.data_file import (
+    list_accelerator_regions,
+    list_parts_billed_by_month,
+    list_parts_used_up,
+)
 from gpufleet.catalog.entry import (
     HOURS_PER_MONTH,
     Accelerator,
@@ -93,6 +97,7 @@ __all__ = [
     "join_cloud_names",
     "list_accelerator_regions",
     "list_machine_regions",
+    "list_parts_billed_by_month",
     "list_parts_used_up",
     "load_accelerators",
     "load_catalog_sources",

@@ -74,6 +74,12 @@ def list_parts_used_up() -> frozenset[str]:
     return frozenset(row["part"] for row in _load_part_rows() if row["per"] == "use")
 
 
+@cache
+def list_parts_billed_by_month() -> frozenset[str]:
+    """Return the names of parts with a price for a month, however many days it has: disks, keys, rules."""
+    return frozenset(row["part"] for row in _load_part_rows() if row["per"] == "month")
+
+
 def _load_part_rows() -> list[Row]:
     file_names = ("parts.csv", *(f"service_parts_{cloud}.csv" for cloud in CLOUDS))
     return [row for file_name in file_names for row in load_catalog_rows(file_name)]

@@ -29,7 +29,7 @@ def compare_actual_cost(
 ) -> None:
     """Compare billed with declared cost by pool.
 
-    FILES: FOCUS CSV, Azure's actual-cost CSV, JSON lines of Google's billing export; each may be gzip.
+    FILES: FOCUS CSV, Azure's cost details as CSV, JSON lines of Google's billing export; each may be gzip.
     """
     from gpufleet import cost, paths
 

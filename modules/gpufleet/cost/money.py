@@ -7,9 +7,9 @@ two rounded months, so that the printed figures add up.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_FLOOR, ROUND_HALF_UP, Decimal
 
 from gpufleet.catalog import HOURS_PER_MONTH as CATALOG_HOURS
 
@@ -32,6 +32,16 @@ def round_to_cents(amount: Decimal) -> Decimal:
 def round_hourly_rate(amount: Decimal) -> Decimal:
     """Round an hourly rate to millionths, half up: the precision that price lists use."""
     return amount.quantize(_MILLIONTH, ROUND_HALF_UP)
+
+
+def round_parts_to_total(parts: Sequence[Decimal], total: Decimal) -> list[Decimal]:
+    """Round amounts to cents so that they add up to ``total`` exactly: the largest remainders get the odd cents."""
+    floors = [part.quantize(_CENT, ROUND_FLOOR) for part in parts]
+    odd_cents = int((total - sum(floors, ZERO)) / _CENT)
+    by_remainder = sorted(range(len(parts)), key=lambda at: floors[at] - parts[at])
+    for number in range(abs(odd_cents) if parts else 0):
+        floors[by_remainder[number % len(parts)]] += _CENT.copy_sign(odd_cents)
+    return floors
 
 
 @dataclass(frozen=True)

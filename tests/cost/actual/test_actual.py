@@ -237,5 +237,6 @@ def test_command_compares_the_example_with_a_stack(gpufleet, project):
     document = json.loads(result.stdout)
     (pool,) = document["pools"]
     assert (pool["pool"], pool["billed_usd"], document["rows"]) == ("train", 258.4, 3)
-    assert abs(sum(each["usd"] for each in pool["reasons"]) - pool["difference_usd"]) < 0.02
+    assert round(sum(each["usd"] for each in pool["reasons"]), 2) == pool["difference_usd"]
+    assert round(pool["billed_usd"] - pool["declared_usd"], 2) == pool["difference_usd"]
     assert document["not_compared"] == ["azure", "gcp"]

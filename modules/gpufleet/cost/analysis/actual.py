@@ -7,79 +7,124 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 
-from gpufleet.cost.inputs.bill_export import BilledCharge
-from gpufleet.cost.money import HOURS_PER_MONTH, ZERO
+from gpufleet.cost.analysis.bill_period import BillPeriod
+from gpufleet.cost.inputs.bill_row import USAGE, BilledCharge
+from gpufleet.cost.money import ZERO, round_parts_to_total, round_to_cents
 from gpufleet.cost.pricing.bill import Bill, Charge
 from gpufleet.errors import InputError
+from gpufleet.fleet import slugify
 
 MAX_GROUPS = 1000
 OTHERS = "(others)"
 POOL_TAG, STACK_TAG = "gpufleet-pool", "gpufleet-stack"
-SECONDS_PER_HOUR = 3600
+CREDITS = "credits"
 
 
 @dataclass
 class BilledPool:
-    """What was billed for one pool: all of it, its machines, and their hours where the bill has them."""
+    """What was billed for one pool: all of it, its machines and their hours, and what is not usage, by kind."""
 
     usd: Decimal = ZERO
     machine_usd: Decimal = ZERO
     machine_hours: Decimal = ZERO
+    other_usd: dict[str, Decimal] = field(default_factory=dict)
 
     def add(self, charge: BilledCharge) -> None:
         """Add one row."""
         self.usd += charge.cost
-        if charge.hours is not None:
-            self.machine_usd += charge.cost
+        usage = charge.cost - charge.credit if charge.kind == USAGE else ZERO
+        _add_usd(self.other_usd, CREDITS if charge.kind == USAGE else charge.kind, charge.cost - usage)
+        if charge.hours is not None and charge.kind == USAGE:
+            self.machine_usd += usage
             self.machine_hours += charge.hours
 
 
 @dataclass
 class BilledTotals:
-    """The rows of exports, summed by pool of one stack; what has no pool is summed by service."""
+    """The rows of exports, summed by pool of one stack.
+
+    What has no pool is summed by service, or by kind if it is not usage: ``other_usd``. ``paid_elsewhere_rows`` are of
+    machines whose commitment is in another row.
+    """
 
     stack: str
     pools: dict[str, BilledPool] = field(default_factory=dict)
     untagged_usd: dict[str, Decimal] = field(default_factory=dict)
+    other_usd: dict[str, Decimal] = field(default_factory=dict)
     other_stacks_usd: Decimal = ZERO
-    start: datetime | None = None
-    end: datetime | None = None
+    usage_start: datetime | None = None
+    usage_end: datetime | None = None
     row_count: int = 0
+    paid_elsewhere_rows: int = 0
     clouds: set[str] = field(default_factory=set)
+    columns: set[str] = field(default_factory=set)
+    usd: Decimal = ZERO
+    invoiced_usd: Decimal | None = ZERO
+    _any_start: datetime | None = None
+    _any_end: datetime | None = None
 
     def add(self, charge: BilledCharge) -> None:
         """Add one row; another currency than USD is an InputError."""
         if charge.currency != "USD":
             problem = f"the bill is in {charge.currency or 'an unknown currency'}"
-            raise InputError(problem, where="cost actual", remedy="export it in USD")
-        self.row_count += 1
-        self.clouds.add(charge.cloud)
-        self.start = min(charge.start, self.start or charge.start)
-        self.end = max(charge.end, self.end or charge.end)
+            remedy = "export it in USD, or with the provider's conversion to USD"
+            raise InputError(problem, where=charge.where or "cost actual", remedy=remedy)
+        self._note(charge)
         pool = charge.tags.get(POOL_TAG, "")
-        if charge.tags.get(STACK_TAG, self.stack) != self.stack:
+        if charge.tags.get(STACK_TAG, self._stack_tag) != self._stack_tag:
             self.other_stacks_usd += charge.cost
         elif pool:
             self.pools.setdefault(_bounded_key(self.pools, pool), BilledPool()).add(charge)
+        elif charge.kind != USAGE:
+            _add_usd(self.other_usd, charge.kind, charge.cost)
         else:
-            key = _bounded_key(self.untagged_usd, charge.service or charge.category)
-            self.untagged_usd[key] = self.untagged_usd.get(key, ZERO) + charge.cost
+            _add_usd(self.other_usd, CREDITS, charge.credit)
+            _add_usd(self.untagged_usd, charge.service or "(no service)", charge.cost - charge.credit)
+
+    def _note(self, charge: BilledCharge) -> None:
+        self.row_count += 1
+        self.paid_elsewhere_rows += charge.is_paid_by_commitment
+        self.clouds.add(charge.cloud)
+        self.columns.add(charge.column)
+        self.usd += charge.cost
+        known = None if charge.invoiced is None else self.invoiced_usd
+        self.invoiced_usd = None if known is None else known + (charge.invoiced or ZERO)
+        self._any_start = min(charge.start, self._any_start or charge.start)
+        self._any_end = max(charge.end, self._any_end or charge.end)
+        if charge.kind == USAGE:  # a tax or a purchase is of the whole month, whatever the export covers
+            self.usage_start = min(charge.start, self.usage_start or charge.start)
+            self.usage_end = max(charge.end, self.usage_end or charge.end)
 
     @property
-    def period_hours(self) -> Decimal:
-        """Return the hours from the first to the last moment of the rows."""
-        if self.start is None or self.end is None:
-            return ZERO
-        return (Decimal((self.end - self.start).total_seconds()) / SECONDS_PER_HOUR).quantize(Decimal(1))
+    def _stack_tag(self) -> str:
+        return slugify(self.stack)
+
+    @property
+    def period(self) -> BillPeriod:
+        """Return the time from the first to the last moment of usage, of all rows if none is usage."""
+        start, end = self.usage_start or self._any_start, self.usage_end or self._any_end
+        if start is None or end is None:
+            raise InputError(
+                "the files have a header and no rows",
+                where="cost actual",
+                remedy="export a period in which something was billed",
+            )
+        return BillPeriod(start, max(start, end))
 
 
-def _bounded_key(groups: dict[str, object] | dict[str, BilledPool] | dict[str, Decimal], key: str) -> str:
+def _add_usd(groups: dict[str, Decimal], key: str, usd: Decimal) -> None:
+    if usd:
+        bounded = _bounded_key(groups, key)
+        groups[bounded] = groups.get(bounded, ZERO) + usd
+
+
+def _bounded_key(groups: dict[str, BilledPool] | dict[str, Decimal], key: str) -> str:
     return key if key in groups or len(groups) < MAX_GROUPS else OTHERS
 
 
 @dataclass(frozen=True)
 class PoolComparison:
-    """One pool's declared and billed cost of a period. The reasons add up to the difference."""
+    """One pool's declared and billed cost of a period."""
 
     pool: str
     declared_usd: Decimal
@@ -88,8 +133,14 @@ class PoolComparison:
 
     @property
     def difference_usd(self) -> Decimal:
-        """Return by how much the bill is higher."""
-        return self.billed_usd - self.declared_usd
+        """Return by how much the bill is higher, in whole cents: of the two amounts as they are printed."""
+        return round_to_cents(self.billed_usd) - round_to_cents(self.declared_usd)
+
+    @property
+    def rounded_reasons(self) -> tuple[tuple[str, Decimal], ...]:
+        """Return the reasons in whole cents, which add up to the difference."""
+        amounts = round_parts_to_total([usd for _, usd in self.reasons], self.difference_usd)
+        return tuple((reason, usd) for (reason, _), usd in zip(self.reasons, amounts, strict=True))
 
 
 @dataclass(frozen=True)
@@ -97,6 +148,7 @@ class ActualComparison:
     """A stack's declared cost beside its bill. The files have no rows of ``missing_clouds``."""
 
     billed: BilledTotals
+    period: BillPeriod
     pools: tuple[PoolComparison, ...]
     missing_clouds: tuple[str, ...] = ()
 
@@ -110,37 +162,40 @@ def sum_billed_charges(charges: Iterable[BilledCharge], stack: str) -> BilledTot
 
 
 def compare_with_bill(declared: Bill, billed: BilledTotals) -> ActualComparison:
-    """Compare a bill of declared resources with what was billed, in the period of the rows."""
-    share = billed.period_hours / HOURS_PER_MONTH
+    """Compare a bill of declared resources with what was billed, in the period of the rows; no rows: InputError."""
+    period = billed.period
     charges = declared.charges
     if "" not in billed.clouds:
         charges = tuple(charge for charge in charges if charge.cloud in billed.clouds)
     missing = {charge.cloud for charge in declared.charges} - {charge.cloud for charge in charges}
     names = sorted({charge.pool for charge in charges} | set(billed.pools))
-    pools = (_compare_pool(name, charges, billed, share) for name in names)
-    return ActualComparison(billed, tuple(pools), tuple(sorted(missing)))
+    pools = (_compare_pool(name, charges, billed, period) for name in names)
+    return ActualComparison(billed, period, tuple(pools), tuple(sorted(missing)))
 
 
 def _compare_pool(
-    name: str, declared: tuple[Charge, ...], billed: BilledTotals, share: Decimal
+    name: str, declared: tuple[Charge, ...], billed: BilledTotals, period: BillPeriod
 ) -> PoolComparison:
     charges = [charge for charge in declared if charge.pool == name]
     machines = [charge for charge in charges if charge.component.partition(":")[0] == "machine"]
-    declared_usd = sum((charge.usd_per_month.expected for charge in charges), ZERO) * share
+    declared_usd = sum(map(period.count_usd, charges), ZERO)
     actual = billed.pools.get(name)
     if actual is None:
         return PoolComparison(name, declared_usd, ZERO, (("nothing is billed with this tag", -declared_usd),))
     if not charges:
         return PoolComparison(name, ZERO, actual.usd, (("the stack does not declare this pool", actual.usd),))
-    machine_usd = sum((charge.usd_per_month.expected for charge in machines), ZERO) * share
-    hours = sum((charge.quantity.expected * charge.hours_per_month for charge in machines), ZERO) * share
+    others = tuple(sorted(actual.other_usd.items()))
+    usage_usd = actual.usd - sum(actual.other_usd.values(), ZERO)
+    machine_usd = sum(map(period.count_usd, machines), ZERO)
+    hours = sum(map(period.count_machine_hours, machines), ZERO)
     if not actual.machine_hours or not hours:
-        reason = ("price and quantity, which this bill does not separate", actual.usd - declared_usd)
-        return PoolComparison(name, declared_usd, actual.usd, (reason,))
+        reason = ("price and quantity, which this bill does not separate", usage_usd - declared_usd)
+        return PoolComparison(name, declared_usd, actual.usd, (reason, *others))
     rate = machine_usd / hours
     reasons = (
         ("hours of machines", (actual.machine_hours - hours) * rate),
         ("price of an hour", actual.machine_usd - actual.machine_hours * rate),
-        ("disks, addresses, traffic", (actual.usd - actual.machine_usd) - (declared_usd - machine_usd)),
+        ("disks, addresses, traffic", (usage_usd - actual.machine_usd) - (declared_usd - machine_usd)),
+        *others,
     )
     return PoolComparison(name, declared_usd, actual.usd, reasons)

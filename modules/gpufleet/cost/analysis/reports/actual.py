@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from gpufleet.cost.analysis.actual import ActualComparison, PoolComparison
+from gpufleet.cost.analysis.actual import ActualComparison, BilledTotals, PoolComparison
+from gpufleet.cost.analysis.reports.summary import pluralize
 from gpufleet.cost.analysis.reports.table import align_columns, format_titled_list
 from gpufleet.cost.formatting import format_usd
 from gpufleet.cost.money import ZERO, round_to_cents
@@ -16,11 +18,6 @@ MAX_UNTAGGED_LINES = 20
 def format_actual_table(comparison: ActualComparison) -> str:
     """Return the period, a row for each pool with the reasons of its difference, and what no pool has."""
     billed = comparison.billed
-    if billed.start is None or billed.end is None:
-        return "the files contain no rows"
-    period = (
-        f"{billed.start:%Y-%m-%d} to {billed.end:%Y-%m-%d}, {billed.period_hours} h, {billed.row_count} rows"
-    )
     rows = [
         (
             each.pool,
@@ -30,60 +27,95 @@ def format_actual_table(comparison: ActualComparison) -> str:
         )
         for each in comparison.pools
     ]
-    reasons = [f"{each.pool}: {_format_reasons(each)}" for each in comparison.pools if _is_different(each)]
-    untagged = sorted(billed.untagged_usd.items(), key=lambda item: -abs(item[1]))
-    lines = [f"{service}: {format_usd(usd)}" for service, usd in untagged[:MAX_UNTAGGED_LINES]]
-    if rest := untagged[MAX_UNTAGGED_LINES:]:
-        lines.append(f"{len(rest)} more services: {format_usd(sum((usd for _, usd in rest), ZERO))}")
+    reasons = [f"{each.pool}: {_format_reasons(each)}" for each in comparison.pools if each.difference_usd]
     other = [f"{format_usd(billed.other_stacks_usd)}"] if billed.other_stacks_usd else []
     return "\n".join(
         [
-            f"{billed.stack}: {period}",
+            *_format_head(comparison),
             "",
             *align_columns(("POOL", "DECLARED", "BILLED", "DIFFERENCE"), rows),
             *format_titled_list("Reasons", reasons),
-            *format_titled_list("Billed without the tag gpufleet-pool", lines),
+            *format_titled_list("Billed without the tag gpufleet-pool", _format_groups(billed.untagged_usd)),
+            *format_titled_list("Not usage, and of no pool", _format_groups(billed.other_usd)),
             *format_titled_list("Billed for other stacks", other),
             *format_titled_list("Not compared: no rows of", comparison.missing_clouds),
+            *format_titled_list("Notes", _list_notes(billed)),
         ]
     )
 
 
-def _is_different(each: PoolComparison) -> bool:
-    return round_to_cents(each.difference_usd) != 0
+def _format_head(comparison: ActualComparison) -> list[str]:
+    billed, period = comparison.billed, comparison.period
+    number = f"{period.months:.3f}".rstrip("0").rstrip(".")
+    length = f"{period.hours:,.0f} h, {number} {'month' if number == '1' else 'months'}"
+    times = f"{period.start:%Y-%m-%d %H:%M} to {period.end:%Y-%m-%d %H:%M} UTC"
+    return [
+        f"{billed.stack}: {times}: {length}; {pluralize(billed.row_count, 'row')}",
+        f"cost: {', '.join(sorted(billed.columns))}",
+    ]
+
+
+def _format_groups(groups: Mapping[str, Decimal]) -> list[str]:
+    ordered = sorted(groups.items(), key=lambda item: -abs(item[1]))
+    lines = [f"{name}: {format_usd(usd)}" for name, usd in ordered[:MAX_UNTAGGED_LINES]]
+    if rest := ordered[MAX_UNTAGGED_LINES:]:
+        lines.append(f"{len(rest)} more: {format_usd(sum((usd for _, usd in rest), ZERO))}")
+    return lines
+
+
+def _list_notes(billed: BilledTotals) -> list[str]:
+    """Return what a reader must know of the export."""
+    notes = []
+    invoiced = billed.invoiced_usd
+    if invoiced is not None and round_to_cents(invoiced) != round_to_cents(billed.usd):
+        notes.append(
+            f"the invoices say {format_usd(invoiced)} (BilledCost), not {format_usd(billed.usd)}: "
+            "here a commitment's cost is in the usage that it pays for"
+        )
+    if billed.paid_elsewhere_rows:
+        notes.append(
+            f"{billed.paid_elsewhere_rows:,} rows of machines cost 0 because a reservation or savings plan pays: "
+            "Azure's amortized cost details have its share in each row"
+        )
+    return notes
 
 
 def _format_reasons(each: PoolComparison) -> str:
-    parts = [
-        f"{format_usd(usd, show_sign=True)} {reason}" for reason, usd in each.reasons if round_to_cents(usd)
-    ]
+    parts = [f"{format_usd(usd, show_sign=True)} {reason}" for reason, usd in each.rounded_reasons if usd]
     return ", ".join(parts)
 
 
 def build_actual_document(comparison: ActualComparison) -> dict[str, Any]:
     """Return the comparison as JSON."""
-    billed = comparison.billed
+    billed, period = comparison.billed, comparison.period
     return {
         "stack": billed.stack,
         "currency": "USD",
-        "start": billed.start and billed.start.isoformat(),
-        "end": billed.end and billed.end.isoformat(),
+        "start": period.start.isoformat(),
+        "end": period.end.isoformat(),
+        "hours": float(period.hours),
+        "months": round(float(period.months), 6),
         "rows": billed.row_count,
+        "cost_columns": sorted(billed.columns),
+        "billed_usd": _cents(billed.usd),
+        "invoiced_usd": None if billed.invoiced_usd is None else _cents(billed.invoiced_usd),
         "pools": [
             {
                 "pool": each.pool,
                 "declared_usd": _cents(each.declared_usd),
                 "billed_usd": _cents(each.billed_usd),
                 "difference_usd": _cents(each.difference_usd),
-                "reasons": [{"reason": reason, "usd": _cents(usd)} for reason, usd in each.reasons],
+                "reasons": [{"reason": reason, "usd": float(usd)} for reason, usd in each.rounded_reasons],
             }
             for each in comparison.pools
         ],
         "untagged": [
             {"service": service, "usd": _cents(usd)} for service, usd in sorted(billed.untagged_usd.items())
         ],
+        "other": [{"kind": kind, "usd": _cents(usd)} for kind, usd in sorted(billed.other_usd.items())],
         "other_stacks_usd": _cents(billed.other_stacks_usd),
         "not_compared": list(comparison.missing_clouds),
+        "notes": _list_notes(billed),
     }
 
 
