@@ -91,6 +91,61 @@ def test_other_program_language_is_refused(write_program):
         machines(write_program("", yaml="name: other\nruntime:\n  name: nodejs\n"))
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("config:\n  a: 1\n  foo: [\n", "Pulumi.dev.yaml:4: is not YAML: expected the node content"),
+        ("config:\n  a: 1\n  a: 2\n", 'Pulumi.dev.yaml:3: is not YAML: found duplicate key "a"'),
+        ("# ours\nconfig: [1]\n", "Pulumi.dev.yaml:2: config: must be a mapping of settings; for example"),
+        ("aws\n", "Pulumi.dev.yaml:1: must be a mapping of keys; for example"),
+        ("config:\n  aws:region: [1]\n", "Pulumi.dev.yaml:2: aws:region: [1] is not a text; give a region"),
+        ("config:\n  aws:region:\n", "Pulumi.dev.yaml:2: aws:region: is empty; give a region"),
+    ],
+)
+def test_mistake_in_the_stack_file_has_its_line(write_program, text, message):
+    with pytest.raises(InputError, match=f"^{re.escape(message)}"):
+        machines(write_program(VOLUME, Pulumi_dev=text))
+
+
+@pytest.mark.parametrize(
+    ("yaml", "message"),
+    [
+        ("runtime: python\n", "Pulumi.yaml: name: is missing; give letters, digits"),
+        (
+            "name: ''\nruntime: python\n",
+            "Pulumi.yaml: name: '' is not a project's name; give letters, digits",
+        ),
+        ("name: a/b\nruntime: python\n", "Pulumi.yaml: name: 'a/b' is not a project's name; give letters"),
+        ("name: [\n", "Pulumi.yaml:2: is not YAML: expected the node content"),
+        (
+            "name: a\nruntime: python\nmain: src\n",
+            "src/__main__.py: not found; write the Pulumi program there",
+        ),
+    ],
+)
+def test_mistake_in_the_project_file_is_refused_as_the_engine_does(write_program, yaml, message):
+    with pytest.raises(InputError, match=f"^{re.escape(message)}"):
+        machines(write_program(VOLUME, yaml=yaml))
+
+
+def test_second_resource_of_a_name_is_refused_as_the_engine_does(write_program):
+    text = f"{VOLUME}aws.ebs.Volume('v', availability_zone='us-east-1a', size=200)\n"
+    message = r"^__main__.py:3: Duplicate resource URN 'urn:pulumi:dev::other::aws:ebs/volume:Volume::v': the engine"
+    with pytest.raises(InputError, match=message):
+        machines(write_program(text))
+
+
+def test_two_types_or_parents_may_share_a_name(write_program):
+    text = (
+        "import pulumi, pulumi_aws as aws\naws.Provider('default', region='us-east-1')\n"
+        "aws.ebs.Snapshot('v', volume_id='v')\n"
+        "for name in 'ab':\n    group = pulumi.ComponentResource(f'x:y:{name}', name)\n"
+        "    aws.ebs.Volume('v', availability_zone='a', opts=pulumi.ResourceOptions(parent=group))\n"
+    )
+    resources = cost.evaluate_program(write_program(text), "dev")
+    assert sum(each.type == "aws:ebs/volume:Volume" for each in resources) == 2
+
+
 def test_settings_come_from_the_project_and_the_stack(write_program):
     text = (
         "import pulumi, pulumi_aws as aws\nc = pulumi.Config()\n"

@@ -14,6 +14,7 @@ import importlib
 import importlib.util
 import json
 import os
+import re
 import runpy
 import sys
 from functools import partial
@@ -42,16 +43,16 @@ PROVIDER_VARIABLES: dict[str, dict[str, tuple[str, ...]]] = {
 GO = "go"
 WITHOUT_ENGINE = "GPUFLEET_WITHOUT_ENGINE"  # tells gpufleet's components that nothing is built
 MARKED_SECRET = "[secret]"  # noqa: S105 - what stands for a secret, which needs a passphrase to read
+PROJECT_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")  # the engine's rule
 Job = dict[str, Any]
 
 
 class InputError(Exception):
     """An error that this script finds itself; it is reported like gpufleet's InputError."""
 
-    def __init__(self, problem: str, where: Path) -> None:
+    def __init__(self, problem: str, where: Path | str, key: str = "", remedy: str = "") -> None:
         super().__init__(problem)
-        self.problem = problem
-        self.where = where
+        self.problem, self.where, self.key, self.remedy = problem, where, key, remedy
 
 
 def main() -> None:
@@ -146,7 +147,7 @@ def evaluate_job(job: Job) -> list[dict[str, Any]]:
     os.environ[WITHOUT_ENGINE] = "1"
     folder = enter_program_folder(job)
     set_all_config(*read_stack_configuration(job))
-    name = str(read_project_file(job).get("name", "project"))
+    name = read_project_name(job)
     recorder = load_sibling_module("monitor").RecordingMonitor(
         name, job["stack"], read_provider_settings(job)
     )
@@ -156,6 +157,9 @@ def evaluate_job(job: Job) -> list[dict[str, Any]]:
             lambda: discard_program_globals(runpy.run_path(str(folder / "__main__.py"), run_name="__main__"))
         )
     )
+    for urn, place in recorder.duplicates:
+        problem = f"Duplicate resource URN {urn!r}: the engine refuses a second resource with this name"
+        raise InputError(problem, place or folder / "__main__.py", remedy="give each resource its own name")
     records: list[dict[str, Any]] = list(recorder.records.values())
     return records
 
@@ -167,6 +171,16 @@ def require_python_runtime(job: Job) -> None:
     if runtime != "python":
         problem = f"the program is in {runtime}; only Python is evaluated without an engine: use --preview"
         raise InputError(problem, Path(job["root"]) / "Pulumi.yaml")
+
+
+def read_project_name(job: Job) -> str:
+    """Return the project's name; the engine refuses a project without one."""
+    name = read_project_file(job).get("name")
+    if not isinstance(name, str) or not PROJECT_NAME.fullmatch(name):
+        problem = "is missing" if name is None else f"{name!r} is not a project's name"
+        remedy = "give letters, digits, hyphens, underscores and periods, as the engine requires"
+        raise InputError(problem, Path(job["root"]) / "Pulumi.yaml", "name", remedy)
+    return name
 
 
 def install_mock_monitor(monitor: Any, name: str, stack: str) -> None:
@@ -192,6 +206,9 @@ def enter_program_folder(job: Job) -> Path:
     """Change to the program's folder, and put the project's packages first on the path."""
     root = Path(job["root"])
     folder = root / str(read_project_file(job).get("main", "."))
+    if not (folder / "__main__.py").is_file():
+        remedy = "write the Pulumi program there, or set main in Pulumi.yaml"
+        raise InputError("not found", folder / "__main__.py", remedy=remedy)
     os.chdir(folder)
     sys.path[:0] = [str(folder), str(root / "modules")]
     sys.dont_write_bytecode = job["may_be_absent"] or not job["bounds"]["trusted"]
@@ -202,7 +219,7 @@ def enter_program_folder(job: Job) -> Path:
 def read_project_file(job: Job) -> dict[str, Any]:
     """Return Pulumi.yaml."""
     path = Path(job["root"]) / "Pulumi.yaml"
-    return read_yaml(path) if path.is_file() else {}
+    return read_settings_file(path) if path.is_file() else {}
 
 
 def find_stack_file(job: Job) -> Path:
@@ -213,9 +230,28 @@ def find_stack_file(job: Job) -> Path:
     return Path(job["root"]) / folder / f"Pulumi.{job['stack']}.yaml"
 
 
-def read_yaml(path: Path) -> Any:
-    """Return a YAML file as plain values."""
-    text = path.read_text(encoding="utf-8")
+def read_settings_file(path: Path) -> dict[str, Any]:
+    """Return a YAML file of settings; what is wrong is an error with its line."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        document = parse_yaml(text)
+    except UnicodeDecodeError:
+        raise InputError("is not UTF-8 text", path) from None
+    except Exception as error:
+        mark = getattr(error, "problem_mark", None)
+        if mark is None:
+            raise
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise InputError(f"is not YAML: {problem}", f"{path}:{mark.line + 1}") from error
+    if not isinstance(document, dict):
+        raise InputError(
+            "must be a mapping of keys", f"{path}:1", remedy="for example config: {aws:region: us-east-1}"
+        )
+    return document
+
+
+def parse_yaml(text: str) -> Any:
+    """Return a YAML text as plain values."""
     try:
         from ruamel.yaml import YAML
     except ImportError:  # another virtual environment has at least Pulumi's own reader
@@ -223,6 +259,15 @@ def read_yaml(path: Path) -> Any:
 
         return yaml.safe_load(text) or {}
     return YAML(typ="safe", pure=True).load(text) or {}
+
+
+def find_line(path: Path, key: str) -> str:
+    """Return a file with the line of a key, without the line if the key is not at a line's start."""
+    pattern = re.compile(rf"""\s*["']?{re.escape(key)}["']?\s*:""")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return next(
+        (f"{path}:{number}" for number, line in enumerate(lines, 1) if pattern.match(line)), str(path)
+    )
 
 
 def is_stack_declared(job: Job) -> bool:
@@ -247,7 +292,10 @@ def read_stack_settings(job: Job) -> dict[str, Any]:
     path, project_file = find_stack_file(job), read_project_file(job)
     namespace = str(project_file.get("name", "project"))
     values: dict[str, Any] = {}
-    for key, declared_value in (project_file.get("config") or {}).items():
+    if isinstance(project_file.get("config"), str):  # an old name of stackConfigDir
+        project_file = {}
+    project_settings = read_config_section(Path(job["root"]) / "Pulumi.yaml", project_file)
+    for key, declared_value in project_settings.items():
         default = (
             declared_value.get("value", declared_value.get("default"))
             if isinstance(declared_value, dict)
@@ -255,8 +303,27 @@ def read_stack_settings(job: Job) -> dict[str, Any]:
         )
         if default is not None:
             values[qualify_setting_key(key, namespace)] = default
-    stacks: dict[str, Any] = (read_yaml(path).get("config") or {}) if path.is_file() else {}
-    return values | {qualify_setting_key(key, namespace): value for key, value in stacks.items()}
+    stack_settings = read_config_section(path, read_settings_file(path)) if path.is_file() else {}
+    require_text_regions(path, stack_settings)
+    return values | {qualify_setting_key(key, namespace): value for key, value in stack_settings.items()}
+
+
+def read_config_section(path: Path, document: dict[str, Any]) -> dict[str, Any]:
+    """Return the section ``config`` of a file; anything but a mapping is an error with its line."""
+    section = document.get("config") or {}
+    if not isinstance(section, dict):
+        remedy = "for example config: {aws:region: us-east-1}"
+        raise InputError("must be a mapping of settings", find_line(path, "config"), "config", remedy)
+    return {str(key): value for key, value in section.items()}
+
+
+def require_text_regions(path: Path, settings: dict[str, Any]) -> None:
+    """Refuse a region, zone or location that is not a text."""
+    for key in (f"{package}:{name}" for package, names in PROVIDER_VARIABLES.items() for name in names):
+        value = settings.get(key, "")
+        if not isinstance(value, str) and not is_encrypted_setting(value):
+            problem = "is empty" if value is None else f"{value!r} is not a text"
+            raise InputError(problem, find_line(path, key), key, "give a region, for example us-east-1")
 
 
 def qualify_setting_key(key: str, namespace: str) -> str:

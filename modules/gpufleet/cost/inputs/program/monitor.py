@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from google.protobuf import empty_pb2, struct_pb2
 from google.protobuf.json_format import MessageToDict
@@ -43,6 +44,10 @@ class RecordingMonitor(mocks.MockMonitor):
         self.name, self.stack, self.providers = name, stack, providers
         self.records: dict[str, dict[str, Any]] = {}
         self.states: dict[str, Any] = {}  # what a reference to a resource is answered with, by URN
+        self.registered: set[str] = set()
+        self.duplicates: list[
+            tuple[str, str]
+        ] = []  # URN and place of a second registration, which the engine refuses
 
     def make_urn(self, parent: str, type_: str, resource: str) -> str:
         """Return a URN. Registrations arrive on threads without the settings, so it takes all parts."""
@@ -59,6 +64,9 @@ class RecordingMonitor(mocks.MockMonitor):
         state.update({} if request.remote else inputs)
         self.states[urn] = state
         if request.type != STACK:
+            if urn in self.registered:
+                self.duplicates.append((urn, format_source_position(request)))
+            self.registered.add(urn)
             self.records[urn] = build_state_record(urn, request, inputs)
             self.records[urn]["provider"] = request.provider or self.record_default_provider(request)
         return resource_pb2.RegisterResourceResponse(urn=urn, id="", object=state)
@@ -98,6 +106,13 @@ class RecordingMonitor(mocks.MockMonitor):
         if request.urn in self.records:
             self.records[request.urn]["outputs"] = MessageToDict(request.outputs)
         return empty_pb2.Empty()
+
+
+def format_source_position(request: Any) -> str:
+    """Return the file and line that register a resource, empty if the SDK does not send them."""
+    position = getattr(request, "sourcePosition", None)  # an older SDK has no such field
+    path = str(position.uri).removeprefix("file://").removeprefix("project://") if position else ""
+    return f"{unquote(path)}:{position.line}" if position and path else ""
 
 
 def replace_references_by_ids(value: Any) -> Any:
