@@ -73,6 +73,64 @@ def test_infiniband_ports_are_counted_with_state_and_rate(judge_sysfs, files, ve
     assert reason in found[1]
 
 
+def storage_ports(*states, rate="400 Gb/sec (4X NDR)"):
+    """Return ports of the fabric's link layer that are not the fabric's: mlx5_20 and following."""
+    facts = [{"link_layer": "InfiniBand", "state": state, "rate": rate} for state in states]
+    return {
+        f"class/infiniband/mlx5_{20 + number}/ports/1/{name}": value
+        for number, values in enumerate(facts)
+        for name, value in values.items()
+    }
+
+
+UP, DOWN = "4: ACTIVE", "1: DOWN"
+UNCLEAR = "a missing one would not show"
+
+
+@pytest.mark.parametrize(
+    ("files", "verdict", "reason"),
+    [
+        (ports(8) | storage_ports(UP, UP, rate=HDR), "healthy", ""),  # told apart by their rate
+        (ports(7) | storage_ports(UP, UP, rate=HDR), "faulty", "slower than declared (0.9375 of declared"),
+        (
+            ports(8) | storage_ports(UP, DOWN, rate=HDR),
+            "degraded",
+            UNCLEAR,
+        ),  # a port that is down has no rate
+        (ports(8) | storage_ports(UP, UP), "degraded", f"{UNCLEAR} (2 ports): 10 ports, 8 declared"),
+        (ports(7) | storage_ports(UP, UP), "degraded", UNCLEAR),
+        (ports(8) | ports(1, state=DOWN) | storage_ports(UP, rate=HDR), "faulty", "not active (1 ports)"),
+    ],
+)
+def test_other_ports_of_the_same_kind_neither_fail_nor_hide_the_fabric(judge_sysfs, files, verdict, reason):
+    found = judge_sysfs(files, {}, ND_H100)
+    assert found[0] == verdict, found
+    assert reason in found[1]
+
+
+@pytest.mark.parametrize(
+    ("files", "verdict", "reason"),
+    [
+        (ports(8) | storage_ports(UP, DOWN), "healthy", ""),
+        (ports(7) | storage_ports(UP, UP), "faulty", "an adapter of the fabric is missing (1 adapters): 7 of 8 mlx5_7"),
+        (ports(8) | ports(1, state=DOWN) | storage_ports(UP, UP), "faulty", "(1 ports): mlx5_0/1 1: DOWN"),
+        (ports(8) | ports(1, rate=HDR) | storage_ports(UP), "faulty", "mlx5_0/1 200 Gb/sec (4X HDR)"),
+    ],
+)  # fmt: skip
+def test_named_devices_are_the_fabric_whatever_else_there_is(judge_sysfs, files, verdict, reason):
+    names = ",".join(f"mlx5_{number}" for number in range(8))
+    found = judge_sysfs(files, {}, ND_H100 | {"expect_fabric_devices": names})
+    assert found[0] == verdict, found
+    assert reason in found[1]
+
+
+def test_reason_stays_short_and_printable_whatever_a_device_is_called(judge_sysfs):
+    state = "1: DOWN\x1b[31m" + "x" * 3000
+    _, reason = judge_sysfs(ports(8, state=state), {}, ND_H100)
+    assert "\x1b" not in reason
+    assert len(reason) < 800
+
+
 def test_roce_ports_are_those_of_ethernet(judge_sysfs):
     expected = {**ND_H100, "expect_fabric": "gpudirect_rdma"}
     assert judge_sysfs(ports(8, layer="Ethernet"), {}, expected)[0] == "healthy"

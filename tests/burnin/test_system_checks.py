@@ -94,6 +94,36 @@ def test_area_within_the_cache_is_a_warning_and_none_in_a_rehearsal():
     assert judge("memory", memory_record(tested_mib=512, copy_mib=16)).outcome == "pass"
 
 
+DIMMS = {8: 128, 16: 512, 24: 1536, 32: 2048}
+
+
+@pytest.mark.parametrize(("slots", "declared"), DIMMS.items())
+def test_one_missing_module_of_a_server_is_found(slots, declared):
+    # A kernel's total of a complete server: 1.6 % are page structures, 2 GiB are firmware and a crash kernel.
+    for installed, outcome in ((declared, "pass"), (declared * (slots - 1) / slots, "fail")):
+        raw = memory_record(total_gib=installed * (1 - 1 / 64) - 2, expect_memory_gib=declared)
+        result = judge("memory", raw)
+        assert result.outcome == outcome, result
+    assert "less memory than declared" in result.reason
+    assert f"GiB): {raw['total_gib']:g} of {declared} GiB" in result.reason
+
+
+def test_virtual_machine_may_show_less_than_its_type_says():
+    raw = memory_record(total_gib=1100.0, expect_memory_gib=1152.0)
+    assert judge("memory", raw, kind="cloud_vm").outcome == "pass"
+
+
+def test_small_server_may_give_memory_to_a_processors_graphics():
+    assert (
+        judge("memory", memory_record(total_gib=30.7, expect_memory_gib=32), kind="gpu_server").outcome
+        == "pass"
+    )
+    assert (
+        judge("memory", memory_record(total_gib=15.3, expect_memory_gib=32), kind="gpu_server").outcome
+        == "fail"
+    )
+
+
 @pytest.mark.parametrize(
     ("code", "text", "outcome", "reason"),
     [

@@ -78,6 +78,14 @@ def test_storage_of_a_node_is_that_of_all_its_drives(load_rack, hardware, drives
         ("hardware: {memory_gib: -1}", "hardware.memory_gib"),
         ("hardware: {fabric: {kind: efa, adapters: 1}}", "hardware.fabric.kind"),
         ("hardware: {fabric: {kind: roce}}", "hardware.fabric.adapters"),
+        (
+            "hardware: {fabric: {kind: roce, adapters: 1, devices: 'mlx5_[0-7]'}}",
+            "names 8 devices, but adapters is 1",
+        ),
+        ("hardware: {fabric: {kind: roce, adapters: 1, devices: ''}}", "not a range of RDMA devices"),
+        ("hardware: {fabric: {kind: roce, adapters: 1, devices: ../x}}", "not a range of RDMA devices"),
+        ("hardware: {fabric: {kind: roce, adapters: 1, devices: 'a[0-99999999]'}}", "more than 1000 names"),
+        ("hardware: {fabric: {kind: roce, adapters: 1, devices: 'a['}}", "not a range of names"),
     ],
 )
 def test_invalid_hardware_is_refused(load_rack, line, message):
@@ -105,6 +113,7 @@ def test_several_ranges_and_steps_are_expanded(load_rack):
             "machine: CM4",
             "r1.yaml:5: machine: unknown onprem machine 'CM4'",
         ),
+        ("blade[01-03]", "blade[01-99999999]", "nodes: 'blade[01-99999999]' is more than 1000 names"),
         ("blade[01-03]", "blade[01-", "r1.yaml:8: nodes: 'blade[01-' is not a range of names"),
         ("blade[01-03]", "Blade[01-03]", "nodes: 'Blade01' is not a name"),
         ("blade[01-03]", "blade", "'blade' does not end in a slot number; set slot"),

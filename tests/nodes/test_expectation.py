@@ -69,7 +69,7 @@ def test_rack_file_reaches_the_host_variable_and_the_registry(registry, rack):
 
 
 def test_hardware_of_the_rack_file_reaches_what_is_expected(tmp_path, registry):
-    fabric = "{kind: infiniband, adapters: 8, gbit_per_s: 3200}"
+    fabric = "{kind: infiniband, adapters: 8, gbit_per_s: 3200, devices: 'mlx5_[0-6,9]'}"
     hardware = f"hardware: {{memory_gib: 2048, drives: 8, interfaces: 2, fabric: {fabric}}}"
     (tmp_path / "r1.yaml").write_text(f"{SERVERS}{hardware}\n")
     rack = load_rack(tmp_path / "r1.yaml", tmp_path)
@@ -80,6 +80,7 @@ def test_hardware_of_the_rack_file_reaches_what_is_expected(tmp_path, registry):
             "expect_gpus": 8, "expect_gpu_models": "H100 SXM5 80GB", "expect_memory_gib": 2048,
             "expect_drive_gib": 465.7, "expect_drives": 8, "expect_interfaces": 2, "expect_fabric": "infiniband",
             "expect_fabric_adapters": 8, "expect_fabric_gbit_per_s": 3200,
+            "expect_fabric_devices": "mlx5_0,mlx5_1,mlx5_2,mlx5_3,mlx5_4,mlx5_5,mlx5_6,mlx5_9",
         }  # fmt: skip
         assert parse_settings({name: str(value) for name, value in expected.items()}) == expected
 

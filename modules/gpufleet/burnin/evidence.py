@@ -31,6 +31,8 @@ class CheckReadings:
     # Metrics that this hardware cannot have: the only missing ones that a required threshold accepts.
     not_applicable: frozenset[str] = frozenset()
     missing_reasons: Mapping[str, str] = field(default_factory=dict)
+    # What a person looks for where a metric misses its threshold: which device, how many are there.
+    details: Mapping[str, str] = field(default_factory=dict)
 
 
 def to_finite_number(value: Any) -> float | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
+from typing import Any
 
 from gpufleet.burnin.evidence import Raw, count_missing, list_or_empty, mapping_or_empty, to_finite_number
 
@@ -13,37 +15,89 @@ EFA = "efa"
 GVNIC_FABRICS, GVNIC_DRIVER = ("gpudirect_tcpx", "gpudirect_tcpxo"), "gve"
 # sysfs: "4: ACTIVE", "400 Gb/sec (4X NDR)".
 ACTIVE = "4:"
+# Of the declared rate, as the threshold of fabric_rate_share has it: the kernel rounds.
+SAME_RATE = 0.99
 RATE = re.compile(r"(\d+(?:\.\d+)?) Gb/sec")
 
 
-def compare_fabric(raw: Raw) -> dict[str, float | None]:
+@dataclass(frozen=True)
+class FabricComparison:
+    """Metrics of the declared fabric, and for a metric what a person looks for: which device, which state."""
+
+    metrics: dict[str, float | None] = field(default_factory=dict)
+    details: dict[str, str] = field(default_factory=dict)
+
+
+def compare_fabric(raw: Raw) -> FabricComparison:
     """Return metrics of the declared fabric; none where none is declared."""
     kind, found = str(raw.get("expect_fabric") or ""), mapping_or_empty(raw.get("fabric"))
     adapters = to_finite_number(raw.get("expect_fabric_adapters"))
     if kind in PORT_LAYERS:
+        names = parse_device_names(raw.get("expect_fabric_devices"))
         ports = [
             port
             for entry in list_or_empty(found.get("rdma"))
             if (port := mapping_or_empty(entry)).get("link_layer") == PORT_LAYERS[kind]
+            and (not names or port.get("device") in names)
         ]
-        return {
-            "fabric_adapters_missing": count_missing(adapters, float(len(ports))),
-            "fabric_ports_down": float(sum(not is_active(port) for port in ports)),
-            "fabric_rate_share": compute_rate_share(
-                ports, to_finite_number(raw.get("expect_fabric_gbit_per_s"))
-            ),
-        }
+        return compare_ports(ports, names, adapters, to_finite_number(raw.get("expect_fabric_gbit_per_s")))
     if kind == EFA:
         devices = [mapping_or_empty(entry) for entry in list_or_empty(found.get("efa"))]
-        return {
-            "fabric_adapters_missing": count_missing(adapters, float(len(devices))),
-            "fabric_without_driver": float(sum(device.get("driver") != EFA for device in devices)),
-        }
+        missing = count_missing(adapters, float(len(devices)))
+        without = float(sum(device.get("driver") != EFA for device in devices))
+        return FabricComparison({"fabric_adapters_missing": missing, "fabric_without_driver": without})
     if kind in GVNIC_FABRICS:
         drivers = [mapping_or_empty(entry).get("driver") for entry in list_or_empty(found.get("interfaces"))]
         others = max(0, drivers.count(GVNIC_DRIVER) - 1)
-        return {"fabric_adapters_missing": count_missing(adapters, float(others))}
-    return {}
+        return FabricComparison({"fabric_adapters_missing": count_missing(adapters, float(others))})
+    return FabricComparison()
+
+
+def parse_device_names(value: Any) -> tuple[str, ...]:
+    """Return the names of the declared RDMA devices; none where only their number is declared."""
+    return tuple(name for name in str(value or "").split(",") if name)
+
+
+def compare_ports(
+    ports: list[Raw], names: tuple[str, ...], adapters: float | None, gbit_per_s: float | None
+) -> FabricComparison:
+    """Compare RDMA ports with their declared number and rate.
+
+    A server may have more ports of the same link layer than its fabric: those of its storage or its uplink. Where the
+    fabric's devices are not named, a port counts for the fabric if it has the fabric's rate. A port that is down has
+    none, so it is a fault only if too few others have it. Ports that may belong to either are counted: behind them a
+    missing one would not show.
+    """
+    declared = int(adapters) if adapters else len(ports)
+    port_rate = gbit_per_s / declared if gbit_per_s and declared else None
+    active = sorted((port for port in ports if is_active(port)), key=read_rate, reverse=True)
+    slow = [port for port in active if port_rate and read_rate(port) < SAME_RATE * port_rate]
+    down = [port for port in ports if not is_active(port)]
+    down_count, unclear = len(down), 0
+    if len(ports) > declared:
+        down_count = min(down_count, max(0, declared - (len(active) - len(slow))))
+        unclear = max(0, len(ports) - len(slow) - declared)
+    missing_names = [name for name in names if name not in {port.get("device") for port in ports}]
+    return FabricComparison(
+        {
+            "fabric_adapters_missing": count_missing(adapters, float(len(ports))),
+            "fabric_ports_down": float(down_count),
+            "fabric_rate_share": sum(map(read_rate, active[:declared])) / gbit_per_s if gbit_per_s else None,
+            "fabric_unclear_ports": float(unclear),
+        },
+        {
+            "fabric_adapters_missing": " ".join([f"{len(ports)} of {declared}", *missing_names]),
+            "fabric_ports_down": ", ".join(f"{name_port(port)} {port.get('state')}" for port in down),
+            "fabric_rate_share": ", ".join(f"{name_port(port)} {port.get('rate')}" for port in slow),
+            "fabric_unclear_ports": f"{len(ports)} ports, {declared} declared; name the fabric's devices"
+            " (hardware.fabric.devices of the rack file)",
+        },
+    )
+
+
+def name_port(port: Raw) -> str:
+    """Return device and port as a person finds them in sysfs."""
+    return f"{port.get('device')}/{port.get('port')}"
 
 
 def is_active(port: Raw) -> bool:
@@ -51,9 +105,7 @@ def is_active(port: Raw) -> bool:
     return str(port.get("state")).startswith(ACTIVE)
 
 
-def compute_rate_share(ports: list[Raw], expected_gbit_per_s: float | None) -> float | None:
-    """Return the rate of all active ports as a share of the declared one."""
-    if not expected_gbit_per_s:
-        return None
-    rates = [RATE.match(str(port.get("rate"))) for port in ports if is_active(port)]
-    return sum(float(rate[1]) for rate in rates if rate) / expected_gbit_per_s
+def read_rate(port: Raw) -> float:
+    """Return a port's rate in Gbit/s; 0 if it is not a rate."""
+    rate = RATE.match(str(port.get("rate")))
+    return float(rate[1]) if rate else 0.0

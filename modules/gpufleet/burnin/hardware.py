@@ -55,10 +55,11 @@ def extract_hardware_metrics(raw: Raw) -> CheckReadings:
     devices = [parse_pci_device(mapping_or_empty(entry)) for entry in raw["devices"]]
     drives = [mapping_or_empty(entry) for entry in raw["drives"]]
     gpus = [device for device in devices if not is_integrated(device)]
+    fabric = compare_fabric(raw)
     metrics: dict[str, float | None] = {
         "gpus": float(len(gpus)),
         "wrong_models": count_wrong_models(gpus, raw),
-        **compare_fabric(raw),
+        **fabric.metrics,
         "drive_share": compute_drive_share(drives, find_expected_drive_gib(raw)),
         "drives_missing": count_missing_drives(raw, drives),
         "interfaces_missing": count_missing_interfaces(raw),
@@ -68,7 +69,22 @@ def extract_hardware_metrics(raw: Raw) -> CheckReadings:
         metrics[f"{name.removeprefix('expect_')}_missing"] = count_missing(
             to_finite_number(raw.get(name)), float(present)
         )
-    return CheckReadings(drop_missing_metrics(**metrics), float(len(gpus)), "GPUs")
+    return CheckReadings(
+        drop_missing_metrics(**metrics),
+        float(len(gpus)),
+        "GPUs",
+        details=fabric.details | list_present_numbers(raw, metrics),
+    )
+
+
+def list_present_numbers(raw: Raw, metrics: Mapping[str, float | None]) -> dict[str, str]:
+    """Return how many of the declared parts are there, such as "7 of 8", by the metric of the missing ones."""
+    details = {}
+    for part in ("gpus", "amd_gpus", "drives", "interfaces"):
+        declared, missing = to_finite_number(raw.get(f"expect_{part}")), metrics.get(f"{part}_missing")
+        if declared and missing:
+            details[f"{part}_missing"] = f"{declared - missing:g} of {declared:g}"
+    return details
 
 
 def parse_pci_device(entry: Raw) -> PciDevice:

@@ -20,6 +20,9 @@ from gpufleet.burnin.evidence import (
 )
 from gpufleet.burnin.pi import decode_throttled_flags
 
+# What a Linux kernel does not count as total memory: 64 bytes of struct page for each page of 4 KiB
+# (Documentation/mm/vmemmap_dedup), and what firmware and a crash kernel reserve (policy).
+PAGE_STRUCT_SHARE, FIRMWARE_SHARE, FIRMWARE_GIB = 64 / 4096, 0.01, 4.0
 # stress-ng(1), EXIT STATUS: 2 is a stressor that failed; the others are about options, resources and the run itself.
 STRESS_NG_FAILED = 2
 # A row of --metrics-brief: stressor, operations, three times, two rates. Older versions log it as info.
@@ -42,6 +45,7 @@ def extract_memory_metrics(raw: Raw) -> CheckReadings:
     metrics = drop_missing_metrics(
         total_gib=total,
         total_share=total / expected if total is not None and expected else None,
+        missing_gib=count_missing_gib(total, expected) if total is not None and expected else None,
         wrong_mib=sum(value for value in wrong_mib if value is not None)
         if wrong_mib and None not in wrong_mib
         else None,
@@ -51,8 +55,21 @@ def extract_memory_metrics(raw: Raw) -> CheckReadings:
     )
     stress = build_check_readings(read_stress_ng(mapping_or_empty(raw.get("stress_ng"))), None, "")
     return replace(
-        stress, metrics={**metrics, **stress.metrics}, display_value=metrics.get("copy_mb_per_s"), unit="MB/s"
+        stress,
+        metrics={**metrics, **stress.metrics},
+        display_value=metrics.get("copy_mb_per_s"),
+        unit="MB/s",
+        details={"missing_gib": f"{total or 0:g} of {expected or 0:g} GiB"},
     )
+
+
+def count_missing_gib(total: float, expected: float) -> float:
+    """Return the missing memory beyond what kernel and firmware keep of it.
+
+    A share of the declared memory that suits a small board hides a DIMM: one of 16 is 6 % of a server's memory.
+    """
+    kept = expected * (PAGE_STRUCT_SHARE + FIRMWARE_SHARE) + FIRMWARE_GIB
+    return max(0.0, expected - kept - total)
 
 
 def compute_cache_multiple(raw: Raw) -> float | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from gpufleet.boundary import make_printable
 from gpufleet.burnin.evidence import CheckReadings, list_or_empty, mapping_or_empty, to_finite_number
 from gpufleet.burnin.hardware import COMPARED, VENDORS, apply_expected_values, parse_pci_device
 from gpufleet.burnin.overrides import ThresholdOverride, apply_overrides
@@ -15,6 +16,7 @@ from gpufleet.burnin.report import OUTCOMES, BurninReport, CheckResult
 from gpufleet.burnin.thresholds import ALTERNATIVE, Threshold, list_required_checks, select_thresholds
 
 Record = Mapping[str, Any]
+LONGEST_DETAIL = 200
 
 
 @dataclass(frozen=True)
@@ -240,7 +242,8 @@ def explain_missed_threshold(threshold: Threshold, readings: CheckReadings) -> s
     if threshold.unit in {"flag", "flags"}:
         return f"{threshold.meaning} ({readings.display_value})"
     bound = "" if threshold.bound == "ceiling" and threshold.value == 0 else f", {threshold.bound_text}"
-    return f"{threshold.meaning} ({measured:g} {threshold.unit}{bound})"
+    detail = make_printable(readings.details.get(threshold.metric, ""))[:LONGEST_DETAIL]
+    return f"{threshold.meaning} ({measured:g} {threshold.unit}{bound})" + (f": {detail}" if detail else "")
 
 
 def choose_alternatives(required: tuple[str, ...], judged: list[CheckResult]) -> tuple[str, ...]:

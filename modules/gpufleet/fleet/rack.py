@@ -6,7 +6,6 @@ import re
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
-from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
 from pydantic import AfterValidator, Field, model_validator
 
 from gpufleet.boundary import is_identifier
@@ -24,6 +23,7 @@ from gpufleet.fleet.frozen_model import (
     build_spec_error,
 )
 from gpufleet.fleet.hardware import HardwareCost
+from gpufleet.fleet.name_range import expand_name_range
 from gpufleet.fleet.node_hardware import NodeHardware
 from gpufleet.fleet.pool_request import AcceleratorRequest
 from gpufleet.fleet.rack_network import RackNetwork
@@ -34,17 +34,6 @@ _mac, _mac_schema = build_pattern_annotations(
     r"([0-9a-f]{2}:){5}[0-9a-f]{2}", "a lowercase MAC address like 2c:cf:67:00:00:07"
 )
 Mac = Annotated[str, _mac, _mac_schema]
-
-
-def expand_name_range(names: str) -> tuple[str, ...]:
-    """Return the names of a ClusterShell range: ``blade[01-03]`` is blade01, blade02, blade03."""
-    try:
-        # No groups: a rack file must not make ClusterShell run the group commands of its configuration.
-        return tuple(NodeSet(names, resolver=RESOLVER_NOGROUP))
-    except NodeSetParseError as error:
-        raise build_spec_error(
-            f"{names!r} is not a range of names", "write a range like blade[01-20]"
-        ) from error
 
 
 def parse_slot_from_name(node_name: str) -> int:

@@ -38,6 +38,7 @@ def build_expected_hardware(node: Node) -> dict[str, Any]:
     names = {
         "kind": "expect_fabric",
         "adapters": "expect_fabric_adapters",
+        "devices": "expect_fabric_devices",
         "expected_gbit_per_s": "expect_fabric_gbit_per_s",
     }
     return expected | {names[key]: value for key, value in fabric.items() if key in names}

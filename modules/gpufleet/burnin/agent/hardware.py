@@ -21,6 +21,7 @@ EXPECTATIONS: dict[str, Any] = {
     "expect_interfaces": 0,
     "expect_fabric": "",
     "expect_fabric_adapters": 0,
+    "expect_fabric_devices": "",
     "expect_fabric_gbit_per_s": 0.0,
 }
 

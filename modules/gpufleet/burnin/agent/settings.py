@@ -47,6 +47,7 @@ PARAMETERS: dict[str, Setting] = {
     "expect_interfaces": COUNT,
     "expect_fabric": Setting(str, words=FABRICS),
     "expect_fabric_adapters": COUNT,
+    "expect_fabric_devices": TEXT,
     "expect_fabric_gbit_per_s": Setting(float, 0, 1 << 30),
     "cpu_seconds": SECONDS,
     "stress_ng_seconds": SECONDS,

@@ -38,9 +38,10 @@ def build_nvme_files(number: int, storage_gb: float) -> dict[str, str]:
 def _build_port_files(fabric: NodeFabric) -> dict[str, str]:
     """Return active ports; states and rates are written as in Documentation/infiniband/sysfs of the kernel."""
     rate = (fabric.gbit_per_s or 100.0 * fabric.adapters) / fabric.adapters
+    names = fabric.list_device_names() or tuple(f"mlx5_{number}" for number in range(fabric.adapters))
     return {
-        f"class/infiniband/mlx5_{number}/ports/1/{name}": text
-        for number in range(fabric.adapters)
+        f"class/infiniband/{device}/ports/1/{name}": text
+        for device in names
         for name, text in {
             "link_layer": LINK_LAYERS[fabric.kind],
             "state": "4: ACTIVE",

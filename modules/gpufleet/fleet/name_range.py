@@ -1,0 +1,49 @@
+"""Ranges of names in rack files, such as ``blade[01-20]``."""
+
+from __future__ import annotations
+
+import re
+from math import prod
+
+from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
+
+from gpufleet.fleet.frozen_model import build_spec_error
+
+MAX_NAMES = 1000
+_BRACKETS = re.compile(r"\[([^\[\]]*)\]")
+_COMMA_OUTSIDE = re.compile(r",(?![^\[\]]*\])")
+_DIGITS = re.compile(r"[0-9]+")
+
+
+def expand_name_range(names: str) -> tuple[str, ...]:
+    """Return the names of a ClusterShell range: ``blade[01-03]`` is blade01, blade02, blade03."""
+    if _count_names_at_most(names) > MAX_NAMES:
+        raise build_spec_error(f"{names[:60]!r} is more than {MAX_NAMES} names", "write a smaller range")
+    try:
+        # No groups: a rack file must not make ClusterShell run the group commands of its configuration.
+        return tuple(NodeSet(names, resolver=RESOLVER_NOGROUP))
+    except NodeSetParseError as error:
+        raise build_spec_error(
+            f"{names!r} is not a range of names", "write a range like blade[01-20]"
+        ) from error
+
+
+def _count_names_at_most(names: str) -> int:
+    """Return an upper bound without expanding anything: ClusterShell keeps every number of a range in memory."""
+    terms = _COMMA_OUTSIDE.split(names)
+    return sum(prod(_count_numbers(group) for group in _BRACKETS.findall(term)) for term in terms)
+
+
+def _count_numbers(group: str) -> int:
+    """Return how many numbers the parts between two brackets have together."""
+    bounds = [part.partition("-")[::2] for part in group.split(",")]
+    sizes = [
+        int(_DIGITS.findall(last)[0][:9]) - int(first[:9]) + 1
+        for first, last in bounds
+        if _is_range(first, last)
+    ]
+    return sum(max(size, 1) for size in sizes) + len(bounds) - len(sizes)
+
+
+def _is_range(first: str, last: str) -> bool:
+    return bool(_DIGITS.fullmatch(first) and _DIGITS.match(last))
