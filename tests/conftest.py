@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parents[1]
 os.environ["GPUFLEET_PRICES"] = "embedded"  # not what the developer has imported
+os.environ["GPUFLEET_PROGRAM_CACHE"] = "off"  # a program is run, except in the tests of the cache
 # Every run of the suite tries the same inputs, so that a change is what makes it fail; HYPOTHESIS_PROFILE=random tries
 # others each time, as `make fuzz` does with its seeds.
 # No test may fail because the machine is busy: no deadlines, no check of how long inputs take to draw.

@@ -8,7 +8,8 @@ from decimal import Decimal
 import pytest
 
 from gpufleet import cost
-from gpufleet.cost.inputs.program.evaluation import StackProgram, start_program_evaluation
+from gpufleet.cost.inputs.program.evaluation import start_program_evaluation
+from gpufleet.cost.inputs.program.stack_program import StackProgram
 from gpufleet.errors import EnvironmentFault, InputError
 
 

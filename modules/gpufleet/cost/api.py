@@ -20,10 +20,10 @@ from gpufleet.cost.inputs.automation import change_from_automation
 from gpufleet.cost.inputs.default_region import DefaultRegions, find_default_regions, region_variables
 from gpufleet.cost.inputs.program.evaluation import (
     TIME_LIMIT_S,
-    StackProgram,
     start_git_ref_comparison,
     start_program_evaluation,
 )
+from gpufleet.cost.inputs.program.stack_program import StackProgram
 from gpufleet.cost.inputs.project_list import ProjectEntry, ProjectList, find_removed_projects
 from gpufleet.cost.inputs.stack_change import (
     StackChange,

@@ -23,7 +23,14 @@ from gpufleet.engine.installation import (
 from gpufleet.engine.lock import exclusive_file_lock
 from gpufleet.engine.preview import PreviewStep, parse_pulumi_preview
 from gpufleet.engine.project_file import read_project_setting
-from gpufleet.engine.property_value import REMEDY, SECRET, UNKNOWN, UnreadableValue, decode_properties
+from gpufleet.engine.property_value import (
+    REMEDY,
+    SECRET,
+    UNKNOWN,
+    UnreadableValue,
+    decode_properties,
+    hide_secret_values,
+)
 from gpufleet.engine.state import StateResource, parse_stack_state, parse_type_from_urn
 
 __all__ = [
@@ -44,6 +51,7 @@ __all__ = [
     "exclusive_file_lock",
     "find_installed_pulumi_engine",
     "find_pulumi_engine",
+    "hide_secret_values",
     "parse_engine_json",
     "parse_last_phase_of_events",
     "parse_last_phase_of_log",

@@ -68,6 +68,20 @@ def decode_properties(value: Any) -> dict[str, Any]:
     return {str(key): decode_property_value(item) for key, item in (value or {}).items()}
 
 
+def hide_secret_values(value: Any) -> Any:
+    """Return undecoded JSON without the text of its secrets; it decodes to the same values."""
+    if isinstance(value, list):
+        return [hide_secret_values(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if (
+        value.get(SIGNATURE_KEY) in {SECRET_SIGNATURE, OUTPUT_SIGNATURE}
+        and decode_property_value(value) is SECRET
+    ):
+        return {SIGNATURE_KEY: SECRET_SIGNATURE}
+    return {key: hide_secret_values(item) for key, item in value.items()}
+
+
 def _decode_text(text: str) -> Any:
     if text in UNKNOWN_SENTINELS:
         return UNKNOWN

@@ -34,13 +34,18 @@ GRACE_S = 5
 
 def build_allowed_environment(variables: Mapping[str, str], folder: Path) -> dict[str, str]:
     """Return the variables of an evaluated program; its home folder is empty."""
-    allowed = {
+    allowed = select_allowed_variables(variables)
+    private = {"HOME": str(folder), "TMPDIR": str(folder)}
+    return allowed | private | {"PULUMI_SKIP_UPDATE_CHECK": "true", "PYTHONUNBUFFERED": "1"}
+
+
+def select_allowed_variables(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that an evaluated program gets from the user."""
+    return {
         name: value
         for name, value in variables.items()
         if name in ALLOWED_VARIABLES or name.startswith(LOCALE)
     }
-    private = {"HOME": str(folder), "TMPDIR": str(folder)}
-    return allowed | private | {"PULUMI_SKIP_UPDATE_CHECK": "true", "PYTHONUNBUFFERED": "1"}
 
 
 def find_project_python(root: Path) -> Path | None:
@@ -72,7 +77,7 @@ def build_sandbox_bounds(
         return {"trusted": True, "folder": str(folder)}
     repository = _repository_root(root)
     visible = [
-        *(_virtualenv_paths(python) if python else _interpreter_paths()),
+        *(_virtualenv_paths(python) if python else find_interpreter_paths()),
         repository,
         Path(__file__).parent,
     ]
@@ -89,7 +94,8 @@ def build_sandbox_bounds(
     }
 
 
-def _interpreter_paths() -> list[Path]:
+def find_interpreter_paths() -> list[Path]:
+    """Return the installation of this Python and the folders that it imports from."""
     # The first place is that of the script or of `python -m`; neither it nor PYTHONPATH is the child's.
     excluded = {"", *os.environ.get("PYTHONPATH", "").split(os.pathsep)}
     paths = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix, *sys.path[1:]} - excluded

@@ -16,20 +16,26 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpufleet import engine
 from gpufleet.boundary import decode_json_lines, make_printable
 from gpufleet.cost.inputs.program import allowlist
-from gpufleet.cost.inputs.program.gitref import read_git_archive, unpack_git_archive
+from gpufleet.cost.inputs.program.gitref import find_git_tree, read_git_archive, unpack_git_archive
+from gpufleet.cost.inputs.program.graph_cache import KeptGraph, load_kept_graph
+from gpufleet.cost.inputs.program.sandbox import PROCESS_COUNT
+from gpufleet.cost.inputs.program.stack_program import StackProgram
 from gpufleet.cost.inputs.program.stream import KIB, MIB, BoundedPipeReader, read_pipes_with_time_limit
 from gpufleet.cost.inputs.stack_change import is_billable
 from gpufleet.engine import StateResource
-from gpufleet.errors import EnvironmentFault
+from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.scratch import create_scratch_folder, find_folder_in_memory
+
+if TYPE_CHECKING:
+    from gpufleet.cost.inputs.program.registration import ProgramOutput
 
 TIME_LIMIT_S = 120.0
 STOP_LIMIT_S = 10.0
@@ -39,21 +45,6 @@ RESULT_BYTES = 32 * MIB
 
 Run = Callable[[], list[tuple[StateResource, ...]]]
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class StackProgram:
-    """A program: the project ``root`` to run in, and its ``label`` in errors ("" is the working tree).
-
-    A ``trusted`` program gets the user's environment, network and files. ``variables`` are set in addition.
-    """
-
-    root: Path
-    stack: str
-    config_file: Path | None = None
-    label: str = ""
-    trusted: bool = False
-    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 def evaluate_program(
@@ -66,17 +57,11 @@ def evaluate_program(
     trusted: bool = False,
 ) -> tuple[StateResource, ...]:
     """Return the resources that ``stack`` declares in the working tree, or at a git ref."""
-    if ref is None:
-        with start_program_evaluation(
-            [StackProgram(root, stack, config_file, trusted=trusted)], limit_s
-        ) as run:
-            return run()[0]
-    archive = read_git_archive(root, ref)
-    with _create_base_folder(archive) as folder:
-        unpack_git_archive(archive, folder)
-        program = StackProgram(folder, stack, config_file, label=f"at {ref}", trusted=trusted)
-        with start_program_evaluation([program], limit_s) as run:
-            return run()[0]
+    program = StackProgram(root, stack, config_file, trusted=trusted)
+    if ref is not None:
+        program = replace(program, label=f"at {ref}", tree=find_git_tree(root, ref))
+    with start_program_evaluation([program], limit_s) as run:
+        return run()[0]
 
 
 @contextmanager
@@ -91,18 +76,11 @@ def start_git_ref_comparison(
     variables: Mapping[str, str] | None = None,
 ) -> Iterator[Run]:
     """Evaluate a stack at ``base`` and in the working tree; ``config_file`` applies to the working tree."""
-    archive = read_git_archive(root, base)
-    with _create_base_folder(archive) as folder:
-        before = StackProgram(folder, stack, label=f"at {base}", trusted=trusted)
-        after = StackProgram(root, stack, config_file, trusted=trusted, variables=variables or {})
-        with start_program_evaluation([before, after], limit_s) as run:
-            unpack_git_archive(archive, folder)  # while the child imports
-            yield run
-
-
-def _create_base_folder(archive: bytes) -> AbstractContextManager[Path]:
-    """Create the folder for another commit, in memory if it fits: a disk takes a millisecond for each file."""
-    return create_scratch_folder("base", find_folder_in_memory(2 * len(archive)))
+    tree = find_git_tree(root, base)
+    before = StackProgram(root, stack, label=f"at {base}", trusted=trusted, tree=tree)
+    after = StackProgram(root, stack, config_file, trusted=trusted, variables=variables or {})
+    with start_program_evaluation([before, after], limit_s) as run:
+        yield run
 
 
 @contextmanager
@@ -111,23 +89,91 @@ def start_program_evaluation(
 ) -> Iterator[Run]:
     """Start the child, which imports SDKs while the block runs; call the yielded function to run the programs.
 
-    A labelled program may have no such stack yet: it then has no resources.
+    A labelled program may have no such stack yet: it then has no resources. A program whose graph is kept is not run.
     """
+    last = programs[-1]
+    setting = _Setting(
+        allowlist.find_project_python(last.root),
+        {**os.environ, **last.variables},
+        limit_s,
+        trusted=last.trusted,
+    )
+    kept_graphs = [load_kept_graph(program, setting.python, setting.variables) for program in programs]
+    missing = [graph for graph in kept_graphs if graph.content is None]
     with ExitStack() as cleanup:
-        folder = cleanup.enter_context(create_scratch_folder("evaluate")).resolve()
-        evaluations = []
-        for index, program in enumerate(programs):
-            resolved = replace(program, root=program.root.resolve())
-            evaluations.append(_Evaluation.open_folder_and_pipes(resolved, folder / str(index)))
-            cleanup.callback(evaluations[-1].close_pipes)
-        child = _start_child(evaluations, folder, limit_s)
-        cleanup.callback(_stop_child, child)
+        run_missing = cleanup.enter_context(_start_evaluations(missing, setting)) if missing else list
 
         def run_programs() -> list[tuple[StateResource, ...]]:
-            printed = _run_programs(child, evaluations, limit_s)
-            return [each.decode_registered_resources(printed) for each in evaluations]
+            evaluated = iter(run_missing())
+            return [
+                next(evaluated) if graph.content is None else _decode_kept_graph(graph, setting)
+                for graph in kept_graphs
+            ]
 
         yield run_programs
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """What the programs of one child share: the project's own Python, variables, and the limit."""
+
+    python: Path | None
+    variables: Mapping[str, str]
+    limit_s: float
+    trusted: bool
+
+
+def _decode_kept_graph(graph: KeptGraph, setting: _Setting) -> tuple[StateResource, ...]:
+    """Return the resources of a kept graph; evaluate its program if the graph is invalid."""
+    from gpufleet.cost.inputs.program.registration import decode_program_output
+
+    try:
+        return _select_billable(decode_program_output(graph.content or b"", "a kept graph"))
+    except InputError:
+        with _start_evaluations([graph], setting) as run:
+            return run()[0]
+
+
+@contextmanager
+def _start_evaluations(graphs: Sequence[KeptGraph], setting: _Setting) -> Iterator[Run]:
+    """Start the child for programs whose graph is not kept, and keep what it returns."""
+    with ExitStack() as cleanup:
+        folder = cleanup.enter_context(create_scratch_folder("evaluate")).resolve()
+        evaluations, archives = [], []
+        for index, graph in enumerate(graphs):
+            root = graph.program.root
+            if graph.program.tree is not None:
+                archive = read_git_archive(root, graph.program.tree)
+                root = cleanup.enter_context(_create_base_folder(archive))
+                archives.append((archive, root))
+            resolved = replace(graph.program, root=root.resolve())
+            evaluations.append(_Evaluation.open_folder_and_pipes(resolved, folder / str(index)))
+            cleanup.callback(evaluations[-1].close_pipes)
+        child = _start_child(evaluations, folder, setting)
+        cleanup.callback(_stop_child, child)
+        for archive, root in archives:
+            unpack_git_archive(archive, root)  # while the child imports
+
+        def run_programs() -> list[tuple[StateResource, ...]]:
+            printed, is_confined = _run_programs(child, evaluations, setting.limit_s)
+            outputs = [each.decode_program_output(printed) for each in evaluations]
+            for graph, output in zip(graphs, outputs, strict=True):
+                if is_confined:
+                    graph.keep(output.records, setting.python, setting.variables)
+            return [_select_billable(output) for output in outputs]
+
+        yield run_programs
+
+
+def _create_base_folder(archive: bytes) -> AbstractContextManager[Path]:
+    """Create the folder for another commit, in memory if it fits: a disk takes a millisecond for each file."""
+    return create_scratch_folder("base", find_folder_in_memory(2 * len(archive)))
+
+
+def _select_billable(output: ProgramOutput) -> tuple[StateResource, ...]:
+    """Return the registered resources that the stack pays for."""
+    resources = engine.parse_stack_state({"deployment": {"resources": output.records}})
+    return tuple(resource for resource in resources if is_billable(resource))
 
 
 @dataclass
@@ -182,8 +228,8 @@ class _Evaluation:
         os.close(self.output.descriptor)
         os.close(self.result.descriptor)
 
-    def decode_registered_resources(self, parent_output: str) -> tuple[StateResource, ...]:
-        """Return the registered resources; ``parent_output`` explains a missing result."""
+    def decode_program_output(self, parent_output: str) -> ProgramOutput:
+        """Return what the program registered; ``parent_output`` explains a missing result."""
         from gpufleet.cost.inputs.program.registration import (
             decode_program_output,
             make_input_error,
@@ -200,35 +246,33 @@ class _Evaluation:
         )
         if program_output.error is not None:
             raise make_input_error(program_output.error, f"{self.program.root}{os.sep}", self.program.label)
-        records = [each.model_dump() for each in program_output.resources]
-        resources = engine.parse_stack_state({"deployment": {"resources": records}})
-        return tuple(resource for resource in resources if is_billable(resource))
+        return program_output
 
 
-def _start_child(evaluations: Sequence[_Evaluation], folder: Path, limit_s: float) -> subprocess.Popen[bytes]:
+def _start_child(
+    evaluations: Sequence[_Evaluation], folder: Path, setting: _Setting
+) -> subprocess.Popen[bytes]:
     """Start the child and send it its jobs; it runs them after the line GO."""
-    last = evaluations[-1].program
-    environment = {**os.environ, **last.variables}
-    python = allowlist.find_project_python(last.root)
+    variables = setting.variables
     clouds = {
         cloud
         for each in evaluations
         for cloud in allowlist.guess_clouds(each.program.root, each.program.stack, each.program.config_file)
     }
-    jobs = [each.build_child_job(python, limit_s) for each in evaluations]
+    jobs = [each.build_child_job(setting.python, setting.limit_s) for each in evaluations]
     with as_file(files("gpufleet.cost.inputs.program") / "child.py") as script:
         child = subprocess.Popen(
             [sys.executable, str(script)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=environment if last.trusted else allowlist.build_allowed_environment(environment, folder),
+            env=variables if setting.trusted else allowlist.build_allowed_environment(variables, folder),
             pass_fds=[descriptor for each in evaluations for descriptor in each.write_ends],
             start_new_session=True,  # so that an interrupt reaches us alone, and we stop it
         )
     for each in evaluations:
         each.close_pipe_write_ends()
-    order = {"clouds": None if python else sorted(clouds), "jobs": jobs}
+    order = {"clouds": None if setting.python else sorted(clouds), "jobs": jobs}
     _send_line(child, json.dumps(order))
     return child
 
@@ -240,23 +284,25 @@ def _send_line(child: subprocess.Popen[bytes], line: str) -> None:
             child.stdin.flush()
 
 
-def _run_programs(child: subprocess.Popen[bytes], evaluations: Sequence[_Evaluation], limit_s: float) -> str:
-    """Run the programs in the child, and return the child's own output."""
+def _run_programs(
+    child: subprocess.Popen[bytes], evaluations: Sequence[_Evaluation], limit_s: float
+) -> tuple[str, bool]:
+    """Run the programs in the child; return the child's own output, and whether all of them were confined."""
     if child.stdout is None or child.stderr is None:
-        return ""
+        return "", False
     _send_line(child, GO)
     reports = BoundedPipeReader(child.stdout.fileno(), "its report", REPORT_BYTES, REPORT_BYTES)
     printed = BoundedPipeReader(child.stderr.fileno(), "its output", OUTPUT_BYTES, OUTPUT_TAIL_BYTES)
     pipes = [stream for each in evaluations for stream in (each.output, each.result)]
     read_pipes_with_time_limit(reports, [printed, *pipes], limit_s)
-    _warn_unconfined(reports)
-    return printed.decode_stored_text()
+    gaps = [value for _, value in decode_json_lines(reports.decode_stored_text(), "the sandbox")]
+    missing = list(dict.fromkeys(name for line in gaps if isinstance(line, list) for name in line))
+    _warn_unconfined(missing)
+    return printed.decode_stored_text(), len(gaps) == len(evaluations) and set(missing) <= {PROCESS_COUNT}
 
 
-def _warn_unconfined(reports: BoundedPipeReader) -> None:
+def _warn_unconfined(missing: Sequence[str]) -> None:
     """Log one warning about what this machine cannot confine."""
-    lines = [value for _, value in decode_json_lines(reports.decode_stored_text(), "the sandbox")]
-    missing = list(dict.fromkeys(name for line in lines if isinstance(line, list) for name in line))
     if missing:
         _log.warning(
             "warning: this machine cannot isolate the Pulumi program from %s; see docs/cost.md",

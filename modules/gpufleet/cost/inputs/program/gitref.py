@@ -16,12 +16,18 @@ GIT_ENVIRONMENT = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_N
 SAFE_OPTIONS = ("-c", "safe.bareRepository=explicit", "-c", "core.fsmonitor=false")
 
 
-def read_git_archive(root: Path, ref: str) -> bytes:
-    """Return the project folder ``root`` as it was at ``ref``, as a tar file; empty if there was no such folder."""
+def find_git_tree(root: Path, ref: str) -> str:
+    """Return git's id of the project folder ``root`` as it was at ``ref``; empty if there was no such folder."""
     prefix = _repository_prefix(root)
     commit = _resolve_commit(root, ref)
-    tree = f"{commit}:{prefix.rstrip('/')}"
-    if run_git(root, "cat-file", "-e", tree).returncode:
+    name = f"{commit}:{prefix.rstrip('/')}"
+    found = run_git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", name)
+    return "" if found.returncode else found.stdout.decode().strip()
+
+
+def read_git_archive(root: Path, tree: str) -> bytes:
+    """Return the files of a tree that ``find_git_tree`` found, as a tar file; empty if it found none."""
+    if not tree:
         return b""
     # In a subfolder git archive would apply the folder twice.
     top = run_git(root, "rev-parse", "--show-toplevel").stdout.decode().strip()

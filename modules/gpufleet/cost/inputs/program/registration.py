@@ -54,6 +54,11 @@ class ProgramOutput(BaseModel):
     resources: list[ResourceRegistration] = Field(default=[], max_length=RECORDS)
     error: ProgramError | None = None
 
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """The resources as plain records of a state."""
+        return [resource.model_dump() for resource in self.resources]
+
 
 def decode_program_output(content: bytes, where: str) -> ProgramOutput:
     """Return a program's output; raise InputError if it is invalid or over the limits."""

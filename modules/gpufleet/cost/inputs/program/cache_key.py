@@ -1,0 +1,183 @@
+"""The key of an evaluated program: a digest of everything that its confined evaluation can read.
+
+That is the git tree of its folder (another commit) or of its whole repository (the working tree, only if it is clean),
+the stack's configuration, the allowed environment variables, the packages of the Python that runs it, the sources of
+this package that take part, and the day. A program without a key is evaluated every time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import sys
+import sysconfig
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from gpufleet.cost.inputs.program import allowlist
+from gpufleet.cost.inputs.program.gitref import run_git
+from gpufleet.cost.inputs.program.stack_program import StackProgram
+
+FORMAT = 1
+SOURCE_FILES, SOURCE_BYTES = 5_000, 64 << 20
+IGNORED_FILES = 20_000
+SITE_FOLDERS = ("site-packages", "dist-packages")
+BYTECODE = "__pycache__"
+
+
+class TooManyFilesError(Exception):
+    """More files than are worth reading to avoid an evaluation."""
+
+
+def make_cache_key(program: StackProgram, python: Path | None, variables: Mapping[str, str]) -> str | None:
+    """Return the key of a program, None if it may read what no key covers.
+
+    ``python`` is the project's own, ``variables`` are those of the process that evaluates it.
+    """
+    if program.trusted:
+        return None
+    try:
+        tree = _describe_checkout(program.root, python) if program.tree is None else program.tree
+        if not tree:
+            return None
+        parts = {
+            "format": FORMAT,
+            "tree": tree,
+            "stack": program.stack,
+            "is_other_commit": bool(program.label),
+            "config": _hash_config_file(program),
+            "variables": allowlist.select_allowed_variables(variables),
+            "sources": _hash_folder(Path(__file__).parent),
+            "packages": _describe_packages(python),
+            "python": [sys.version, platform.system(), platform.machine(), str(python or sys.executable)],
+            "day": time.strftime("%Y-%m-%d %z"),
+        }
+    except (OSError, TooManyFilesError):
+        return None
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _hash_config_file(program: StackProgram) -> str | None:
+    """Return the digest of the given stack file; without one it is in the tree."""
+    return _hash_file(program.config_file) if program.config_file else None
+
+
+def _describe_checkout(root: Path, python: Path | None) -> str | None:
+    """Return what the working tree of a project's repository contains, None unless all its files are committed."""
+    status = run_git(
+        root, "status", "--porcelain", "-z", "--untracked-files=all", "--ignored=matching", "--ignore-submodules=none"
+    )  # fmt: skip
+    places = run_git(root, "rev-parse", "--show-toplevel", "--show-prefix", "HEAD^{tree}")
+    if status.returncode or places.returncode:
+        return None
+    entries = [entry for entry in status.stdout.split(b"\0") if entry]
+    lines = places.stdout.splitlines()
+    if len(lines) != 3:  # noqa: PLR2004 - as asked; a name may contain a line break
+        return None
+    top, prefix, tree = (os.fsdecode(line) for line in lines)
+    if any(not entry.startswith(b"!! ") for entry in entries) or not _is_checked_out(Path(top)):
+        return None
+    ignored = [Path(top, os.fsdecode(entry[3:])) for entry in entries]
+    return json.dumps([prefix, tree, _describe_ignored_files(Path(top), root, ignored, python)])
+
+
+def _is_checked_out(top: Path) -> bool:
+    """Return whether git compares every tracked file with the folder's, and none is a submodule or a link outside."""
+    listed = run_git(top, "ls-files", "-v", "-s", "-z")
+    entries = [entry for entry in listed.stdout.split(b"\0") if entry]
+    if listed.returncode or not all(entry.startswith((b"H 100", b"H 120")) for entry in entries):
+        return False
+    links = [
+        Path(top, os.fsdecode(entry.partition(b"\t")[2])) for entry in entries if entry.startswith(b"H 120")
+    ]
+    return all(link.resolve().is_relative_to(top.resolve()) for link in links)
+
+
+def _describe_ignored_files(top: Path, root: Path, ignored: Iterable[Path], python: Path | None) -> str:
+    """Return a digest of the ignored files that a program could read, by size and times."""
+    prefixes = {Path(sys.prefix).resolve(), *([python.parents[1].resolve()] if python else [])}
+    hidden = {place / name for place in (top, root) for name in allowlist.SECRET_PATHS}
+    digest, count = hashlib.sha256(), 0
+    for path in sorted(ignored):
+        if path in hidden or path.name == BYTECODE or path.resolve() in prefixes:
+            continue
+        for file in _walk(path):
+            count += 1
+            if count > IGNORED_FILES:
+                raise TooManyFilesError
+            status = file.lstat()
+            digest.update(
+                repr(
+                    (str(file), status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+                ).encode()
+            )
+    return digest.hexdigest()
+
+
+def _describe_packages(python: Path | None) -> list[str]:
+    """Return the installed packages that a program can import: their records, and the files of editable installs."""
+    if python:
+        folder = python.parents[1]
+        installation = python.resolve().parents[1]
+        places = [*folder.glob("lib*/python3*/*-packages"), *installation.glob("lib*/python3*/*-packages")]
+        settings = [_hash_file(folder / "pyvenv.cfg"), str(python.resolve())]
+    else:
+        places = [path for path in allowlist.find_interpreter_paths() if path.exists()]
+        settings = [sys.prefix, sys.base_prefix]
+    built_in = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "scripts")}
+    roots = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
+    described = []
+    for place in sorted(places):
+        if str(place) in built_in | roots or place.name == "lib-dynload":
+            continue
+        described.append(
+            f"{place.name}:{_hash_site_folder(place) if place.name in SITE_FOLDERS else _hash_folder(place)}"
+        )
+    return [*settings, *described]
+
+
+def _hash_site_folder(folder: Path) -> str:
+    """Return a digest of the installed packages: an installer's record has the digest of every file."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.iterdir()):
+        digest.update(f"{path.name}\n".encode())
+        if path.suffix in {".dist-info", ".egg-info"} and path.is_dir():
+            records = [path / name for name in ("RECORD", "METADATA", "PKG-INFO", "direct_url.json")]
+            for record in records:
+                with suppress(FileNotFoundError):
+                    digest.update(record.read_bytes())
+        elif path.is_file():
+            digest.update(_hash_file(path).encode())
+    return digest.hexdigest()
+
+
+def _hash_folder(path: Path) -> str:
+    """Return a digest of the names and contents of all files of a folder, without bytecode; or of one file."""
+    digest, count, size = hashlib.sha256(), 0, 0
+    for file in _walk(path):
+        if not file.is_file():
+            continue
+        count, size = count + 1, size + file.stat().st_size
+        if count > SOURCE_FILES or size > SOURCE_BYTES:
+            raise TooManyFilesError
+        digest.update(f"{file.relative_to(path)}\n{_hash_file(file)}\n".encode())
+    return digest.hexdigest()
+
+
+def _hash_file(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _walk(path: Path) -> Iterator[Path]:
+    """Return a file, or all files and links in a folder without bytecode, in a fixed order."""
+    if not path.is_dir() or path.is_symlink():
+        yield path
+        return
+    for folder, folders, files in os.walk(path):
+        folders[:] = sorted(name for name in folders if name != BYTECODE)
+        yield from (Path(folder, name) for name in sorted(files))
+        yield from (Path(folder, name) for name in folders if Path(folder, name).is_symlink())

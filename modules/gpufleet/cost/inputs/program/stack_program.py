@@ -1,0 +1,24 @@
+"""The program of one stack, as it is given to an evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class StackProgram:
+    """A program: the project ``root`` to run in, and its ``label`` in errors ("" is the working tree).
+
+    A ``trusted`` program gets the user's environment, network and files. ``variables`` are set in addition. ``tree``
+    is git's id of the folder as it was at another commit, empty if it did not exist there, None for the working tree.
+    """
+
+    root: Path
+    stack: str
+    config_file: Path | None = None
+    label: str = ""
+    trusted: bool = False
+    variables: Mapping[str, str] = field(default_factory=dict)
+    tree: str | None = None
