@@ -27,17 +27,24 @@ from gpufleet.errors import InputError
 def compare_actual_cost(
     *, files: tuple[Path, ...], stack: str, project: Path | None, trusted: bool, as_json: bool
 ) -> None:
-    """Compare billed with declared cost by pool.
+    """Compare billed with declared cost by pool, and by node of the registry where there is one.
 
     FILES: FOCUS CSV, Azure's cost details as CSV, JSON lines of Google's billing export; each may be gzip.
     """
     from gpufleet import cost, paths
+    from gpufleet.operations import billed_nodes
 
     stack = cost.parse_stack_name(stack)
     if twice := next((file for file in files if files.count(file) > 1), None):
         raise InputError("is given twice", where=str(twice), remedy="give each file once")
-    billed = cost.sum_billed_charges(chain.from_iterable(map(cost.stream_billed_charges, files)), stack)
     root = project.resolve() if project else paths.find_project_root()
+    nodes = billed_nodes.list_registered_nodes(root)
+    if nodes is None:
+        output.print_lines(
+            f"without a registry, nodes are not compared; hint: gpufleet nodes sync -s {stack}", err=True
+        )
+    charges = chain.from_iterable(map(cost.stream_billed_charges, files))
+    billed = cost.sum_billed_charges(charges, stack, nodes)
     estimate = cost.estimate_stack(root, stack, options=cost.CostOptions(trusted=trusted))
     comparison = cost.compare_with_bill(estimate.bill, billed)
     output.print_result(as_json, comparison, cost.build_actual_document, cost.format_actual_table)

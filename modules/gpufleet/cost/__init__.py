@@ -8,6 +8,7 @@ bills, checks policies and writes reports. ``api`` joins the three for the comma
 from __future__ import annotations
 
 from gpufleet.cost.analysis.actual import compare_with_bill, sum_billed_charges
+from gpufleet.cost.analysis.billed_node import OutOfUse, RegisteredNode
 from gpufleet.cost.analysis.budget import BudgetOption, build_budget_document, find_budget_options
 from gpufleet.cost.analysis.combined import CombinedDiff, ProjectDiff, combine_diffs
 from gpufleet.cost.analysis.diff import CostDiff, CostDiffLine, PolicyResult, PolicyViolation, compare_bills
@@ -82,6 +83,7 @@ __all__ = [
     "CostOptions",
     "CostPolicy",
     "MachinePartContext",
+    "OutOfUse",
     "PolicyResult",
     "PolicyViolation",
     "PoolCost",
@@ -91,6 +93,7 @@ __all__ = [
     "ProjectList",
     "PurchaseTerms",
     "Range",
+    "RegisteredNode",
     "ResourceGraph",
     "ResourceUsage",
     "StackChange",

@@ -145,20 +145,31 @@ def load_node_history(connection: Connection, node_id: str) -> list[NodeHistoryE
     """Return a node's history, oldest first."""
     table = schema.history
     query = select(table).where(table.c.node_id == node_id).order_by(table.c.number)
-    return [
-        NodeHistoryEntry(
-            row.node_id,
-            row.at,
-            row.event,
-            row.old_state,
-            row.new_state,
-            row.reason,
-            row.attempt,
-            row.number,
-            row.actor,
-        )
-        for row in connection.execute(query)
-    ]
+    return [_read_history_row(row) for row in connection.execute(query)]
+
+
+def load_state_history(connection: Connection) -> dict[str, list[NodeHistoryEntry]]:
+    """Return the entries of every node that begin a state, oldest first, by node id."""
+    table = schema.history
+    query = select(table).where(table.c.new_state.is_not(None)).order_by(table.c.number)
+    entries: dict[str, list[NodeHistoryEntry]] = defaultdict(list)
+    for row in connection.execute(query):
+        entries[row.node_id].append(_read_history_row(row))
+    return dict(entries)
+
+
+def _read_history_row(row: Any) -> NodeHistoryEntry:
+    return NodeHistoryEntry(
+        row.node_id,
+        row.at,
+        row.event,
+        row.old_state,
+        row.new_state,
+        row.reason,
+        row.attempt,
+        row.number,
+        row.actor,
+    )
 
 
 def load_burn_in_results(

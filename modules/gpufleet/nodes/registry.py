@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from types import TracebackType
@@ -197,6 +197,11 @@ class Registry:
         """Return what happened to a node, oldest first."""
         with self._reading() as connection:
             return query.load_node_history(connection, query.find_node_row(connection, node).id)
+
+    def list_state_history(self) -> Mapping[str, Sequence[NodeHistoryEntry]]:
+        """Return what began each state of each node, oldest first, by node id."""
+        with self._reading() as connection:
+            return query.load_state_history(connection)
 
     def list_burn_in_results(
         self, node: str | None = None, attempt: str | None = None, since: datetime | None = None

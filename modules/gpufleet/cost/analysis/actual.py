@@ -8,6 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from gpufleet.cost.analysis.bill_period import BillPeriod
+from gpufleet.cost.analysis.billed_node import POOL_TAG, NodeComparison, NodeLedger, RegisteredNode
 from gpufleet.cost.inputs.bill_row import USAGE, BilledCharge
 from gpufleet.cost.money import ZERO, round_parts_to_total, round_to_cents
 from gpufleet.cost.pricing.bill import Bill, Charge
@@ -16,7 +17,7 @@ from gpufleet.fleet import slugify
 
 MAX_GROUPS = 1000
 OTHERS = "(others)"
-POOL_TAG, STACK_TAG = "gpufleet-pool", "gpufleet-stack"
+STACK_TAG = "gpufleet-stack"
 CREDITS = "credits"
 
 
@@ -44,10 +45,11 @@ class BilledTotals:
     """The rows of exports, summed by pool of one stack.
 
     What has no pool is summed by service, or by kind if it is not usage: ``other_usd``. ``paid_elsewhere_rows`` are of
-    machines whose commitment is in another row.
+    machines whose commitment is in another row. ``ledger`` is None where there is no registry.
     """
 
     stack: str
+    ledger: NodeLedger | None = None
     pools: dict[str, BilledPool] = field(default_factory=dict)
     untagged_usd: dict[str, Decimal] = field(default_factory=dict)
     other_usd: dict[str, Decimal] = field(default_factory=dict)
@@ -73,7 +75,10 @@ class BilledTotals:
         pool = charge.tags.get(POOL_TAG, "")
         if charge.tags.get(STACK_TAG, self._stack_tag) != self._stack_tag:
             self.other_stacks_usd += charge.cost
-        elif pool:
+            return
+        if self.ledger:
+            self.ledger.add(charge)
+        if pool:
             self.pools.setdefault(_bounded_key(self.pools, pool), BilledPool()).add(charge)
         elif charge.kind != USAGE:
             _add_usd(self.other_usd, charge.kind, charge.cost)
@@ -145,17 +150,23 @@ class PoolComparison:
 
 @dataclass(frozen=True)
 class ActualComparison:
-    """A stack's declared cost beside its bill. The files have no rows of ``missing_clouds``."""
+    """A stack's declared cost beside its bill. The files have no rows of ``missing_clouds``.
+
+    ``nodes`` is None where there is no registry.
+    """
 
     billed: BilledTotals
     period: BillPeriod
     pools: tuple[PoolComparison, ...]
     missing_clouds: tuple[str, ...] = ()
+    nodes: NodeComparison | None = None
 
 
-def sum_billed_charges(charges: Iterable[BilledCharge], stack: str) -> BilledTotals:
-    """Sum the rows of exports."""
-    totals = BilledTotals(stack)
+def sum_billed_charges(
+    charges: Iterable[BilledCharge], stack: str, nodes: Iterable[RegisteredNode] | None = None
+) -> BilledTotals:
+    """Sum the rows of exports, also by node of the registry if its nodes are given."""
+    totals = BilledTotals(stack, None if nodes is None else NodeLedger(nodes))
     for charge in charges:
         totals.add(charge)
     return totals
@@ -170,7 +181,9 @@ def compare_with_bill(declared: Bill, billed: BilledTotals) -> ActualComparison:
     missing = {charge.cloud for charge in declared.charges} - {charge.cloud for charge in charges}
     names = sorted({charge.pool for charge in charges} | set(billed.pools))
     pools = (_compare_pool(name, charges, billed, period) for name in names)
-    return ActualComparison(billed, period, tuple(pools), tuple(sorted(missing)))
+    ledger = billed.ledger
+    nodes = ledger.compare(declared.charges, billed.stack, period, billed.clouds) if ledger else None
+    return ActualComparison(billed, period, tuple(pools), tuple(sorted(missing)), nodes)
 
 
 def _compare_pool(

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from gpufleet.cost.analysis.actual import ActualComparison, BilledTotals, PoolComparison
+from gpufleet.cost.analysis.actual import ActualComparison, PoolComparison
+from gpufleet.cost.analysis.reports.actual_nodes import build_node_document, format_node_lines
 from gpufleet.cost.analysis.reports.summary import pluralize
 from gpufleet.cost.analysis.reports.table import align_columns, format_titled_list
 from gpufleet.cost.formatting import format_usd
@@ -18,30 +19,38 @@ MAX_UNTAGGED_LINES = 20
 def format_actual_table(comparison: ActualComparison) -> str:
     """Return the period, a row for each pool with the reasons of its difference, and what no pool has."""
     billed = comparison.billed
+    counts = comparison.nodes.node_counts_by_pool if comparison.nodes else {}
     rows = [
         (
             each.pool,
+            *([_format_count(counts.get(each.pool, (0, 0)))] if comparison.nodes else []),
             format_usd(each.declared_usd),
             format_usd(each.billed_usd),
             format_usd(each.difference_usd, show_sign=True),
         )
         for each in comparison.pools
     ]
+    header = ("POOL", *(["NODES"] if comparison.nodes else []), "DECLARED", "BILLED", "DIFFERENCE")
     reasons = [f"{each.pool}: {_format_reasons(each)}" for each in comparison.pools if each.difference_usd]
     other = [f"{format_usd(billed.other_stacks_usd)}"] if billed.other_stacks_usd else []
     return "\n".join(
         [
             *_format_head(comparison),
             "",
-            *align_columns(("POOL", "DECLARED", "BILLED", "DIFFERENCE"), rows),
+            *align_columns(header, rows),
             *format_titled_list("Reasons", reasons),
+            *(format_node_lines(comparison.nodes) if comparison.nodes else []),
             *format_titled_list("Billed without the tag gpufleet-pool", _format_groups(billed.untagged_usd)),
             *format_titled_list("Not usage, and of no pool", _format_groups(billed.other_usd)),
             *format_titled_list("Billed for other stacks", other),
             *format_titled_list("Not compared: no rows of", comparison.missing_clouds),
-            *format_titled_list("Notes", _list_notes(billed)),
+            *format_titled_list("Notes", _list_notes(comparison)),
         ]
     )
+
+
+def _format_count(counts: tuple[int, int]) -> str:
+    return "{} of {}".format(*counts)
 
 
 def _format_head(comparison: ActualComparison) -> list[str]:
@@ -63,9 +72,13 @@ def _format_groups(groups: Mapping[str, Decimal]) -> list[str]:
     return lines
 
 
-def _list_notes(billed: BilledTotals) -> list[str]:
+def _list_notes(comparison: ActualComparison) -> list[str]:
     """Return what a reader must know of the export."""
-    notes = []
+    notes, billed, nodes = [], comparison.billed, comparison.nodes
+    if nodes and nodes.unbilled and not nodes.billed:
+        notes.append(
+            "no row names a registered node: export resource ids, and activate the cost allocation tag gpufleet-node"
+        )
     invoiced = billed.invoiced_usd
     if invoiced is not None and round_to_cents(invoiced) != round_to_cents(billed.usd):
         notes.append(
@@ -114,8 +127,9 @@ def build_actual_document(comparison: ActualComparison) -> dict[str, Any]:
         ],
         "other": [{"kind": kind, "usd": _cents(usd)} for kind, usd in sorted(billed.other_usd.items())],
         "other_stacks_usd": _cents(billed.other_stacks_usd),
+        "registry": build_node_document(comparison.nodes) if comparison.nodes else None,
         "not_compared": list(comparison.missing_clouds),
-        "notes": _list_notes(billed),
+        "notes": _list_notes(comparison),
     }
 
 

@@ -15,6 +15,8 @@ LEFT = {
     "PROJECT",
     "STACK",
     "POOL",
+    "NODE",
+    "STATE",
     "WHAT",
     "REGION",
     "PURCHASE",
