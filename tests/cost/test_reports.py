@@ -213,7 +213,7 @@ def test_difference_names_the_costs_that_it_excludes(make_resource, book):
 
 
 def test_usage_units_are_not_multiplied_by_hours():
-    assert summary._unit_text("gib_processed") == "GiB processed"
+    assert summary._unit_text("vcpu_second") == "vCPU-second"
     assert summary._unit_text("gib") == "GiB and hour"
     assert summary._unit_text("load_balancer") == "load balancer and hour"
 

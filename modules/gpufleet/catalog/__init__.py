@@ -18,7 +18,6 @@ from gpufleet.catalog.cloud import CLOUDS, Cloud, get_cloud, join_cloud_names
 from gpufleet.catalog.data_file import (
     list_accelerator_regions,
     list_parts_billed_by_month,
-    list_parts_used_up,
 )
 from gpufleet.catalog.entry import (
     HOURS_PER_MONTH,
@@ -39,6 +38,12 @@ from gpufleet.catalog.operating_system import (
     OperatingSystem,
     find_driver_operating_system,
     load_operating_systems,
+)
+from gpufleet.catalog.price_tier import (
+    PriceTier,
+    find_first_tier_limit,
+    find_price_tiers,
+    load_price_tiers,
 )
 from gpufleet.catalog.query import (
     find_cloud_part_price,
@@ -81,14 +86,17 @@ __all__ = [
     "NetworkCard",
     "OperatingSystem",
     "Price",
+    "PriceTier",
     "Purchase",
     "build_field_source_report",
     "find_cloud_part_price",
     "find_driver_operating_system",
+    "find_first_tier_limit",
     "find_machine",
     "find_machine_price",
     "find_machine_retirement",
     "find_ordinary_machine",
+    "find_price_tiers",
     "get_accelerator",
     "get_cloud",
     "get_machine",
@@ -98,12 +106,12 @@ __all__ = [
     "list_accelerator_regions",
     "list_machine_regions",
     "list_parts_billed_by_month",
-    "list_parts_used_up",
     "load_accelerators",
     "load_catalog_sources",
     "load_field_sources",
     "load_models",
     "load_operating_systems",
+    "load_price_tiers",
     "search_offers",
     "with_memory_size",
 ]

@@ -69,12 +69,6 @@ def load_cloud_part_prices() -> dict[PriceKey, Price]:
 
 
 @cache
-def list_parts_used_up() -> frozenset[str]:
-    """Return the names of parts that bill by the amount used up, not by time."""
-    return frozenset(row["part"] for row in _load_part_rows() if row["per"] == "use")
-
-
-@cache
 def list_parts_billed_by_month() -> frozenset[str]:
     """Return the names of parts with a price for a month, however many days it has: disks, keys, rules."""
     return frozenset(row["part"] for row in _load_part_rows() if row["per"] == "month")

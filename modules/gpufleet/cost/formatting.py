@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 
 from gpufleet.cost.money import Range, round_hourly_rate, round_to_cents
+
+_AMOUNT_DECIMALS = 3
+_THOUSANDTH = Decimal(1).scaleb(-_AMOUNT_DECIMALS)
 
 
 def format_usd(amount: Decimal, *, show_sign: bool = False) -> str:
@@ -46,6 +49,13 @@ def format_quantity_range(amounts: Range) -> str:
 def format_number(value: Decimal) -> str:
     """Return a number without trailing zeros or an exponent."""
     return f"{value.normalize():f}"
+
+
+def format_amount(value: Decimal) -> str:
+    """Return an amount with thousands separators and at most three decimals: 600,000."""
+    exponent = value.as_tuple().exponent
+    is_fine = isinstance(exponent, int) and exponent < -_AMOUNT_DECIMALS
+    return f"{(value.quantize(_THOUSANDTH, ROUND_HALF_UP) if is_fine else value).normalize():,f}"
 
 
 def replace_control_characters(text: str) -> str:

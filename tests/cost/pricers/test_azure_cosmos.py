@@ -101,7 +101,7 @@ def test_container_without_throughput_shares_that_of_its_database():
     type_ = "azure-native:cosmosdb:SqlResourceSqlContainer"
     total, reasons = monthly_usd(type_, {"accountName": "acc"}, others=[native_account("westus")])
     assert total == 0
-    assert reasons == ["bills by use, 0.25 USD per gib and month; give storage_gb in the usage file"]
+    assert reasons == ["bills by use, 0.25 USD per GiB-month; give storage_gb in the usage file"]
 
 
 def test_unknown_throughput_and_region_are_listed():

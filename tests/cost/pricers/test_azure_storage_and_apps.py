@@ -211,7 +211,7 @@ def test_share_bills_its_quota_only_in_the_premium_tier():
     )
     share = {"storageAccountName": "acc", "quota": 100, "accessTier": "Hot"}
     _, reasons = monthly_usd("azure:storage/share:Share", share, others=[standard])
-    assert "bills by use, 0.0287 USD per gib and month; give storage_gb in the usage file" in reasons
+    assert "bills by use, 0.0287 USD per GiB-month; give storage_gb in the usage file" in reasons
 
 
 ITEMS = [

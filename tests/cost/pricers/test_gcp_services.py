@@ -98,7 +98,7 @@ def test_sql_instance_costs_the_prices_of_its_region(region, vcpu, gib, ssd):
 def test_sql_backups_bill_by_use():
     settings = {"tier": "db-f1-micro", "backupConfiguration": {"enabled": True}}
     without = price(SQL, {**POSTGRES, "settings": settings})
-    assert "0.08 USD per gib and month; give backup_storage_gb" in reasons(without)
+    assert "0.08 USD per GiB-month; give backup_storage_gb" in reasons(without)
     bill = price(SQL, {**POSTGRES, "settings": settings}, backup_storage_gb=50)
     assert month(bill) - month(without) == 4
     assert reasons(bill) == ""

@@ -207,7 +207,7 @@ def test_unit_price_is_listed_without_an_amount(make_resource, bucket_book):
     reasons = [each.reason for each in cost.price_resources([bucket], bucket_book).unpriced_resources]
     assert reasons == [
         "bills by use, 0.000005 USD per request; give standard.monthly_tier_1_requests in the usage file",
-        "bills by use, 0.023 USD per gib and month; give standard.storage_gb in the usage file",
+        "bills by use, 0.023 USD per GiB-month; give standard.storage_gb in the usage file",
     ]
 
 

@@ -55,7 +55,7 @@ class BillPeriod:
 
 def _is_hourly(charge: Charge) -> bool:
     """Return whether a charge bills each hour of a month, however many there are."""
-    is_monthly = charge.item in catalog.list_parts_billed_by_month() | catalog.list_parts_used_up()
+    is_monthly = charge.monthly_use is not None or charge.item in catalog.list_parts_billed_by_month()
     return charge.hours_per_month == HOURS_PER_MONTH and not is_monthly
 
 

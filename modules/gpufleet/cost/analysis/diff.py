@@ -179,6 +179,8 @@ def _with_overlap_cost(line: CostDiffLine, hours: Decimal) -> CostDiffLine:
     """Return a replaced line with the cost of the old resource while the new one starts."""
     if line.op != "replace" or line.before is None or line.before.purchase == "owned":
         return line  # owned hardware cannot run twice
+    if line.before.monthly_use and not line.before.monthly_use.is_stored:
+        return line  # two resources share the same requests
     if line.shown_charge.component.endswith(")"):  # one awaits deletion
         return line
     return replace(line, one_off_usd=line.before.usd_per_hour.expected * hours)

@@ -23,13 +23,21 @@ class PoolCost:
     hours: Decimal
     usd_per_hour: Range
     usd_per_month: Range
+    unit: str = ""  # of what bills by use: GiB-months, requests
 
 
 def group_charges_by_pool(bill: Bill) -> list[PoolCost]:
     """Group charges for the same item on the same terms; the most expensive pool first."""
-    groups: dict[tuple[str, str, str, str, Decimal], list[Charge]] = {}
+    groups: dict[tuple[str, str, str, str, Decimal, str], list[Charge]] = {}
     for charge in bill.charges:
-        key = (charge.pool, charge.item, charge.region, charge.purchase, charge.hours_per_month)
+        key = (
+            charge.pool,
+            charge.item,
+            charge.region,
+            charge.purchase,
+            charge.hours_per_month,
+            _unit(charge),
+        )
         groups.setdefault(key, []).append(charge)
     pools = [_sum_pool(charges) for charges in groups.values()]
     pool_totals = {
@@ -51,7 +59,12 @@ def _sum_pool(charges: Iterable[Charge]) -> PoolCost:
         hours=first.hours_per_month,
         usd_per_hour=Range.sum_ranges(charge.usd_per_hour for charge in pool_charges),
         usd_per_month=Range.sum_ranges(charge.usd_per_month for charge in pool_charges),
+        unit=_unit(first),
     )
+
+
+def _unit(charge: Charge) -> str:
+    return charge.monthly_use.unit_name if charge.monthly_use else ""
 
 
 def _sort_key(pool: PoolCost) -> tuple[Decimal, str, str]:

@@ -8,11 +8,15 @@ from decimal import Decimal
 
 from gpufleet.catalog import Price
 from gpufleet.cost.money import Range
+from gpufleet.cost.pricing.monthly_use import MonthlyUse
 
 
 @dataclass(frozen=True)
 class Charge:
-    """A cost component of a resource with its price; zero where a reservation or a commitment pays for it."""
+    """A cost component of a resource with its price; zero where a reservation or a commitment pays for it.
+
+    ``monthly_use`` is of what bills by use: ``quantity`` is then the amount of a month.
+    """
 
     urn: str
     type: str
@@ -32,6 +36,7 @@ class Charge:
     usd_per_useful_hour: Range | None = None  # of spot: per hour of work that is not lost
     owner: str = ""  # of the tag gpufleet-owner, or owner
     tags: tuple[tuple[str, str], ...] = ()  # the resource's own tags or labels
+    monthly_use: MonthlyUse | None = None
 
     @property
     def comparison_key(self) -> tuple[str, str]:
@@ -40,7 +45,9 @@ class Charge:
 
     @property
     def usd_per_month(self) -> Range:
-        """Return the hourly rate times the hours that bill."""
+        """Return the hourly rate times the hours that bill, or what bills by use."""
+        if self.monthly_use:
+            return Range.from_exact_value(self.monthly_use.usd_per_month)
         return self.usd_per_hour * self.hours_per_month
 
 

@@ -17,7 +17,7 @@ from gpufleet.cost.inputs.default_region import NO_REGIONS, DefaultRegions
 from gpufleet.cost.inputs.graph import ResourceGraph, strip_api_version
 from gpufleet.cost.inputs.terms import find_owner_tag
 from gpufleet.cost.inputs.usage import NO_USAGE, UsageFile
-from gpufleet.cost.money import ZERO_RANGE, Range, to_decimal
+from gpufleet.cost.money import HOURS_PER_MONTH, ZERO_RANGE, Range, to_decimal
 from gpufleet.cost.pricing.bill import Bill, Charge, CommitmentUse, SkippedResource, UnpricedResource
 from gpufleet.cost.pricing.by_use import resolve_usage_component
 from gpufleet.cost.pricing.component import Components, CostComponent, UnpricedComponent, UsageComponent
@@ -208,6 +208,8 @@ def _price_component(
     quantity = component.count * component.size
     purchase = "owned" if component.declared_price else component.terms.purchase
     usd_per_hour = rate.total_usd_per_hour or quantity * rate.usd_per_hour
+    if component.monthly_use:
+        usd_per_hour = Range.from_exact_value(component.monthly_use.usd_per_month / HOURS_PER_MONTH)
     return _charge(resource, component, graph, quantity, purchase, usd_per_hour, rate.price), unpriced
 
 
@@ -277,6 +279,7 @@ def _charge(  # noqa: PLR0917 - in the order of a charge's own fields
             component.terms.owner or find_owner_tag(graph.tags_of_resource(resource))
         ),
         tags=tuple(graph.tags_of_resource(resource).items()),
+        monthly_use=component.monthly_use,
     )
 
 

@@ -1,41 +1,83 @@
-"""What bills by use: with an amount of the usage file it is a cost component, without one its unit price is listed."""
+"""What bills by use: with an amount of the usage file it is a cost component, without one its unit price is listed.
+
+Volume tiers are applied to the amount of each resource. Clouds count the amounts of an account together, which the
+resources of one stack do not show. Free amounts of an account are not deducted.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from decimal import Decimal
 
+from gpufleet.catalog import Price, PriceTier, find_first_tier_limit, find_price_tiers
+from gpufleet.cost.formatting import format_amount
 from gpufleet.cost.inputs.terms import PurchaseTerms
 from gpufleet.cost.money import HOURS_PER_MONTH, to_decimal
 from gpufleet.cost.pricing.component import CostComponent, UnpricedComponent, UsageComponent
+from gpufleet.cost.pricing.monthly_use import MonthlyUse, TierShare, format_use_unit
 from gpufleet.cost.pricing.rates import UNKNOWN_REGION, PriceBook
 
 _UNIT_PRICE_STEP = Decimal("1E-12")  # removes the error of a monthly price that was divided into hours
 
 
 def resolve_usage_component(usage: UsageComponent, book: PriceBook) -> CostComponent | UnpricedComponent:
-    """Return the component with the amount of a month spread over its hours, or the reason why it has no price."""
+    """Return the component with its amount of a month, or the reason why it has no price."""
+    price = book.find_cloud_part_price(usage.cloud, usage.region, usage.item, "on_demand")
     if usage.amount is None:
-        return UnpricedComponent(_describe_unit_price(usage, book), usage.component)
+        return UnpricedComponent(_describe_unit_price(usage, price), usage.component)
+    note, use = "", None
+    if price is not None:
+        tiers = _find_tiers(usage, price)
+        use = MonthlyUse(price.unit, usage.is_stored, tuple(split_into_tiers(usage.amount, tiers)))
+        amount = f"{format_amount(usage.amount)} {use.unit_name}, from {usage.usage_key}"
+        note = "; ".join([amount, *_list_tier_notes(usage, tiers, usage.amount)])
     return CostComponent(
         usage.component,
         (usage.item,),
         usage.cloud,
         usage.region,
-        size=usage.amount if usage.is_stored else usage.amount / HOURS_PER_MONTH,
+        size=usage.amount,
         terms=PurchaseTerms(pool=usage.pool),
         is_part=True,
-        note=f"{usage.usage_key}: {usage.amount}",
+        note=note,
+        monthly_use=use,
     )
 
 
-def _describe_unit_price(usage: UsageComponent, book: PriceBook) -> str:
+def split_into_tiers(amount: Decimal, tiers: tuple[PriceTier, ...]) -> Iterator[TierShare]:
+    """Yield the part of an amount in each tier that it reaches; of nothing, the first tier."""
+    ends = [*(tier.from_amount for tier in tiers[1:]), None]
+    for tier, end in zip(tiers, ends, strict=True):
+        if amount > tier.from_amount or tier is tiers[0]:
+            upper = amount if end is None else min(amount, end)
+            yield TierShare(tier.from_amount, upper - tier.from_amount, tier.usd, tier.as_of, tier.source)
+
+
+def _find_tiers(usage: UsageComponent, price: Price) -> tuple[PriceTier, ...]:
+    """Return the tiers that belong to a price; one tier if they are unknown, or known for another price."""
+    first = PriceTier(Decimal(0), _unit_price(price, usage.is_stored), price.as_of, price.source)
+    tiers = find_price_tiers(usage.cloud, usage.region, usage.item)
+    return (first, *tiers[1:]) if tiers and tiers[0].usd == first.usd else (first,)
+
+
+def _list_tier_notes(usage: UsageComponent, tiers: tuple[PriceTier, ...], amount: Decimal) -> Iterator[str]:
+    """Yield what is not certain about the price of a large amount."""
+    limit = find_first_tier_limit(usage.cloud, usage.item)
+    if len(tiers) == 1 and limit is not None and amount > limit:
+        yield f"all at the first price: that of larger amounts is not known in {usage.region or UNKNOWN_REGION}"
+
+
+def _unit_price(price: Price, is_stored: bool) -> Decimal:
+    months = HOURS_PER_MONTH if is_stored else 1
+    return (to_decimal(price.usd_per_hour) * months).quantize(_UNIT_PRICE_STEP).normalize()
+
+
+def _describe_unit_price(usage: UsageComponent, price: Price | None) -> str:
     remedy = f"give {usage.usage_key} in the usage file"
-    price = book.find_cloud_part_price(usage.cloud, usage.region, usage.item, "on_demand")
     if price is None:
         return (
             f"bills by use; {remedy}; no on-demand price for {usage.item} in {usage.region or UNKNOWN_REGION}"
         )
-    months = HOURS_PER_MONTH if usage.is_stored else 1
-    usd = (to_decimal(price.usd_per_hour) * months).quantize(_UNIT_PRICE_STEP).normalize()
-    unit = price.unit.replace("_", " ") + (" and month" if usage.is_stored else "")
+    usd = _unit_price(price, usage.is_stored)
+    unit = format_use_unit(price.unit, is_stored=usage.is_stored)
     return f"bills by use, {usd:f} USD per {unit}; {remedy}"

@@ -12,6 +12,7 @@ from gpufleet.catalog import Price
 from gpufleet.cost.inputs.terms import DEFAULT_TERMS, PurchaseTerms
 from gpufleet.cost.inputs.usage import ResourceUsage
 from gpufleet.cost.money import HOURS_PER_MONTH, ONE, Range
+from gpufleet.cost.pricing.monthly_use import MonthlyUse
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,8 @@ class CostComponent:
 
     A group that counts weighted capacity units has ``capacity_units``, and per item ``weights`` (units per
     machine) and ``count_ratios`` (how many machines of the item replace one of the first). ``system`` is the
-    licensed system that its price includes.
+    licensed system that its price includes. ``monthly_use`` is of what bills by use: ``size`` is then its amount of a
+    month.
     """
 
     component: str
@@ -71,6 +73,7 @@ class CostComponent:
     capacity_units: Range | None = None
     weights: tuple[Decimal, ...] = ()
     system: str = ""
+    monthly_use: MonthlyUse | None = None
 
     @property
     def priced_items(self) -> tuple[str, ...]:

@@ -6,8 +6,9 @@ sum of BilledCost and the sum of EffectiveCost are both the month of the estimat
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from fnmatch import fnmatchcase
@@ -17,10 +18,12 @@ from gpufleet import catalog
 from gpufleet.boundary import read_packaged_rows
 from gpufleet.cost.analysis.estimate import CostEstimate
 from gpufleet.cost.analysis.reports.focus_column import FocusRow, write_focus_csv
+from gpufleet.cost.analysis.reports.summary import format_used_amount
 from gpufleet.cost.formatting import format_number
 from gpufleet.cost.inputs.terms import TERMS
-from gpufleet.cost.money import ZERO, to_decimal
+from gpufleet.cost.money import ZERO, Range, to_decimal
 from gpufleet.cost.pricing.bill import Charge, CommitmentUse
+from gpufleet.cost.pricing.monthly_use import format_use_unit, is_time_counted
 from gpufleet.cost.pricing.rates import PriceBook
 
 DECEMBER = 12
@@ -36,7 +39,6 @@ PROVIDERS = {
 PRICING_CATEGORIES = {"spot": "Dynamic", "capacity_block": "Other", "owned": "Other"}
 SPEND_KINDS = ("compute_savings_plan", "ec2_instance_savings_plan", "azure_savings_plan", "spend_cud")
 UNITS = {"gib": "GiB-Hours", "mib_per_s": "MiB-Hours"}
-USED_UP_UNITS = {"gib": "GiB", "gb": "GB"}  # other units bill by the number: Requests
 
 
 @dataclass(frozen=True)
@@ -76,9 +78,20 @@ def build_focus_rows(estimate: CostEstimate, month: BillingMonth, book: PriceBoo
             yield shared | _planned_purchase_row(charge)
             yield shared | _planned_usage_row(charge, book)
         else:
-            yield shared | _usage_row(charge, book, estimate.bill.commitments, paid)
+            for part in _split_by_tier(charge):
+                yield shared | _usage_row(part, book, estimate.bill.commitments, paid)
     for use in estimate.bill.commitments:
         yield from (shared | row for row in _commitment_rows(use, estimate.bill.charges))
+
+
+def _split_by_tier(charge: Charge) -> Iterator[Charge]:
+    """Yield a charge for each volume tier that it reaches: as on a bill, each has its own unit price."""
+    use = charge.monthly_use
+    for share in use.shares if use else ():
+        used = replace(use, shares=(share,)) if use else None
+        yield replace(charge, quantity=Range.from_exact_value(share.amount), monthly_use=used)
+    if use is None:
+        yield charge
 
 
 def _usage_row(
@@ -256,7 +269,15 @@ def _describe_charge(charge: Charge) -> FocusRow:
     region = charge.region if catalog.CLOUDS.get(charge.cloud) else None
     sku = f"{charge.cloud}:{charge.item}"
     month = charge.usd_per_month
-    quantity_text = f"{format_number(charge.quantity.expected)} x {charge.item}"
+    use = charge.monthly_use
+    tier_start = use.shares[0].from_amount if use else ZERO
+    quantity_text = (
+        f"{format_used_amount(use)} of {charge.item}"
+        if use
+        else f"{format_number(charge.quantity.expected)} x {charge.item}"
+    )
+    price = use.shares[0] if use else charge.price
+    hours_text = "" if use else f", {format_number(charge.hours_per_month)} h"
     reservation = charge.note.removeprefix("covered by ") if charge.purchase == "covered" else ""
     return {
         **_provider_fields(charge.cloud),
@@ -265,7 +286,7 @@ def _describe_charge(charge: Charge) -> FocusRow:
         "ChargeCategory": "Usage",
         "ChargeDescription": (
             f"{charge.name} {charge.component}: {quantity_text} in {charge.region}, "
-            f"{charge.purchase.replace('_', ' ')}, {format_number(charge.hours_per_month)} h, estimated"
+            f"{charge.purchase.replace('_', ' ')}{hours_text}, estimated"
         ),
         "ChargeFrequency": "Usage-Based",
         "PricingUnit": _unit(charge),
@@ -279,7 +300,7 @@ def _describe_charge(charge: Charge) -> FocusRow:
         "ServiceSubcategory": subcategory,
         "SkuId": sku,
         "SkuMeter": charge.component.partition(":")[0],
-        "SkuPriceId": f"{sku}:{charge.region}:{charge.purchase}",
+        "SkuPriceId": f"{sku}:{charge.region}:{charge.purchase}{f':from-{tier_start}' if tier_start else ''}",
         "Tags": dict(charge.tags) or None,
         "x_Component": charge.component,
         "x_CostHigh": month.high,
@@ -287,8 +308,8 @@ def _describe_charge(charge: Charge) -> FocusRow:
         "x_Note": charge.note or None,
         "x_Owner": charge.owner or None,
         "x_PoolName": charge.pool or None,
-        "x_PriceAsOf": charge.price.as_of if charge.price else None,
-        "x_PriceSource": charge.price.source if charge.price else None,
+        "x_PriceAsOf": price.as_of if price else None,
+        "x_PriceSource": price.source if price else None,
         "x_Purchase": charge.purchase,
     }
 
@@ -312,12 +333,16 @@ def _costs(quantity: Decimal, list_price: Decimal, billed: Decimal, effective: D
 
 
 def _quantity(charge: Charge) -> Decimal:
-    """Return the units of a month: machine hours, GiB hours, or what is used up."""
+    """Return the units of a month: machine hours, GiB hours, or what is used."""
+    if charge.monthly_use:
+        return charge.quantity.expected.quantize(STEP).normalize()
     return (charge.quantity.expected * charge.hours_per_month).quantize(STEP)
 
 
 def _unit_price(charge: Charge, cost: Decimal, quantity: Decimal) -> Decimal:
     """Return the list price of a unit if it explains the cost, else the cost of one unit."""
+    if charge.monthly_use:
+        return charge.monthly_use.shares[0].usd_per_unit
     listed = to_decimal(charge.price.usd_per_hour) if charge.price else ZERO
     if abs(listed * quantity - cost) < TOLERANCE:
         return listed
@@ -340,12 +365,18 @@ def _on_demand_price(charge: Charge, book: PriceBook) -> Decimal | None:
 
 
 def _unit(charge: Charge) -> str:
-    """Return the unit in FOCUS's spelling: Hours, GiB-Hours, GiB, Requests."""
+    """Return the unit in FOCUS's spelling: Hours, GiB-Hours, GiB-Months, GiB, Requests."""
+    if charge.monthly_use:
+        return format_focus_unit(charge.monthly_use.unit_name)
     unit = charge.price.unit if charge.price else "machine"
-    if charge.item in catalog.list_parts_used_up():
-        first = unit.split("_")[0]
-        return USED_UP_UNITS.get(first, f"{unit.replace('_', ' ').capitalize().removesuffix('s')}s")
+    if is_time_counted(unit):
+        return format_focus_unit(format_use_unit(unit, is_stored=False, is_plural=True))
     return UNITS.get(unit, "Hours")
+
+
+def format_focus_unit(unit_name: str) -> str:
+    """Return a unit with capitals, as FOCUS's unit format demands: GiB-Months, Data Points."""
+    return re.sub(r"\b[a-z]", lambda match: match[0].upper(), unit_name)
 
 
 @cache

@@ -11,6 +11,7 @@ from gpufleet.cost.analysis.estimate import CostEstimate
 from gpufleet.cost.analysis.pool import PoolCost, group_charges_by_pool
 from gpufleet.cost.money import ZERO, ZERO_RANGE, Range, round_hourly_rate, round_to_cents
 from gpufleet.cost.pricing.bill import Bill, Charge, CommitmentUse, UnpricedResource
+from gpufleet.cost.pricing.monthly_use import MonthlyUse
 
 
 def build_diff_document(diff: CostDiff) -> dict[str, Any]:
@@ -92,6 +93,8 @@ def _line_document(line: CostDiffLine) -> dict[str, Any]:
         "pool": shown["pool"],
         "op": line.op,
         "quantity": shown["quantity"],
+        "unit": shown["unit"],
+        "tiers": shown["tiers"],
         "quantity_before": float(line.before.quantity.expected) if line.before else 0.0,
         "hours_per_month": shown["hours_per_month"],
         "purchase": shown["purchase"],
@@ -118,6 +121,8 @@ def _charge_document(charge: Charge) -> dict[str, Any]:
         "pool": charge.pool,
         "region": charge.region,
         "quantity": float(charge.quantity.expected),
+        "unit": charge.monthly_use.unit_name if charge.monthly_use else None,
+        "tiers": _tier_documents(charge.monthly_use) if charge.monthly_use else [],
         "hours_per_month": float(charge.hours_per_month),
         "purchase": charge.purchase,
         "usd_per_hour": _rate_number(charge.usd_per_hour.expected),
@@ -128,6 +133,20 @@ def _charge_document(charge: Charge) -> dict[str, Any]:
         "expected_usd_per_useful_hour": charge.usd_per_useful_hour
         and _useful_rate_document(charge.usd_per_useful_hour),
     }
+
+
+def _tier_documents(use: MonthlyUse) -> list[dict[str, Any]]:
+    """Return the volume tiers that an amount reaches."""
+    return [
+        {
+            "from": float(share.from_amount),
+            "amount": float(share.amount),
+            "usd_per_unit": float(share.usd_per_unit),
+            "as_of": share.as_of,
+            "source": share.source,
+        }
+        for share in use.shares
+    ]
 
 
 def _useful_rate_document(rate: Range) -> dict[str, float]:
@@ -156,6 +175,7 @@ def _pool_document(pool: PoolCost) -> dict[str, Any]:
         "region": pool.region,
         "purchase": pool.purchase,
         "count": float(pool.count.expected),
+        "unit": pool.unit or None,
         "hours_per_month": float(pool.hours),
         "usd_per_hour": _rate_number(pool.usd_per_hour.expected),
         "usd_per_month": float(round_to_cents(pool.usd_per_month.expected)),

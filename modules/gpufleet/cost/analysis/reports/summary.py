@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import date
 from decimal import Decimal
 
 from gpufleet.catalog import Price
 from gpufleet.cost.analysis.diff import CodeAndPriceEffects, CostDiff, CostDiffLine, PolicyResult
 from gpufleet.cost.formatting import (
+    format_amount,
     format_number,
     format_percent_change,
     format_quantity_range,
@@ -17,8 +18,7 @@ from gpufleet.cost.formatting import (
 )
 from gpufleet.cost.money import ZERO, round_to_cents
 from gpufleet.cost.pricing.bill import Bill, Charge, SkippedResource, UnpricedResource
-
-USED = ("gib_processed", "gib_sent")  # billed by use, not by the hour
+from gpufleet.cost.pricing.monthly_use import MonthlyUse, TierShare, format_use_unit, is_time_counted
 
 
 def format_change_headline(diff: CostDiff) -> str:
@@ -169,7 +169,9 @@ def format_one_off_cost(diff: CostDiff) -> str:
 
 
 def format_quantity_and_item(charge: Charge) -> str:
-    """Return quantity and item: 2 x p4d.24xlarge, 100 GiB ebs:gp3."""
+    """Return quantity and item: 2 x p4d.24xlarge, 100 GiB ebs:gp3, 2,000 requests sqs:request."""
+    if charge.monthly_use:
+        return f"{format_used_amount(charge.monthly_use)} {charge.item}"
     is_by_size = charge.price is not None and charge.price.unit == "gib"
     return f"{format_quantity_range(charge.quantity)} {'GiB' if is_by_size else 'x'} {charge.item}"
 
@@ -180,8 +182,10 @@ def format_diff_warnings(diff: CostDiff) -> list[str]:
 
 
 def format_purchase_terms(charge: Charge) -> str:
-    """Return purchase kind and hours: spot, 60 h."""
+    """Return purchase kind and hours: spot, 60 h; what bills by use has no hours."""
     purchase_text = charge.purchase.replace("_", " ")
+    if charge.monthly_use:
+        return f"{purchase_text}, by use"
     return f"{purchase_text}, {format_number(charge.hours_per_month)} h"
 
 
@@ -213,7 +217,7 @@ def _shorten_list(names: list[str]) -> str:
     )
 
 
-def _price_origin(price: Price) -> str:
+def _price_origin(price: Price | TierShare) -> str:
     return f"as of {price.as_of or 'an unknown date'}, {price.source}"
 
 
@@ -233,18 +237,32 @@ def sort_lines_by_cost_change(lines: Iterable[CostDiffLine]) -> list[CostDiffLin
     )
 
 
+def format_used_amount(use: MonthlyUse) -> str:
+    """Return an amount of a month with its unit: 600,000 GiB-months."""
+    return f"{format_amount(use.amount)} {use.unit_name}"
+
+
 def _unit_text(unit: str) -> str:
-    """Return a price's unit as text; units billed by use have no hour."""
-    text = unit.replace("gib", "GiB").replace("mib", "MiB").replace("_", " ")
-    return text if unit in USED else f"{text} and hour"
+    """Return the unit of a price of an hour as text; a unit that counts time has no other hour."""
+    if is_time_counted(unit):
+        return format_use_unit(unit, is_stored=False)
+    return f"{unit.replace('gib', 'GiB').replace('mib', 'MiB').replace('_', ' ')} and hour"
 
 
 def format_price_sources(charges: Iterable[Charge]) -> list[str]:
-    """Return a line for each used price, with date and source."""
-    lines = {
-        f"{charge.item} in {charge.region}, {charge.price.purchase.replace('_', ' ')}: "
-        f"{charge.price.usd_per_hour:.6g} USD per {_unit_text(charge.price.unit)}, {_price_origin(charge.price)}"
-        for charge in charges
-        if charge.price
-    }
-    return sorted(lines)
+    """Return a line for each used price and each volume tier that is reached, with date and source."""
+    lines = {line for charge in charges if charge.price for line in _list_price_lines(charge, charge.price)}
+    return [text for _, _, text in sorted(lines)]
+
+
+def _list_price_lines(charge: Charge, price: Price) -> Iterator[tuple[str, Decimal, str]]:
+    """Yield the lines of a charge, each with what sorts it: the item and the start of the tier."""
+    subject, use = f"{charge.item} in {charge.region}, {price.purchase.replace('_', ' ')}", charge.monthly_use
+    if use is None:
+        rate = f"{price.usd_per_hour:.6g} USD per {_unit_text(price.unit)}"
+        yield subject, ZERO, f"{subject}: {rate}, {_price_origin(price)}"
+        return
+    for share in use.shares:
+        tier = f", from {format_amount(share.from_amount)} {use.unit_name}" if share.from_amount else ""
+        rate = f"{share.usd_per_unit:f} USD per {use.singular_unit_name}"
+        yield subject, share.from_amount, f"{subject}{tier}: {rate}, {_price_origin(share)}"

@@ -8,7 +8,13 @@ from gpufleet.cost.analysis.diff import CostDiff, CostDiffLine
 from gpufleet.cost.analysis.estimate import CostEstimate
 from gpufleet.cost.analysis.pool import PoolCost, group_charges_by_pool
 from gpufleet.cost.analysis.reports import summary
-from gpufleet.cost.formatting import format_number, format_quantity_range, format_usd, format_usd_range
+from gpufleet.cost.formatting import (
+    format_amount,
+    format_number,
+    format_quantity_range,
+    format_usd,
+    format_usd_range,
+)
 
 Row = Sequence[str]
 LEFT = {
@@ -109,8 +115,10 @@ def _pool_row(pool: PoolCost) -> Row:
         pool.machine,
         pool.region,
         pool.purchase.replace("_", " "),
-        format_quantity_range(pool.count),
-        format_number(pool.hours),
+        f"{format_amount(pool.count.expected)} {pool.unit}"
+        if pool.unit
+        else format_quantity_range(pool.count),
+        "-" if pool.unit else format_number(pool.hours),
         format_usd(pool.usd_per_hour.expected),
         format_usd(pool.usd_per_month.expected),
         "" if pool.usd_per_month.is_exact else format_usd_range(pool.usd_per_month),

@@ -1,0 +1,48 @@
+"""Volume tiers: the price of a unit beyond an amount of a month, of parts that bill by use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cache
+
+from gpufleet.catalog.data_file import load_catalog_rows
+
+TierKey = tuple[str, str, str]  # cloud, region, part
+
+
+@dataclass(frozen=True)
+class PriceTier:
+    """The list price of each unit from an amount on; ``usd`` is of a unit, and of a month where it is stored."""
+
+    from_amount: Decimal
+    usd: Decimal
+    as_of: str | None
+    source: str
+
+
+@cache
+def load_price_tiers() -> dict[TierKey, tuple[PriceTier, ...]]:
+    """Return the tiers of each part, the first of which starts at zero."""
+    tiers: dict[TierKey, list[PriceTier]] = {}
+    for row in load_catalog_rows("price_tiers.csv"):
+        tier = PriceTier(
+            Decimal(row.get_integer("from_amount")),
+            Decimal(str(row.get_number("usd"))),
+            row["as_of"] or None,
+            row["source"],
+        )
+        tiers.setdefault((row["cloud"], row["region"], row["part"]), []).append(tier)
+    return {key: tuple(each) for key, each in tiers.items()}
+
+
+def find_price_tiers(cloud: str, region: str, part: str) -> tuple[PriceTier, ...]:
+    """Return the tiers of a part, empty if its price does not depend on the amount, or the tiers are unknown."""
+    return load_price_tiers().get((cloud, region, part), ())
+
+
+@cache
+def find_first_tier_limit(cloud: str, part: str) -> Decimal | None:
+    """Return the smallest amount at which the part has a second price in a region, None without tiers."""
+    starts = [tiers[1].from_amount for key, tiers in load_price_tiers().items() if key[::2] == (cloud, part)]
+    return min(starts, default=None)
