@@ -312,8 +312,8 @@ def test_ontap_bills_throughput_of_each_pair_of_servers():
         "throughputCapacityPerHaPair": 512,
     }
     prices = {
-        "fsx_ontap:single_az:ssd": ("0.125", "month"),
-        "fsx_ontap:single_az:throughput": ("0.72", "month"),
+        "fsx_ontap:single_az_2:ssd": ("0.125", "month"),
+        "fsx_ontap:single_az_2:throughput": ("0.72", "month"),
     }
     bill = price(make_service("aws:fsx/ontapFileSystem:OntapFileSystem", inputs), prices=prices)
     assert abs(month_of(bill) - Decimal("993.28")) < Decimal("1e-6")  # 256.00 + 2 x 512 x 0.72

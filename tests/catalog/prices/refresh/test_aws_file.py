@@ -109,6 +109,7 @@ PARTS = {
         "ebs:io1": ("gib", 0.125 / MONTH),
         "ebs:gp3:iops": ("iops", 0.005 / MONTH),
         "ebs:io2:iops": ("iops", 0.065 / MONTH),
+        "ebs:io2:iops:tier2": ("iops", 0.0455 / MONTH),
         "ebs:gp3:throughput": ("mib_per_s", 0.04 / MONTH),
         "nat_gateway": ("gateway", 0.045),
         "nat_gateway:gib": ("gib_processed", 0.045),

@@ -139,6 +139,8 @@ def _balancer(kind: str, family: str) -> tuple[AwsPartRule, ...]:
 _RULES = (
     ("AmazonEC2", "Storage", r"EBS:VolumeUsage(?:\.(?P<type>gp2|gp3|piops|io2|st1|sc1))?", _volume("", "gib")),
     ("AmazonEC2", "System Operation", r"EBS:VolumeP-IOPS\.(?P<type>gp3|piops|io2)", _volume(":iops", "iops")),
+    ("AmazonEC2", "System Operation", r"EBS:VolumeP-IOPS\.(?P<type>io2)\.tier2", _volume(":iops:tier2", "iops")),
+    ("AmazonEC2", "System Operation", r"EBS:VolumeP-IOPS\.(?P<type>io2)\.tier3", _volume(":iops:tier3", "iops")),
     (
         "AmazonEC2",
         "Provisioned Throughput",

@@ -144,7 +144,7 @@ def _provisioned_components(
     deployment = text_or_unpriced(system.deployment or default_deployment, "deployment type", "storage")
     if isinstance(deployment, UnpricedComponent):
         return [deployment]
-    zones = "multi_az" if deployment.startswith("MULTI_AZ") else "single_az"
+    zones = _name_zones(service, deployment)
     storage_type = text_or_unpriced(system.storage_type or DEFAULT_STORAGE, "storage type", "storage")
     if isinstance(storage_type, UnpricedComponent):
         return [storage_type]
@@ -172,6 +172,14 @@ def _provisioned_components(
         billed = iops - size_gib * INCLUDED_IOPS_PER_GIB
         components.append(make_counted_component(context, "iops", f"{prefix}:iops", billed))
     return [*components, *_backup_components(resource, graph, service)]
+
+
+def _name_zones(service: str, deployment: str) -> str:
+    """Return a deployment type as price lists name it: ONTAP's second generation has prices of its own."""
+    zones = "multi_az" if deployment.startswith("MULTI_AZ") else "single_az"
+    if "_HA_" in deployment:
+        zones += "_ha"  # of OpenZFS: a standby in the same zone
+    return f"{zones}_2" if service == "fsx_ontap" and deployment.endswith("_2") else zones
 
 
 def _backup_components(resource: StateResource, graph: ResourceGraph, service: str) -> Components:

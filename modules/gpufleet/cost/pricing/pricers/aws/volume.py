@@ -24,7 +24,8 @@ from gpufleet.cost.pricing.pricers.required_input import size_gib_or_unpriced, u
 from gpufleet.engine import StateResource, UnreadableValue
 
 GP3_BASELINE = {"iops": Decimal(3000), "throughput": Decimal(125)}  # included in a gp3 volume of any size
-IO2_FIRST_TIER_IOPS = Decimal(32000)  # io2 beyond these is billed at a lower rate (AWS's EBS pricing)
+# The IOPS of one io2 volume that each tier ends with, the cheaper tiers last (AWS's EBS pricing).
+IO2_TIERS = (("", Decimal(32000)), (":tier2", Decimal(64000)), (":tier3", Decimal("Infinity")))
 TYPES_WITHOUT_IOPS = ("gp2", "st1", "sc1", "standard")  # their speed comes with their size
 DEFAULT_TYPE = "gp2"  # what EC2 makes of a volume without a type
 
@@ -132,10 +133,21 @@ def _provisioned_components(
         if isinstance(amount, UnreadableValue):
             reason = f"provisioned {unit} is {MARKER_REASONS[amount]}"
             yield UnpricedComponent(reason, f"{name}:{unit}")
-        elif amount is not None and volume_type == "io2" and amount > IO2_FIRST_TIER_IOPS:
-            reason = f"no price for {unit} of io2 beyond {IO2_FIRST_TIER_IOPS}, which is by tier"
-            yield UnpricedComponent(reason, f"{name}:{unit}")
+        elif amount is not None and volume_type == "io2" and unit == "iops":
+            yield from _io2_iops_components(f"{name}:iops", amount, context)
         elif amount is not None:
             billed = amount - GP3_BASELINE[unit] if volume_type == "gp3" else amount
             if billed > 0:
                 yield context.make_part_component(f"{name}:{unit}", f"ebs:{volume_type}:{unit}", billed)
+
+
+def _io2_iops_components(
+    name: str, iops: Decimal, context: MachinePartContext
+) -> Iterator[CostComponent | UnpricedComponent]:
+    """Yield the IOPS of an io2 volume in each tier that it reaches."""
+    included = Decimal(0)
+    for suffix, last in IO2_TIERS:
+        if iops > included:
+            size = min(iops, last) - included
+            yield context.make_part_component(f"{name}{suffix}", f"ebs:io2:iops{suffix}", size)
+        included = last

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.inputs.values import (
+    MARKER_REASONS,
     Number,
     Text,
     number_if_known,
@@ -20,9 +22,18 @@ from gpufleet.cost.inputs.values import (
 from gpufleet.cost.pricing.component import Components, CostComponent, MachinePartContext, UnpricedComponent
 from gpufleet.cost.pricing.pricers.gcp.location import last_url_segment, standalone_part_context
 from gpufleet.cost.pricing.pricers.required_input import size_gib_or_unpriced, unpriced_if_unreadable
-from gpufleet.engine import StateResource
+from gpufleet.engine import StateResource, UnreadableValue
 
 DEFAULT_TYPE = "pd-standard"  # what Compute Engine makes of a disk without a type
+# What types bill besides their size, and how much of it is free (cloud.google.com/compute/disks-image-pricing).
+BILLED_SPEED = {
+    "pd-extreme": {"iops": Decimal(0)},
+    "hyperdisk-extreme": {"iops": Decimal(0)},
+    "hyperdisk-balanced": {"iops": Decimal(3000), "throughput": Decimal(140)},
+    "hyperdisk-balanced-high-availability": {"iops": Decimal(3000), "throughput": Decimal(140)},
+    "hyperdisk-throughput": {"throughput": Decimal(0)},
+    "hyperdisk-ml": {"throughput": Decimal(0)},
+}
 LOCAL_SSD = "local-ssd"  # its name in the price list
 LOCAL_SSD_GIB = Decimal(375)  # the one size of a local SSD
 SCRATCH = "SCRATCH"  # the type of a template's local SSD
@@ -41,10 +52,12 @@ LOCAL_SSDS_NOT_IN_PRICE = ("a3-megagpu-", "a3-ultragpu-")
 
 @dataclass(frozen=True)
 class PersistentDiskInputs:
-    """The size and type that a program gives a persistent disk."""
+    """The size, type and speed that a program gives a persistent disk."""
 
     size_gib: Number
     type: Text
+    iops: Number = None
+    throughput: Number = None
 
 
 @dataclass(frozen=True)
@@ -58,7 +71,12 @@ class AttachedDisks:
 
 def parse_persistent_disk_inputs(inputs: Any) -> PersistentDiskInputs:
     """Parse a disk resource, or the parameters of a boot disk."""
-    return PersistentDiskInputs(read_input_number(inputs, "size"), read_input_text(inputs, "type"))
+    return PersistentDiskInputs(
+        read_input_number(inputs, "size"),
+        read_input_text(inputs, "type"),
+        read_input_number(inputs, "provisionedIops"),
+        read_input_number(inputs, "provisionedThroughput"),
+    )
 
 
 def parse_instance_disks(inputs: Any) -> AttachedDisks:
@@ -84,7 +102,12 @@ def parse_template_disks(inputs: Any) -> AttachedDisks:
     disks = (
         (
             f"disk:{index}" if index else "disk:boot",
-            PersistentDiskInputs(read_input_number(entry, "diskSizeGb"), read_input_text(entry, "diskType")),
+            PersistentDiskInputs(
+                read_input_number(entry, "diskSizeGb"),
+                read_input_text(entry, "diskType"),
+                read_input_number(entry, "provisionedIops"),
+                read_input_number(entry, "provisionedThroughput"),
+            ),
         )
         for index, entry in enumerate(entries)
         if not is_scratch[index]
@@ -113,21 +136,15 @@ def local_ssds_to_match(machine_type: str, interfaces: tuple[str, ...]) -> tuple
 
 def price_persistent_disk(resource: StateResource, graph: ResourceGraph) -> Components:
     """Return a disk of its own, billed for as long as it exists."""
-    return [
-        persistent_disk_component(
-            "disk", parse_persistent_disk_inputs(resource.inputs), standalone_part_context(resource, graph)
-        )
-    ]
+    context = standalone_part_context(resource, graph)
+    return [*persistent_disk_components("disk", parse_persistent_disk_inputs(resource.inputs), context)]
 
 
 def price_regional_persistent_disk(resource: StateResource, graph: ResourceGraph) -> Components:
     """Return a disk that is replicated to two zones, which has a price of its own."""
     context = standalone_part_context(resource, graph)
-    return [
-        persistent_disk_component(
-            "disk", parse_persistent_disk_inputs(resource.inputs), context, prefix="regional-"
-        )
-    ]
+    disk = parse_persistent_disk_inputs(resource.inputs)
+    return [*persistent_disk_components("disk", disk, context, prefix="regional-")]
 
 
 def attached_disk_components(
@@ -137,7 +154,7 @@ def attached_disk_components(
     return [
         *attached.hidden,
         *local_ssd_components(machine_type, attached.local_ssd_count, context),
-        *(persistent_disk_component(name, disk, context) for name, disk in attached.disks),
+        *(each for name, disk in attached.disks for each in persistent_disk_components(name, disk, context)),
     ]
 
 
@@ -154,14 +171,33 @@ def local_ssd_components(machine_type: Text, count: int, context: MachinePartCon
     ]
 
 
-def persistent_disk_component(
+def persistent_disk_components(
     name: str, disk: PersistentDiskInputs, context: MachinePartContext, prefix: str = ""
-) -> CostComponent | UnpricedComponent:
-    """Return a persistent disk by its type and size."""
+) -> Iterator[CostComponent | UnpricedComponent]:
+    """Yield a persistent disk by its type and size, and the speed that is bought in addition."""
     size_gib = size_gib_or_unpriced(disk.size_gib)
     if isinstance(size_gib, UnpricedComponent):
-        return UnpricedComponent(size_gib.reason, name)
-    if disk.type is not None and not isinstance(disk.type, str):
-        return UnpricedComponent("disk type is not known until deployment", name)
-    disk_type = last_url_segment(disk.type) if disk.type else DEFAULT_TYPE
-    return context.make_part_component(name, prefix + disk_type, size_gib)
+        yield UnpricedComponent(size_gib.reason, name)
+    elif disk.type is not None and not isinstance(disk.type, str):
+        yield UnpricedComponent("disk type is not known until deployment", name)
+    else:
+        disk_type = last_url_segment(disk.type) if disk.type else DEFAULT_TYPE
+        yield context.make_part_component(name, prefix + disk_type, size_gib)
+        yield from _speed_components(name, disk, disk_type, context)
+
+
+def _speed_components(
+    name: str, disk: PersistentDiskInputs, disk_type: str, context: MachinePartContext
+) -> Iterator[CostComponent | UnpricedComponent]:
+    """Yield the IOPS and the throughput of the types that bill them, beyond those that come with the disk."""
+    for unit, amount in (("iops", disk.iops), ("throughput", disk.throughput)):
+        included = BILLED_SPEED.get(disk_type, {}).get(unit)
+        if included is None:
+            continue
+        component = f"{name}:{unit}"
+        if amount is None and not included:
+            yield UnpricedComponent(f"its {unit}, which bills, is chosen by Compute Engine", component)
+        elif isinstance(amount, UnreadableValue):
+            yield UnpricedComponent(f"provisioned {unit} is {MARKER_REASONS[amount]}", component)
+        elif amount is not None and amount > included:
+            yield context.make_part_component(component, f"{disk_type}:{unit}", amount - included)
