@@ -114,6 +114,25 @@ BY_HAND = {
     ("aws", "global", "cloudfront:transfer:asia_pacific"): {10_240: "1228.8", 51_200: "5324.8"},
     ("aws", "global", "cloudfront:transfer:south_africa"): {10_240: "1126.4", 51_200: "5427.2"},
     ("aws", "global", "cloudfront:transfer:south_america"): {10_240: "1126.4", 51_200: "5427.2"},
+    ("azure", "eastus", "egress:gib"): {
+        1_000: "87",
+        10_335: "899.145",  # x 0.087
+        51_295: "4298.825",  # + 40,960 x 0.083
+        153_695: "11466.825",  # + 102,400 x 0.07
+        200_000: "13782.075",  # + 46,305 x 0.05
+    },
+    ("azure", "southeastasia", "egress:gib"): {
+        10_335: "1240.2",  # x 0.12
+        51_295: "4721.8",  # + 40,960 x 0.085
+        153_695: "13118.6",  # + 102,400 x 0.082
+        200_000: "16823",  # + 46,305 x 0.08
+    },
+    ("azure", "westeurope", "egress:gib"): {200_000: "13782.075"},
+    ("azure", "eastus", "blob_storage:lrs_hot"): {
+        51_200: "1064.96",  # x 0.0208
+        512_000: "10266.2144",  # + 460,800 x 0.019968
+        512_001: "10266.233536",
+    },
     ("azure", "westus", "blob_storage:lrs_hot"): {
         51_200: "1064.96",  # x 0.0208
         512_000: "10266.2144",  # + 460,800 x 0.019968
@@ -331,7 +350,7 @@ def test_difference_across_a_limit_is_the_prices_of_both_tiers(read_usage, make_
     for name in ("table", "markdown", "html"):
         text = cost.render_diff(diff, name)
         assert "51,300 GiB-months s3:standard:storage" in text
-        assert "from 51,200 GiB-months: 0.022 USD per GiB-month, as of 2025-10-28" in text
+        assert "from 51,200 GiB-months: 0.022 USD per GiB-month, as of 2026-02-23" in text
     line = cost.build_diff_document(diff)["resources"][0]
     jsonschema.validate(cost.build_diff_document(diff), cost.load_diff_schema())
     assert (line["quantity_before"], line["quantity"], line["unit"]) == (51_100, 51_300, "GiB-months")
@@ -381,7 +400,7 @@ def test_table_shows_amounts_as_they_are_given(estimate):
     text = cost.render_estimate(estimate, "table")
     assert "600,000 GiB-months      -" in text
     assert "1,000,000 requests      -" in text
-    assert "from 51,200 GiB-months: 0.022 USD per GiB-month, as of 2025-10-28" in text
+    assert "from 51,200 GiB-months: 0.022 USD per GiB-month, as of 2026-02-23" in text
     assert "sqs:request in us-east-1, on demand: 0.0000004 USD per request" in text
     assert "and hour" not in text
 
