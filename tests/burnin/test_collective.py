@@ -175,3 +175,48 @@ def test_slow_collective_blames_its_node():
     nodes = mesh.judge_mesh(names, pairs)
     assert [name for name, node in nodes.items() if node.outcome == "fail"] == ["node3"]
     assert nodes["node3"].reasons[0].startswith("all-reduces at 40 GB/s, the rack's median is 18")
+
+
+@pytest.mark.parametrize(("measured", "outcome"), [(True, "warn"), (False, "pass")])
+def test_node_with_gpus_that_did_not_take_part_does_not_pass_like_the_others(measured, outcome):
+    good = {"sent_mbit": 9400.0, "received_mbit": 9400.0, "datagrams_sent": 4, "datagrams_received": 4}
+    missing = {"collective_missing": "no libnccl", "partner_collective_missing": "no libnccl"}
+    names = ["node1", "node2", "node3"]
+    pairs = [
+        mesh.read_pair_measurement(
+            "node1", "node2", good | ({"collective_gb_per_s": 180.0} if measured else {})
+        ),
+        mesh.read_pair_measurement("node1", "node3", good | missing),
+        mesh.read_pair_measurement("node2", "node3", good | missing),
+    ]
+    nodes = mesh.judge_mesh(names, pairs)
+    assert [node.outcome for node in nodes.values()] == ["pass", "pass", outcome]
+    assert nodes["node3"].collective_missing == "no libnccl"
+    assert nodes["node3"].reasons == (["no all-reduce over its GPUs: no libnccl"] if measured else [])
+    assert nodes["node1"].collective_missing == ""
+
+
+def test_node_without_gpus_may_miss_the_all_reduce():
+    good = {"sent_mbit": 9400.0, "received_mbit": 9400.0}
+    pairs = [
+        mesh.read_pair_measurement("node1", "node2", {**good, "collective_gb_per_s": 180.0}),
+        mesh.read_pair_measurement("node1", "node3", {**good, "collective_missing": "no GPU: "}),
+        mesh.read_pair_measurement("node2", "node3", {**good, "collective_missing": "no GPU: "}),
+    ]
+    nodes = mesh.judge_mesh(["node1", "node2", "node3"], pairs)
+    assert {node.outcome for node in nodes.values()} == {"pass"}
+
+
+@pytest.mark.parametrize("on_bus", [0, 2])
+def test_gpus_that_cannot_take_part_are_counted_on_the_bus(monkeypatch, on_bus):
+    monkeypatch.setattr(
+        collective,
+        "list_gpu_pci_addresses",
+        lambda _host, vendor: ["x"] * on_bus * (vendor == collective.AMD),
+    )
+    monkeypatch.setattr(collective, "open_gpus", raise_library_error)
+    assert collective.inspect_gpus() == {"missing": "no GPU: broken", "on_bus": on_bus}
+
+
+def raise_library_error():
+    raise collective.LibraryError("no GPU: broken")

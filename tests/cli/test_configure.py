@@ -18,6 +18,7 @@ import pytest
             "error: --resume: cannot be combined with --skip-tags; remove one",
         ),
         (["--limit", "balde01"], "error: --limit: no host or group 'balde01'; did you mean blade01"),
+        (["--limit", "blades-1"], "error: --limit: no host or group 'blades-1'; did you mean rack_blades_1?"),
         (["--plan", "--play", "burn_in"], "error: --plan: cannot be combined with --play; remove --play"),
         (["--plan", "--resume"], "error: --plan: cannot be combined with --resume; remove --resume"),
         (

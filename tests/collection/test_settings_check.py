@@ -179,3 +179,47 @@ def test_misspelt_group_and_extra_variables_fail_the_check(run_settings_check, r
     assert "gpufleet_exporter: not a setting; did you mean gpufleet_exporters?" in output
     assert "network_mtu" not in output
     assert "storage_scratches:" not in output
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        (
+            "network_mesh",
+            "network_mesh_collective_mb=1",
+            "not a setting; did you mean network_mesh_collective_mib?",
+        ),
+        ("network_mesh", "network_mesh_seconds=soon", "argument 'network_mesh_seconds' is of type str"),
+        (
+            "burn_in",
+            "burn_in_profile=fast",
+            "burn_in_profile must be one of: quick, standard, soak, got: fast",
+        ),
+    ],
+)
+def test_wrong_settings_of_a_measurement_are_named_before_it_runs(ansible, rack_project, repo_root, case):
+    play, variable, message = case
+    shutil.copytree(repo_root / "playbooks", rack_project / "playbooks")
+    local = [
+        "-c",
+        "local",
+        "-e",
+        "ansible_become=false",
+        "-e",
+        f"ansible_python_interpreter={sys.executable}",
+    ]
+    command = ["ansible-playbook", "-i", "inventory", "--limit", "blade01", *local, "-e", variable]
+    result = ansible(*command, rack_project / f"playbooks/{play}.yml")
+    assert result.returncode == 2, result.stdout + result.stderr
+    assert message in " ".join((result.stdout + result.stderr).split())
+
+
+def test_mesh_of_one_host_is_refused(ansible, rack_project):
+    plan = {"gpufleet.fleet.network_mesh": {"hosts": {"blade01": "198.18.1.11"}}}
+    play = {"hosts": "blade01", "connection": "local", "gather_facts": False, "tasks": [plan]}
+    (rack_project / "mesh.yml").write_text(json.dumps([play]))
+    result = ansible("ansible-playbook", "-i", "inventory", rack_project / "mesh.yml")
+    assert result.returncode == 2
+    assert "a mesh needs two hosts without a job, this run has blade01" in " ".join(
+        (result.stdout + result.stderr).split()
+    )

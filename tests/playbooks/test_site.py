@@ -6,11 +6,15 @@ import json
 import re
 import subprocess
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from ruamel.yaml import YAML
 
+from gpufleet.fleet import NodeFabric
+
 ROOT = Path(__file__).resolve().parents[2] / "playbooks"
+IB_TOOLS = ROOT.parent / "modules/ansible_collections/gpufleet/fleet/roles/ib_tools"
 ORDER = [
     "commission",
     "roles_before",
@@ -118,6 +122,29 @@ def test_only_identity_base_and_grouping_plays_run_on_all_hosts(clean_env):
     assert everywhere == ["Power on", "Commission", "Select further steps for each host", "Configure"]
     later = {name for pattern, _, _ in plays for name in re.split(r"[:!]+", pattern)}
     assert later >= PLAYED
+
+
+@pytest.mark.parametrize("kind", get_args(NodeFabric.model_fields["kind"].annotation))
+def test_every_fabric_that_a_rack_may_declare_is_configured(clean_env, kind):
+    play = load(ROOT / "fabrics.yml")[1]
+    assert f"fabric_{kind}" in play["hosts"].split(":")
+    expression = load(IB_TOOLS / "defaults/main.yml")["ib_tools_wanted"]
+    command = [
+        "ansible",
+        "-i",
+        "a,",
+        "a",
+        "-c",
+        "local",
+        "-m",
+        "debug",
+        "-a",
+        f"msg={expression}",
+        "-e",
+        f"gpufleet_fabric={kind}",
+    ]
+    result = subprocess.run(command, cwd=ROOT, env=clean_env, capture_output=True, text=True, check=True)
+    assert '"msg": true' in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from gpufleet.errors import InputError
 
 # Below this, one bad pair cannot be told from a bad node. Below outliers.MIN_GROUP the deviations of so few values say
 # nothing of noise: there, worse means less than half of the median, or above it by the floor.
-MIN_NODES = 3
+MIN_NODES, MIN_PARTNERS = 3, 2
 FEW_NODES_SHARE = 0.5
 # A node or pair is worse if it is off by more than 3.5 times these shares of the median (outliers.find_outliers).
 RATE_FLOOR = 0.1
@@ -44,6 +44,8 @@ class PairMeasurement:
     collective_gb_per_s: float | None = None
     collective_wrong_values: float | None = None
     collective_error: str = ""
+    # Why an end that has GPUs could not take part in an all-reduce, by the end's name.
+    idle_gpus: Mapping[str, str] = field(default_factory=dict)
     error: str = ""
 
     @property
@@ -72,6 +74,7 @@ class NodeNetwork:
     loss_share: float | None = None
     path_mtu: float | None = None
     collective_gb_per_s: float | None = None
+    collective_missing: str = ""
     pairs: int = 0
     failed_pairs: int = 0
     reasons: list[str] = field(default_factory=list)
@@ -139,6 +142,11 @@ def read_pair_measurement(node: str, partner: str, facts: Mapping[str, Any]) -> 
         collective_gb_per_s=read_positive(facts.get("collective_gb_per_s")),
         collective_wrong_values=read_positive(facts.get("collective_wrong_values")),
         collective_error=make_printable(str(facts.get("collective_error") or ""))[:LONGEST_REASON],
+        idle_gpus={
+            name: make_printable(str(text))[:LONGEST_REASON]
+            for name, end in ((node, "own"), (partner, "partner"))
+            if (text := facts.get(f"{end}_collective_missing"))
+        },
         error=make_printable(reason)[:LONGEST_REASON],
     )
 
@@ -165,7 +173,10 @@ def judge_mesh(names: Iterable[str], pairs: Iterable[PairMeasurement]) -> dict[s
         if not blamed & set(pair.ends):
             for name, other in (pair.ends, pair.ends[::-1]):
                 nodes[name].reasons.append(f"{other}: {problem}")
+    is_measured = any(node.collective_gb_per_s for node in nodes.values())
     for node in nodes.values():
+        if is_measured and node.collective_missing:  # others could: a node with GPUs must not pass without
+            node.reasons.append(f"no all-reduce over its GPUs: {node.collective_missing}")
         has_wrong_sums = any(
             pair.collective_wrong_values and not blamed & set(pair.ends) for pair in own_pairs[node.name]
         )
@@ -186,6 +197,8 @@ def summarize_pairs(node: NodeNetwork, pairs: list[PairMeasurement]) -> None:
     node.path_mtu = median_high(paths) if paths else None
     collectives = [pair.collective_gb_per_s for pair in good if pair.collective_gb_per_s is not None]
     node.collective_gb_per_s = median_high(collectives) if collectives else None
+    idle = [pair.idle_gpus[node.name] for pair in good if node.name in pair.idle_gpus]
+    node.collective_missing = idle[0] if idle and not collectives else ""
 
 
 def pick_rate(pair: PairMeasurement, name: str, *, sending: bool) -> float:

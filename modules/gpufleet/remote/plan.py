@@ -190,7 +190,13 @@ def suggest_host_names(root: Path, pattern: str) -> str:
     """Return the groups and hosts whose names are close to the pattern."""
     status, out, _ = run_ansible_command(root, ["ansible-inventory", "-i", str(root / "inventory"), "--list"])
     names = parse_inventory_names(out) if status == 0 else []
-    close = difflib.get_close_matches(pattern, names, n=3) or [name for name in names if "new" in name]
+    grouped = re.sub(
+        r"[^A-Za-z0-9]", "_", pattern
+    )  # as the inventory writes the names of racks, pools, templates
+    close = [name for name in names if name.split("_", 1)[1:] == [grouped]]
+    close = (
+        close or difflib.get_close_matches(pattern, names, n=3) or [name for name in names if "new" in name]
+    )
     return (
         f"did you mean {' or '.join(close)}?"
         if close

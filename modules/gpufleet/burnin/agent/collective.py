@@ -15,8 +15,10 @@ from typing import Any, Callable  # noqa: UP035 - Python 3.9 runs this
 
 from .clibrary import FOLDERS, Library, LibraryError, find_library, parse_prototypes
 from .collective_device import CudaGpus, Gpus, HipGpus
+from .gpu import AMD, NVIDIA, list_gpu_pci_addresses
 from .gpu_device import FAKE_MARK, BusyGpuError, show_all_gpus
 from .hip_api import ROCM_FOLDERS
+from .host import HostAccess
 
 ID_BYTES = 128
 FLOAT32, SUM = 7, 0
@@ -94,13 +96,15 @@ def open_gpus() -> Gpus:
 
 
 def inspect_gpus() -> dict[str, Any]:
-    """Return vendor and number of the node's GPUs, or why they cannot take part."""
+    """Return vendor and number of the node's GPUs, or why they cannot take part and whether there are any."""
     try:
         gpus = open_gpus()
         gpus.refuse_busy()
         version = Nccl(gpus.vendor).read_number("ncclGetVersion", ctypes.c_int)
     except (LibraryError, BusyGpuError) as error:
-        return {"missing": str(error)}
+        host = HostAccess()
+        on_bus = sum(len(list_gpu_pci_addresses(host, vendor)) for vendor in (NVIDIA, AMD))
+        return {"missing": str(error), "on_bus": on_bus}
     facts = {"vendor": gpus.vendor, "gpus": gpus.count, "version": version}
     return {**facts, "fake": True} if hasattr(gpus.library, FAKE_MARK) else facts
 

@@ -68,7 +68,7 @@ def run_nvidia_gpu_check(host: HostAccess) -> RawCheckResult:
     raw["code"] = output.code
     if output.code:
         return build_error_result(
-            f"nvidia-smi exited with code {output.code}: {(output.err or output.out)[:300]}", **raw
+            f"nvidia-smi exited with code {output.code}: {(output.err or output.out).strip()[:300]}", **raw
         )
     return RawCheckResult(
         "ran", raw={**raw, "xml": compress_long_text(remove_unused_smi_sections(output.out))}
@@ -83,5 +83,5 @@ def run_xid_check(host: HostAccess) -> RawCheckResult:
     errors = KernelErrorGroups()
     output = host.run(["dmesg"], COMMAND_SECONDS, errors.add)
     if output.code:
-        return build_error_result(f"dmesg exited with code {output.code}: {output.err[:200]}")
+        return build_error_result(f"dmesg exited with code {output.code}: {output.err.strip()[:200]}")
     return RawCheckResult("ran", measured=errors.count, unit="lines", raw=errors.summarize())

@@ -294,12 +294,19 @@ class PairSession:
     def measure_collective(self, mib: int) -> dict[str, Any]:
         """Return bus bandwidth and wrong values of an all-reduce over both nodes' GPUs, or why there was none."""
         both = [run_job_with_deadline(inspect_gpus, GPU_SECONDS), self.ask("gpus", wait_s=GPU_SECONDS)]
-        found = [answer.get("value") or {"missing": answer.get("error")} for answer in both]
+        found = [
+            answer.get("value") or {"missing": answer.get("error"), "on_bus": "unknown"} for answer in both
+        ]
         reason = next((str(gpus["missing"]) for gpus in found if "missing" in gpus), "")
         if not reason and len({gpus["vendor"] for gpus in found}) > 1:
             reason = "the nodes have GPUs of different vendors"
         if reason:
-            return {"collective_missing": reason}
+            idle = {
+                f"{end}_collective_missing": str(gpus["missing"])
+                for end, gpus in (("own", found[0]), ("partner", found[1]))
+                if gpus.get("on_bus")
+            }
+            return {"collective_missing": reason, **idle}
         own_gpus = int(found[0]["gpus"])
         ranks = own_gpus + int(found[1]["gpus"])
 

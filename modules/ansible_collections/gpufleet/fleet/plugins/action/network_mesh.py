@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible.errors import AnsibleActionFail
+
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.adapter import ControllerAction
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.package import defer_import_errors
 
@@ -15,6 +17,11 @@ with defer_import_errors():
 
 class ActionModule(ControllerAction):
     def compute_result(self, options: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        if len(options["hosts"]) < mesh.MIN_PARTNERS:
+            raise AnsibleActionFail(
+                f"a mesh needs two hosts without a job, this run has {', '.join(options['hosts']) or 'none'};"
+                " give --limit all nodes of a rack or fabric"
+            )
         pairs = [
             mesh.read_pair_session(
                 str(session.get("node")),
