@@ -39,6 +39,12 @@ def pytest_terminal_summary(terminalreporter):
             )
 
 
+def pytest_itemcollected(item):
+    """Refuse a test on booted hosts that the test command cannot find: it looks for the marker in the files."""
+    if item.get_closest_marker("hosts") and "pytest.mark" + ".hosts" not in item.path.read_text():
+        raise pytest.UsageError(f"{item.nodeid}: write its marker as pytest.mark" + ".hosts in this file")
+
+
 def list_skipped_tests(reports):
     """Return one line for each file and reason, without the line numbers that change."""
     return [f"{report.nodeid.partition('::')[0]}: {skip_reason(report)}" for report in reports]

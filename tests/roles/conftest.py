@@ -151,6 +151,12 @@ def play_names(name):
     return re.findall(r"^- name: *(\S.*?)\s*$", (HERE / f"plays/{name}.yml").read_text(), re.MULTILINE)
 
 
+def limits_of_runs(hosts):
+    """Return the hosts of each run: the emulated ones, and the others."""
+    groups = [host for host in hosts if host in ARM64], [host for host in hosts if host not in ARM64]
+    return [",".join(group) for group in groups if group]
+
+
 def run_all_plays(lab, names):
     hosts = {name: hosts_of_play(name) for name in names}
     titles = {name: play_names(name) for name in names}
@@ -163,10 +169,12 @@ def run_all_plays(lab, names):
     for name in names:
         shutil.copy(HERE / f"plays/{name}.yml", playbook.parent)
     playbook.write_text("".join(f"- import_playbook: {name}.yml\n" for name in names))
-    before = {host: lab.snapshot(host) for host in booted}
-    check = lab.run(playbook, check=True)
-    changed_files = {host: before[host] ^ lab.snapshot(host) for host in booted}
-    first, second = lab.run(playbook), lab.run(playbook)
+    limits = limits_of_runs(booted)
+    before = lab.snapshots(booted)
+    check = lab.run_side_by_side(playbook, limits, check=True)
+    after = lab.snapshots(booted)
+    changed_files = {host: before[host] ^ after[host] for host in booted}
+    first, second = (lab.run_side_by_side(playbook, limits) for _ in range(2))
     return {
         name: ConvergedRuns(
             *(run.select_plays(*titles[name]) for run in (check, first, second)), hosts[name], changed_files

@@ -14,6 +14,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -166,12 +167,45 @@ class Lab:
     ) -> Run:
         """Run a playbook (a path, or its text) on the lab's hosts."""
         self._write_inventory()
+        return self._run_ansible(
+            "runner", play, limit, check=check, extra_vars=extra_vars, tags=tags, options=options,
+            environment=environment,
+        )  # fmt: skip
+
+    def run_side_by_side(self, play: Path, limits: Sequence[str], *, check: bool = False) -> Run:
+        """Run a playbook once for each limit, all at the same time, and return all results as one run.
+
+        Hosts of one run wait for each other at every task; an emulated host takes ten times as long as the others.
+        """
+        self._write_inventory()
+
+        def run_one(number: int) -> Run:
+            return self._run_ansible(f"runner-{number}", play, limits[number], check=check)
+
+        with ThreadPoolExecutor(len(limits)) as many:
+            runs = list(many.map(run_one, range(len(limits))))
+        results = tuple(result for run in runs for result in run.results)
+        return Run(max(run.rc for run in runs), results, "".join(run.stdout for run in runs))
+
+    def _run_ansible(
+        self,
+        folder: str,
+        play: str | Path,
+        limit: str | None,
+        *,
+        check: bool = False,
+        extra_vars: dict[str, Any] | None = None,
+        tags: str | None = None,
+        options: str = "",
+        environment: dict[str, str] | None = None,
+    ) -> Run:
         path = Path(play) if isinstance(play, Path) or "\n" not in play else self._text_play(play)
-        shutil.rmtree(self.home / "runner", ignore_errors=True)  # runner would read what it wrote last time
-        (self.home / "runner").mkdir()
+        runner = self.home / folder
+        shutil.rmtree(runner, ignore_errors=True)  # runner would read what it wrote last time
+        runner.mkdir()
         arguments = [*(["--check", "--diff"] if check else []), *(["--tags", tags] if tags else []), options]
         completed = ansible_runner.interface.run(
-            private_data_dir=str(self.home / "runner"), project_dir=str(ROOT / "playbooks"),
+            private_data_dir=str(runner), project_dir=str(ROOT / "playbooks"),
             playbook=str(path.resolve()), quiet=True,
             inventory=str(self.home / "inventory"), limit=limit, extravars=extra_vars or {},
             cmdline=" ".join(arguments) or None, envvars={**self.env(), **(environment or {})},
@@ -179,7 +213,7 @@ class Lab:
         )  # fmt: skip
         results = tuple(filter(None, map(task_result, completed.events)))
         stdout = completed.stdout.read()
-        shutil.rmtree(self.home / "runner" / "artifacts", ignore_errors=True)
+        shutil.rmtree(runner / "artifacts", ignore_errors=True)
         return Run(completed.rc, results, stdout)
 
     def host(self, name: str, user: str = "root") -> Any:
@@ -213,6 +247,12 @@ class Lab:
     def snapshot(self, name: str) -> set[str]:
         """Return every file, link, package and unit state that a role could change, as one line each."""
         return set(self.host(name).check_output(SNAPSHOT).splitlines())
+
+    def snapshots(self, names: Iterable[str]) -> dict[str, set[str]]:
+        """Return the snapshots of several hosts, taken at the same time."""
+        names = list(names)
+        with ThreadPoolExecutor() as many:
+            return dict(zip(names, many.map(self.snapshot, names), strict=True))
 
     def env(self) -> dict[str, str]:
         """Return the environment for Ansible, as a rehearsal has it."""
