@@ -67,6 +67,9 @@ def test_filters_apply_and_limit_0_shows_all(run_prices):
 
 
 def test_search_without_matches_exits_with_1(run_prices):
+    one_line(
+        run_prices("--machine", "p5.48xlarge", "--region", "ap-south-2"), 1, "no machine with a price matches"
+    )
     one_line(run_prices("--gpu", "h100", "--max", "0.01"), 1, "no machine with a price matches")
     result = run_prices("--gpu", "h100", "--max", "0.01", "--json")
     assert (result.returncode, json.loads(result.stdout)["offers"]) == (1, [])
@@ -76,6 +79,24 @@ def test_search_without_matches_exits_with_1(run_prices):
     ("arguments", "message"),
     [
         (("--gpu", "volta 9000"), "unknown accelerator 'volta 9000'"),
+        (
+            ("--machine", "p4d.24xlarg"),
+            "--machine: no price is known for machine 'p4d.24xlarg'; did you mean p4d.24xlarge?",
+        ),
+        (
+            ("--machine", "m5.lrage"),
+            "--machine: no price is known for machine 'm5.lrage'; did you mean m5.large?",
+        ),
+        (
+            ("--region", "us-esat-1"),
+            "--region: no price is known for region 'us-esat-1'; did you mean us-east-1?",
+        ),
+        (("--region", "East US"), "--region: no price is known for region 'East US'; did you mean eastus?"),
+        (("--cloud", "AWS"), "--cloud: no price is known for cloud 'AWS'; did you mean aws?"),
+        (
+            ("--machine", "zz"),
+            "--machine: no price is known for machine 'zz'; gpufleet prices status lists the prices",
+        ),
         (("import", "none.csv"), "none.csv: cannot be read: No such file or directory"),
         (("import", "-", "--accept", "everything"), "no check has the code 'everything'"),
     ],

@@ -58,12 +58,12 @@ def test_ownership_writes_plot_page_and_json(gpufleet, project):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["breakeven", "--machine", "nosuch", "--region", "r"], "unknown machine 'nosuch'"),
+        (["breakeven", "--machine", "nosuch", "--region", "r"], "no price is known for machine 'nosuch'"),
         (["breakeven", "--machine", "g5.2xlarge", "--region", "mars"], "no price of g5.2xlarge in mars"),
         (["tco", "nosuch"], "no such rack file"),
         (
             ["tco", "blades-1", "--region", "mars"],
-            "--region: no on_demand price in mars of a machine",
+            "--region: no price is known for region 'mars'",
         ),
         (
             ["tco", "blades-1", "--svg", "/nosuch/plot.svg"],

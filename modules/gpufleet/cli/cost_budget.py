@@ -41,7 +41,11 @@ def budget_command(
 ) -> None:
     """Show how many hours of each machine a monthly budget buys, and how many machines could run all month."""
     from gpufleet import cost
+    from gpufleet.catalog.offer import check_accelerator_name
+    from gpufleet.catalog.prices.name_suggestion import check_searched_names
 
+    if accelerators:
+        check_accelerator_name(accelerators)
     budgets = _parse_budgets(budget)
     options = [
         cost.find_budget_options(
@@ -56,6 +60,7 @@ def budget_command(
         for usd in budgets
     ]
     if not any(options):
+        check_searched_names(cloud, region, machine)
         raise InputError(
             "no machine with a price matches",
             where="cost budget",

@@ -8,6 +8,7 @@ import click
 
 from gpufleet import catalog, cost, paths
 from gpufleet.catalog import Price
+from gpufleet.catalog.prices.name_suggestion import check_searched_names
 from gpufleet.cli import output
 from gpufleet.errors import InputError
 
@@ -25,6 +26,7 @@ from gpufleet.errors import InputError
 @output.json_option
 def show_break_even_hours(*, machine: str, region: str, committed_usd: float | None, as_json: bool) -> None:
     """Show above how many hours a month a commitment is cheaper than on-demand and spot."""
+    check_searched_names(None, None, machine)
     cloud = (catalog.find_ordinary_machine(machine) or catalog.get_machine(machine)).cloud
     offer = (
         Price(committed_usd, "machine", None, "--committed", "low", region, "own") if committed_usd else None

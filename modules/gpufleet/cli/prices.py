@@ -87,6 +87,7 @@ def prices_command(  # noqa: PLR0917 - click hands each option over by name
         return
     from gpufleet.catalog.offer import check_accelerator_name, search_offers
     from gpufleet.catalog.prices import report
+    from gpufleet.catalog.prices.name_suggestion import check_searched_names
 
     if gpu:
         check_accelerator_name(gpu)
@@ -116,6 +117,7 @@ def prices_command(  # noqa: PLR0917 - click hands each option over by name
             report.format_offers_table(make_values_printable(offer_dicts), count, more=more)
         )
     if not offer_dicts:
+        check_searched_names(cloud, region, machine)
         raise CheckFailed(
             "no machine with a price matches", hint="gpufleet prices status lists the stored prices"
         )

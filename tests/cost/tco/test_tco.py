@@ -142,11 +142,15 @@ def test_disks_are_rented_if_they_have_a_price(blades):
 @pytest.mark.parametrize(
     ("cloud_request", "message"),
     [
-        (tco.CloudMachineRequest("a1.xlarge", region="mars-1"), "no on_demand price of a1.xlarge in mars-1"),
         (
-            tco.CloudMachineRequest(region="mars-1"),
-            "no on_demand price in mars-1 of a machine that does what blades-1 does",
+            tco.CloudMachineRequest("a1.xlarge", region="us-central1"),
+            "no on_demand price of a1.xlarge in us-central1",
         ),
+        (
+            tco.CloudMachineRequest(region="us-central1"),
+            "no on_demand price in us-central1 of a machine that does what blades-1 does",
+        ),
+        (tco.CloudMachineRequest(region="us-esat-1"), "'us-esat-1'; did you mean us-east-1?"),
         (tco.CloudMachineRequest("nosuch.large"), "unknown machine 'nosuch.large'"),
     ],
 )

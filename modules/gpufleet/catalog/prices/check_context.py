@@ -47,7 +47,7 @@ class PriceCheckContextLoader:
         if self.connection is None:
             return known
         sizes = {**dict(_query_stored_sizes(self.connection)), **known.sizes}
-        return replace(known, names=_load_known_names(self.connection), sizes=sizes)
+        return replace(known, names=load_known_names(self.connection), sizes=sizes)
 
     def load_context(self, rows: Iterable[PriceRow]) -> PriceCheckContext:
         """Load the context for these rows."""
@@ -99,11 +99,11 @@ def load_check_context_without_prices() -> PriceCheckContext:
         sizes=_load_machine_sizes(),
         retired=_load_retirement_days(),
         offered=_load_offerings(),
-        names=_load_known_names(None),
+        names=load_known_names(None),
     )
 
 
-def _load_known_names(connection: sqlite3.Connection | None) -> KnownNames:
+def load_known_names(connection: sqlite3.Connection | None) -> KnownNames:
     """Load the names of clouds, regions, machines and parts from the catalogue and the store."""
     units: dict[str, set[str]] = defaultdict(set)
     for key, price in data_file.load_cloud_part_prices().items():

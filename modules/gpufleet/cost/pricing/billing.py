@@ -22,6 +22,7 @@ from gpufleet.cost.pricing.bill import Bill, Charge, CommitmentUse, SkippedResou
 from gpufleet.cost.pricing.by_use import resolve_usage_component
 from gpufleet.cost.pricing.component import Components, CostComponent, UnpricedComponent, UsageComponent
 from gpufleet.cost.pricing.coverage import ReservationShare, allocate_reservations
+from gpufleet.cost.pricing.name_suggestion import find_name_suggestions, get_priced_name
 from gpufleet.cost.pricing.pricers import find_pricer
 from gpufleet.cost.pricing.pricers.licence import include_priced_licences, uncovered_licence
 from gpufleet.cost.pricing.rates import PriceBook, find_component_rate, with_price_cache
@@ -73,6 +74,7 @@ def price_resources(
     )
     committed, uses = _allocate_commitments(components, reserved, tuple(commitments), prices, on_date)
     charges: list[Charge] = []
+    missing_prices: list[tuple[int, CostComponent]] = []  # the place in ``unpriced``
     for resource, component in components:
         key = (resource.urn, component.component)
         reservation = None if resource.delete else reserved.get(key)
@@ -89,7 +91,10 @@ def price_resources(
             )
             charge, missing = _price_component(resource, billed, prices, graph)
             charges += [charge] if charge else []
+            if missing and charge is None:
+                missing_prices.append((len(unpriced), billed))
             unpriced += [missing] if missing else []
+    _add_name_suggestions(unpriced, missing_prices)
     ordered = tuple(sorted(unpriced, key=lambda each: (each.urn, each.component)))
     billed_urns = {resource.urn for resource, _ in entries}
     skipped = [_skipped_resource(each) for each in graph.resources if each.urn not in billed_urns]
@@ -211,6 +216,17 @@ def _price_component(
     if component.monthly_use:
         usd_per_hour = Range.from_exact_value(component.monthly_use.usd_per_month / HOURS_PER_MONTH)
     return _charge(resource, component, graph, quantity, purchase, usd_per_hour, rate.price), unpriced
+
+
+def _add_name_suggestions(
+    unpriced: list[UnpricedResource], missing_prices: list[tuple[int, CostComponent]]
+) -> None:
+    """Add to the reason of each missing price which machine or region a misspelt name may mean."""
+    suggestions = find_name_suggestions(component for _, component in missing_prices)
+    for index, component in missing_prices if suggestions else ():
+        if text := suggestions.get(get_priced_name(component)):
+            each = unpriced[index]
+            unpriced[index] = replace(each, reason=f"{each.reason}; {replace_control_characters(text)}")
 
 
 def _covered_charges(

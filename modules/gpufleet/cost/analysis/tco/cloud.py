@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from gpufleet import catalog
 from gpufleet.boundary import CsvRow, read_packaged_rows
 from gpufleet.catalog import Machine, MachineAccelerators, Price
+from gpufleet.catalog.prices.name_suggestion import check_searched_names
 from gpufleet.cost.inputs.terms import TERMS
 from gpufleet.cost.money import HOURS_PER_MONTH
 from gpufleet.cost.pricing.rates import PriceBook
@@ -145,6 +146,7 @@ def choose_cloud_alternative(
     if request.machine is not None:
         alternative = _make_alternative(rack, _find_comparable(request.machine), request, prices)
         if alternative is None:
+            check_searched_names(None, request.region, None)
             problem = f"no {request.purchase} price of {request.machine} in {request.region}"
             raise InputError(
                 problem, where="--against", remedy="give --cloud-usd-per-hour, or another region"
@@ -152,6 +154,7 @@ def choose_cloud_alternative(
         return alternative
     alternatives = find_cloud_alternatives(rack, request, prices)
     if not alternatives:
+        check_searched_names(None, request.region, None)
         problem = (
             f"no {request.purchase} price in {request.region} of a machine that does what {rack.name} does"
         )
