@@ -211,6 +211,7 @@ def diff_cost(
             ),
             "json" if as_json else output_format,
             outputs,
+            show_skipped=show_skipped,
             **source_options,
         )
     else:

@@ -18,6 +18,7 @@ def write_projects_diff(
     outputs: Sequence[Path],
     *,
     base: str | None,
+    show_skipped: bool,
     **other_sources: Any,
 ) -> cost.PolicyResult:
     """Compare every project of a list with a git ref, write the report, and return the policy's verdict.
@@ -30,5 +31,7 @@ def write_projects_diff(
     if base is None:
         raise InputError("needs --base", where="--projects", remedy="for example --base origin/main")
     combined = cost.diff_projects_against_git_ref(cost.load_project_list(file), base, options)
-    write_report(lambda name: cost.render_combined(combined, name), output_format, outputs)
+    write_report(
+        lambda name: cost.render_combined(combined, name, show_skipped=show_skipped), output_format, outputs
+    )
     return combined.total.policy

@@ -63,9 +63,28 @@ def test_comment_has_a_row_for_each_project_and_details_of_those_that_changed(th
     assert "| old | prod | \\$1,468.76 | \\$734.38 | -\\$734.38 |" in text
     assert "| **Total** |  | \\$3,671.90 | \\$3,671.90 | \\$0.00 |" in text
     assert text.count("network") == 1  # a project that did not change is one line
-    assert text.count("<details>") == text.count("</details>") == 2
+    assert text.count("<details>") == text.count("</details>") == 3  # two projects, and the prices
     assert text.endswith("<!-- gpufleet-cost:acme -->")
     assert prepare_comment_body(text).startswith("**The monthly cost of acme does not change")
+
+
+def test_comment_lists_the_prices_with_date_and_source_as_that_of_one_project(three):
+    text = render_combined(combine_diffs("acme", three), "markdown")
+    single = cost.render_diff(three[1].diff, "markdown")
+    title = "<summary>Prices used, with date and source</summary>"
+    line = next(each for each in single.partition(title)[2].splitlines() if "g5.xlarge" in each)
+    assert line in text.partition(title)[2]
+
+
+@pytest.mark.parametrize("form", ["table", "markdown", "html"])
+def test_free_resources_are_listed_only_with_the_option(book, form):
+    urn = "urn:pulumi:prod::p::aws:ec2/vpc:Vpc::wide"
+    network = StateResource(urn, "aws:ec2/vpc:Vpc", "wide", {}, {})
+    diff = cost.diff([], [make_machine("p", "a"), network], change=cost.StackChange(stack="prod"), book=book)
+    combined = combine_diffs("acme", [ProjectDiff("p", diff)])
+    assert "networks are not billed" not in render_combined(combined, form)
+    assert "Skipped" not in render_combined(combined, form)
+    assert "networks are not billed" in render_combined(combined, form, show_skipped=True)
 
 
 def test_lost_price_is_a_change(book):

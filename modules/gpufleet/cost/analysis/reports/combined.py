@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from gpufleet.boundary import make_values_printable
@@ -30,7 +31,8 @@ def render_combined_markdown(combined: CombinedDiff) -> str:
     text = ""
     for limit in ROW_LIMITS:
         details = [_project_details(project, limit) for project in changed]
-        text = "\n\n".join([*lead, _project_table(combined), *verdict, *details, marker])
+        lists = markdown.render_folded_lists(combined.total, limit)
+        text = "\n\n".join([*lead, _project_table(combined), *verdict, *details, *lists, marker])
         if len(text) <= markdown.MAX_CHARACTERS:
             break
     return text
@@ -119,7 +121,14 @@ COMBINED_FORMATS: dict[str, Callable[[CombinedDiff], str]] = {
 }
 
 
-def render_combined(combined: CombinedDiff, format_name: str) -> str:
-    """Return the differences of several projects in one of ``DIFF_FORMATS``."""
+def render_combined(combined: CombinedDiff, format_name: str, *, show_skipped: bool = False) -> str:
+    """Return the differences of several projects in one of ``DIFF_FORMATS``, as ``render_diff`` that of one."""
+    if not show_skipped:
+        projects = [replace(project, diff=_without_skipped(project.diff)) for project in combined.projects]
+        combined = CombinedDiff(tuple(projects), _without_skipped(combined.total))
     shown = combined if format_name == "json" else make_values_printable(combined)
     return COMBINED_FORMATS[format_name](shown)
+
+
+def _without_skipped(diff: CostDiff) -> CostDiff:
+    return replace(diff, after=replace(diff.after, skipped_resources=()))

@@ -114,6 +114,22 @@ def render_change_sections(diff: CostDiff, max_rows: int) -> list[str]:
     return [part for section in sections if (part := section.render_section(max_rows))]
 
 
+def render_folded_lists(diff: CostDiff, max_rows: int) -> list[str]:
+    """Return the folded lists of free resources and of the prices used, each with at most ``max_rows`` rows."""
+    sections = (_skipped_section(diff), _price_section(diff))
+    return [part for section in sections if (part := section.render_section(max_rows))]
+
+
+def _skipped_section(diff: CostDiff) -> ReportSection:
+    skipped = summary.format_skipped_reasons(diff.after.skipped_resources)
+    return ReportSection(bullet_lines(skipped), 0, "Skipped: free resources", is_collapsed=True)
+
+
+def _price_section(diff: CostDiff) -> ReportSection:
+    prices = summary.format_price_sources(line.shown_charge for line in diff.lines)
+    return ReportSection(bullet_lines(prices), 0, "Prices used, with date and source", is_collapsed=True)
+
+
 def _headline_parts(diff: CostDiff) -> list[str]:
     """Return the headline, its notes and the totals."""
     return [*render_headline(diff), _totals_table(diff)]
@@ -132,13 +148,11 @@ def _sections(diff: CostDiff) -> list[ReportSection]:
     """Return the sections in the order of the comment."""
     changed = summary.sort_lines_by_cost_change(line for line in diff.lines if line.is_changed)
     unchanged = summary.sort_lines_by_cost_change(line for line in diff.lines if not line.is_changed)
-    prices = summary.format_price_sources(line.shown_charge for line in diff.lines)
     same_title, unpriced = (
         summary.pluralize(len(unchanged), "unchanged line"),
         summary.format_unpriced_reasons(diff.unpriced_resources),
     )
     violations = (f"{each.rule}: {each.message}" for each in diff.policy.violations)
-    skipped = summary.format_skipped_reasons(diff.after.skipped_resources)
     return [
         ReportSection(bullet_lines(violations), 3, "Policy violated"),
         ReportSection(tuple(_line_row(line) for line in changed), 2, head=HEAD),
@@ -146,8 +160,8 @@ def _sections(diff: CostDiff) -> list[ReportSection]:
         ReportSection(bullet_lines(summary.format_diff_warnings(diff)), 1, "Warnings"),
         ReportSection(bullet_lines(diff.notes), 1, "Notes"),
         ReportSection(tuple(_line_row(line) for line in unchanged), 0, same_title, HEAD, is_collapsed=True),
-        ReportSection(bullet_lines(skipped), 0, "Skipped: free resources", is_collapsed=True),
-        ReportSection(bullet_lines(prices), 0, "Prices used, with date and source", is_collapsed=True),
+        _skipped_section(diff),
+        _price_section(diff),
     ]
 
 
