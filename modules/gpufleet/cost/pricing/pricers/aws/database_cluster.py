@@ -17,7 +17,7 @@ from gpufleet.cost.inputs.values import (
 )
 from gpufleet.cost.money import ONE, Range
 from gpufleet.cost.pricing.component import Components, UnpricedComponent
-from gpufleet.cost.pricing.pricers.aws.rds import rds_engine_name
+from gpufleet.cost.pricing.pricers.aws.rds import insights_components, rds_engine_name
 from gpufleet.cost.pricing.pricers.aws.rds_support import DISABLED, price_extended_support
 from gpufleet.cost.pricing.pricers.aws.service import (
     make_counted_component,
@@ -152,13 +152,16 @@ def _instance_components(
     if isinstance(instance_class, UnpricedComponent):
         return [instance_class]
     suffix = ":io_optimized" if cluster.is_io_optimized else ""
+    insights = insights_components({**(owner.inputs if owner else {}), **resource.inputs})
     if instance_class == SERVERLESS_CLASS:
-        return _serverless_components(resource, graph, cluster, f"{service}:serverless_v2:acu{suffix}")
+        item = f"{service}:serverless_v2:acu{suffix}"
+        return [*_serverless_components(resource, graph, cluster, item), *insights]
     engine = text_if_known(instance.engine) or text_if_known(cluster.engine) or DEFAULT_ENGINES.get(service)
     if engine is None:
         return [UnpricedComponent("engine is not known until deployment", "instance")]
     prefix = f"rds:{rds_engine_name(engine, None)}" if service == "aurora" else service
     components: Components = [make_instance_component(resource, graph, f"{prefix}:{instance_class}{suffix}")]
+    components += insights
     if cluster.has_extended_support:
         version = instance.engine_version or cluster.engine_version
         context = make_service_context(resource, graph)

@@ -32,6 +32,7 @@ INSTANCE = "aws:rds/instance:Instance"
 PRICED_ENGINES = {"postgres": "postgresql", "aurora": "aurora-mysql", "oracle-ee": "oracle-ee-byol"}
 OWN_LICENCE = "bring-your-own-license"
 OPEN_SOURCE_ENGINES = ("mysql", "postgres", "mariadb")
+FREE_INSIGHTS_DAYS = 7  # of Performance Insights
 GP3_INCLUDED_IOPS = Decimal(3000)
 GP3_STRIPED_IOPS = Decimal(12000)  # of volumes that RDS stripes, which are larger
 GP3_INCLUDED_THROUGHPUT = Decimal(125)  # MiB/s
@@ -109,6 +110,7 @@ def price_rds_instance(resource: StateResource, graph: ResourceGraph) -> Compone
             components += price_extended_support(
                 engine, database.engine_version, instance_class, database.copies, context
             )
+    components += insights_components(resource.inputs)
     components += _storage_components(database, context)
     if database.has_log_volume:
         components.append(UnpricedComponent("a dedicated log volume is not in the price list", "log_volume"))
@@ -117,6 +119,18 @@ def price_rds_instance(resource: StateResource, graph: ResourceGraph) -> Compone
         key = "additional_backup_storage_gb"
         components.append(context.make_usage_component("backup", "rds:backup", key, usage, is_stored=True))
     return components
+
+
+def insights_components(inputs: Any) -> Components:
+    """Return the monitoring that bills each vCPU (RDS User Guide, "Pricing and data retention" of insights)."""
+    if read_input(inputs, "databaseInsightsMode") == "advanced":
+        reason = "Database Insights in advanced mode bills each vCPU, and is not in the price list"
+        return [UnpricedComponent(reason, "insights")]
+    days = number_if_known(read_input_number(inputs, "performanceInsightsRetentionPeriod"))
+    if days is None or days <= FREE_INSIGHTS_DAYS:
+        return []
+    reason = f"Performance Insights kept for more than {FREE_INSIGHTS_DAYS} days bills each vCPU"
+    return [UnpricedComponent(f"{reason}, and is not in the price list", "insights")]
 
 
 def _inherited_inputs(source: StateResource | None) -> dict[str, Any]:

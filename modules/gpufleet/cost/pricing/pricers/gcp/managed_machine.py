@@ -15,6 +15,7 @@ from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.inputs.values import (
     Number,
     Text,
+    number_if_known,
     read_input,
     read_input_list,
     read_input_number,
@@ -22,16 +23,26 @@ from gpufleet.cost.inputs.values import (
 )
 from gpufleet.cost.money import HOURS_PER_MONTH, Range
 from gpufleet.cost.pricing.component import Components, CostComponent, MachinePartContext, UnpricedComponent
+from gpufleet.cost.pricing.pricers.gcp.disk import local_ssd_components
 from gpufleet.cost.pricing.pricers.gcp.location import find_region
-from gpufleet.cost.pricing.pricers.gcp.machine_inputs import machine_components, parse_machine_inputs
+from gpufleet.cost.pricing.pricers.gcp.machine_inputs import (
+    address_component,
+    machine_components,
+    parse_machine_inputs,
+)
 from gpufleet.cost.pricing.pricers.gcp.service import (
     GLOBAL,
     exact_count,
     service_context,
 )
 from gpufleet.cost.pricing.pricers.group_size import group_size_range
-from gpufleet.cost.pricing.pricers.required_input import number_or_unpriced, text_or_unpriced
-from gpufleet.engine import StateResource
+from gpufleet.cost.pricing.pricers.part_names import ADDRESS
+from gpufleet.cost.pricing.pricers.required_input import (
+    number_or_unpriced,
+    text_or_unpriced,
+    unpriced_if_unreadable,
+)
+from gpufleet.engine import StateResource, UnreadableValue
 
 # What the services make where a program has no setting (the provider's documentation of these inputs).
 WORKBENCH_TYPE, WORKBENCH_DISK_GIB, WORKBENCH_DISK = "e2-standard-4", Decimal(150), "pd-balanced"
@@ -52,6 +63,7 @@ class MachinePoolInputs:
     disk_gib: Number = None
     disk_type: Text = None
     is_spot: bool = False
+    has_external_addresses: bool | UnreadableValue = False
 
 
 def parse_workbench_inputs(inputs: Any) -> MachinePoolInputs:
@@ -68,6 +80,7 @@ def parse_workbench_inputs(inputs: Any) -> MachinePoolInputs:
         exact_count(Decimal(1)),
         WORKBENCH_DISK_GIB if size is None else size,
         _disk_name(read_input_text(setup, "bootDisk", "diskType"), WORKBENCH_DISK),
+        has_external_addresses=_is_external(read_input(setup, "disablePublicIp")),
     )
 
 
@@ -75,6 +88,8 @@ def parse_dataproc_pools(inputs: Any) -> tuple[MachinePoolInputs, ...]:
     """Parse a Dataproc cluster's masters, workers and secondary workers, which are of the workers' type."""
     config = read_input(inputs, "clusterConfig")
     worker_type = read_input(config, "workerConfig", "machineType")
+    is_internal = read_input(config, "gceClusterConfig", "internalIpOnly")
+    is_external = False if is_internal is None else _is_external(is_internal)  # internal since image 2.2
     pools = []
     for name, key, default, machine_type in (
         ("master", "masterConfig", Decimal(1), read_input(config, "masterConfig", "machineType")),
@@ -89,14 +104,24 @@ def parse_dataproc_pools(inputs: Any) -> tuple[MachinePoolInputs, ...]:
         pools.append(
             MachinePoolInputs(
                 name,
-                {"machineType": machine_type, "guestAccelerators": _dataproc_cards(pool)},
+                {
+                    "machineType": machine_type,
+                    "guestAccelerators": _dataproc_cards(pool),
+                    "localSsdCount": read_input(pool, "diskConfig", "numLocalSsds"),
+                },
                 exact_count(size) if isinstance(size, Decimal) else None,
                 DATAPROC_DISK_GIB if size_gib is None else size_gib,
                 _disk_name(read_input_text(pool, "diskConfig", "bootDiskType"), "pd-standard"),
                 is_spot,
+                is_external,
             )
         )
     return tuple(pools)
+
+
+def _is_external(setting: Any) -> bool | UnreadableValue:
+    """Return whether machines have external addresses, of a setting that says that they have none."""
+    return setting if isinstance(setting, UnreadableValue) else setting is not True
 
 
 def parse_connector_inputs(inputs: Any) -> MachinePoolInputs:
@@ -192,10 +217,9 @@ def price_workstation_config(resource: StateResource, graph: ResourceGraph) -> C
     if not size:
         return [by_use]
     machine = _machine(read_input(host, "machineType"), WORKSTATION_TYPE)
-    return [
-        *_pool_components(resource, graph, MachinePoolInputs("machine", machine, exact_count(size))),
-        by_use,
-    ]
+    is_external = _is_external(read_input(host, "disablePublicIpAddresses"))
+    pool = MachinePoolInputs("machine", machine, exact_count(size), has_external_addresses=is_external)
+    return [*_pool_components(resource, graph, pool), by_use]
 
 
 def find_vcpu_count(machine_type: str) -> Decimal | None:
@@ -211,7 +235,11 @@ def _pool_components(resource: StateResource, graph: ResourceGraph, pool: Machin
     terms = graph.purchase_terms_of(resource, spot=pool.is_spot or None)
     region = find_region(resource, graph)
     machines = machine_components(parse_machine_inputs(pool.machine), region, terms, pool.count)
-    components = [replace(each, component=_named(pool, each.component)) for each in machines]
+    context = MachinePartContext("gcp", region, terms.pool, pool.count, HOURS_PER_MONTH)
+    components = [
+        replace(each, component=_named(pool, each.component))
+        for each in (*machines, *_part_components(pool, context))
+    ]
     if pool.disk_type is None and pool.disk_gib is None:
         return [*components]
     name = f"disk:{pool.component}"
@@ -221,8 +249,20 @@ def _pool_components(resource: StateResource, graph: ResourceGraph, pool: Machin
         return [*components, gib]
     if isinstance(disk_type, UnpricedComponent):
         return [*components, disk_type]
-    context = MachinePartContext("gcp", region, terms.pool, pool.count, HOURS_PER_MONTH)
     return [*components, context.make_part_component(name, disk_type, gib)]
+
+
+def _part_components(pool: MachinePoolInputs, context: MachinePartContext) -> Components:
+    """Return the external addresses and the local disks of a pool's machines."""
+    machine_type = pool.machine["machineType"]
+    count = number_if_known(read_input_number(pool.machine, "localSsdCount"))
+    local_ssds = local_ssd_components(machine_type, int(count or 0), context)
+    if isinstance(pool.has_external_addresses, UnreadableValue):
+        marker = pool.has_external_addresses
+        return [*local_ssds, *unpriced_if_unreadable(marker, "whether it has external addresses is", ADDRESS)]
+    if not pool.has_external_addresses:
+        return local_ssds
+    return [*local_ssds, address_component(Decimal(1), context, is_spot=pool.is_spot)]
 
 
 def _prediction_components(
