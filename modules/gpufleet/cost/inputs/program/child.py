@@ -60,8 +60,12 @@ def main() -> None:
     own_folder = str(Path(__file__).parent)
     sys.path[:] = [path for path in sys.path if path != own_folder]  # our files are not the program's modules
     if len(sys.argv) > 1:
-        evaluate_and_write_result(json.loads(sys.argv[1]))
+        job: Job = json.loads(sys.argv[1])
+        if job["is_lazy"]:
+            load_sibling_module("lazy_sdk").install()
+        evaluate_and_write_result(job)
         return
+    load_sibling_module("lazy_sdk").install()
     sandbox = load_sibling_module("sandbox")
     request: dict[str, Any] = json.loads(sys.stdin.readline())
     gc.disable()  # the SDKs make a million long-lived objects; collecting among them takes a third of the time
@@ -130,10 +134,19 @@ def evaluate_and_write_result(job: Job) -> None:
     try:
         document = {"resources": evaluate_job(job)}
     except BaseException as error:  # noqa: BLE001 - any exception is reported to the parent
+        if job["is_lazy"] and failure.read_input_error_parts(error) is None:
+            repeat_with_whole_sdks(job)
         document = {"error": failure.describe_error(error, job, is_input_error=isinstance(error, InputError))}
     with open(3, "w", encoding="utf-8") as result:
         json.dump(document, result)
     sys.stdout.flush()
+
+
+def repeat_with_whole_sdks(job: Job) -> None:
+    """Start this process again, confined as it is, without lazy imports: they may be why the program failed."""
+    sys.stdout.flush()
+    python = job["python"] or sys.executable
+    os.execv(python, [python, __file__, json.dumps({**job, "is_lazy": False})])  # noqa: S606 - no shell is meant
 
 
 def evaluate_job(job: Job) -> list[dict[str, Any]]:

@@ -211,6 +211,7 @@ class _Evaluation:
             "config_file": str(config_file) if config_file else None,
             "may_be_absent": bool(program.label),
             "python": str(python) if python else None,
+            "is_lazy": True,
             "output": output,
             "result": result,
             "bounds": allowlist.build_sandbox_bounds(
