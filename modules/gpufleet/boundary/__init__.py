@@ -30,12 +30,14 @@ from gpufleet.boundary.package_data import (
     read_packaged_text,
     read_packaged_yaml,
 )
+from gpufleet.boundary.parquet_file import read_parquet_columns, read_parquet_rows, render_parquet_cell
 from gpufleet.boundary.printable_value import make_values_printable
 from gpufleet.boundary.row_file import (
     RowFileLimits,
     is_json_file,
     read_csv_file_header,
     read_csv_file_rows,
+    read_file_mark,
     read_json_file_rows,
 )
 from gpufleet.boundary.text import decode_text, make_block_printable, make_printable, shorten_repr
@@ -87,14 +89,18 @@ __all__ = [
     "read_bytes",
     "read_csv_file_header",
     "read_csv_file_rows",
+    "read_file_mark",
     "read_json_file_rows",
     "read_packaged_json",
     "read_packaged_rows",
     "read_packaged_text",
     "read_packaged_yaml",
+    "read_parquet_columns",
+    "read_parquet_rows",
     "read_text",
     "read_text_stream",
     "refuse_symlinks",
+    "render_parquet_cell",
     "shorten_repr",
     "stream_csv_rows",
     "validate_with_pydantic",

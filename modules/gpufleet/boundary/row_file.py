@@ -67,6 +67,16 @@ def read_json_file_rows(
             yield place, value
 
 
+def read_file_mark(path: Path, length: int = 4) -> bytes:
+    """Return the first bytes of a file, by which its form is recognised."""
+    name = make_printable(path)
+    try:
+        with open_regular_file(path, name) as file:
+            return file.read(length)
+    except OSError as error:
+        raise InputError(f"cannot be read: {make_printable(error, 120)}", where=name) from None
+
+
 def is_json_file(path: Path) -> bool:
     """Return whether a file begins with a JSON object."""
     return next(_read_lines(path, COST_EXPORT), b"").lstrip(b"\xef\xbb\xbf \t").startswith(b"{")
@@ -77,7 +87,7 @@ def _read_lines(path: Path, limits: RowFileLimits) -> Iterator[bytes]:
     name = make_printable(path)
     total = 0
     try:
-        with _open_regular_file(path, name) as file:
+        with open_regular_file(path, name) as file:
             is_gzip = file.read(2) == GZIP_MARK
             file.seek(0)
             lines = gzip.GzipFile(fileobj=file) if is_gzip else file
@@ -92,7 +102,7 @@ def _read_lines(path: Path, limits: RowFileLimits) -> Iterator[bytes]:
         raise InputError(f"cannot be read: {make_printable(error, 120)}", where=name) from None
 
 
-def _open_regular_file(path: Path, name: str) -> BinaryIO:
+def open_regular_file(path: Path, name: str) -> BinaryIO:
     """Open a file; a pipe or device, which may never end, is an InputError."""
     file = os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb")
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):

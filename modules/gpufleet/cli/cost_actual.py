@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from gpufleet.cli import output
-from gpufleet.errors import InputError
 
 
 @click.command("actual")
@@ -29,21 +28,21 @@ def compare_actual_cost(
 ) -> None:
     """Compare billed with declared cost by pool, and by node of the registry where there is one.
 
-    FILES: FOCUS CSV, Azure's cost details as CSV, JSON lines of Google's billing export; each may be gzip.
+    FILES: exports in FOCUS, Azure's cost details or Google's billing export: CSV, JSON lines, Parquet, gzip, or folders
+    of their parts.
     """
     from gpufleet import cost, paths
     from gpufleet.operations import billed_nodes
 
     stack = cost.parse_stack_name(stack)
-    if twice := next((file for file in files if files.count(file) > 1), None):
-        raise InputError("is given twice", where=str(twice), remedy="give each file once")
+    bill_files = cost.list_bill_files(files)
     root = project.resolve() if project else paths.find_project_root()
     nodes = billed_nodes.list_registered_nodes(root)
     if nodes is None:
         output.print_lines(
             f"without a registry, nodes are not compared; hint: gpufleet nodes sync -s {stack}", err=True
         )
-    charges = chain.from_iterable(map(cost.stream_billed_charges, files))
+    charges = chain.from_iterable(map(cost.stream_billed_charges, bill_files))
     billed = cost.sum_billed_charges(charges, stack, nodes)
     estimate = cost.estimate_stack(root, stack, options=cost.CostOptions(trusted=trusted))
     comparison = cost.compare_with_bill(estimate.bill, billed)

@@ -41,6 +41,7 @@ from gpufleet.cost.api import (
 )
 from gpufleet.cost.inputs.automation import change_from_automation
 from gpufleet.cost.inputs.bill_export import stream_billed_charges
+from gpufleet.cost.inputs.bill_folder import list_bill_files
 from gpufleet.cost.inputs.default_region import parse_region_options
 from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.inputs.program.evaluation import TIME_LIMIT_S, evaluate_program
@@ -134,6 +135,7 @@ __all__ = [
     "format_budget_table",
     "format_what_if_table",
     "group_charges_by_pool",
+    "list_bill_files",
     "load_commitments",
     "load_diff_schema",
     "load_policy",

@@ -27,8 +27,49 @@ from gpufleet.errors import InputError
 
 FOCUS_COLUMNS = ("BilledCost", "BillingCurrency", "ChargeCategory", "ChargePeriodStart", "ChargePeriodEnd")
 PROVIDER_COLUMNS = ("ProviderName", "ServiceProviderName", "HostProviderName", "PublisherName")
+FOCUS_FIELDS = (
+    *FOCUS_COLUMNS,
+    *PROVIDER_COLUMNS,
+    "ChargeClass",
+    "CommitmentDiscountStatus",
+    "ConsumedQuantity",
+    "ConsumedUnit",
+    "EffectiveCost",
+    "PricingQuantity",
+    "PricingUnit",
+    "ResourceId",
+    "ServiceCategory",
+    "ServiceName",
+    "Tags",
+    "x_BilledCostInUsd",
+    "x_EffectiveCostInUsd",
+)
 AZURE_COLUMNS = ("date", "quantity", "metercategory")
 AZURE_COSTS = {"costinbillingcurrency": "CostInBillingCurrency", "cost": "Cost"}
+AZURE_FIELDS = (
+    *AZURE_COLUMNS,
+    *AZURE_COSTS,
+    "billingcurrency",
+    "billingcurrencycode",
+    "chargetype",
+    "costinusd",
+    "pricingmodel",
+    "resourceid",
+    "tags",
+    "unitofmeasure",
+)
+GOOGLE_FIELDS = (
+    "cost",
+    "cost_type",
+    "credits",
+    "currency",
+    "currency_conversion_rate",
+    "labels",
+    "resource",
+    "service",
+    "usage_end_time",
+    "usage_start_time",
+)
 COMPUTE = ("Compute", "Virtual Machines", "Virtual Machines Licenses", "Compute Engine")
 COMMITTED_MODELS = ("reservation", "savingsplan")
 USAGE = "usage"
