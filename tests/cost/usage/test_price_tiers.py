@@ -243,14 +243,16 @@ def test_price_of_ones_own_is_not_mixed_with_tiers_of_the_list():
     book = cost.PriceBook(find_cloud_part_price=lambda *_: own)
     component = price_use(("aws", "us-east-1", "egress:gib"), 204_800, book)
     assert component.monthly_use.usd_per_month == Decimal(16384)
-    assert "that of larger amounts is not known in us-east-1" in component.note
+    assert component.monthly_use.caveat == (
+        "the price of larger amounts of egress:gib in us-east-1 is not known; the whole amount counts at the first tier"
+    )
 
 
 @pytest.mark.parametrize(("amount", "is_noted"), [(51_200, False), (51_201, True)])
 def test_region_without_known_tiers_is_priced_at_its_first_price_and_says_so(amount, is_noted):
     component = price_use(("aws", "eu-west-2", "s3:standard:storage"), amount)
     assert component.monthly_use.usd_per_month == amount * Decimal("0.024")
-    assert ("all at the first price" in component.note) is is_noted
+    assert bool(component.monthly_use.caveat) is is_noted
 
 
 def test_unit_price_without_an_amount_is_of_the_first_tier():
@@ -369,6 +371,21 @@ def test_change_of_a_program_that_passes_a_limit_costs_what_both_tiers_make(read
     assert cost.compare_bills("dev", before, after).change_usd_per_month == Decimal("76666.70")
 
 
+def test_uncertain_price_of_a_large_amount_is_noted_once(read_usage, make_resource):
+    usage = read_usage(f"types:\n  {S3}: {{standard: {{storage_gb: 600000}}}}\n")
+    buckets = [make_resource(name, S3, {"region": "eu-west-2"}) for name in ("one", "two")]
+    caveat = "of s3:standard:storage in eu-west-2 is not known; the whole amount counts at the first tier"
+    estimate = cost.estimate(buckets, usage=usage)
+    assert [caveat in note for note in estimate.notes].count(True) == 1
+    assert estimate.bill.usd_per_month.expected == 2 * 600_000 * Decimal("0.024")
+
+
+def test_tier_without_a_date_is_noted(read_usage, make_resource):
+    usage = read_usage(f"types:\n  {NAT}: {{egress_gib: 20000}}\n")
+    notes = cost.estimate([make_resource("n", NAT, {"region": "us-east-1"})], usage=usage).notes
+    assert any("price of egress:gib from 10,240 GiB in us-east-1 has no date" in note for note in notes)
+
+
 def test_replaced_queue_does_not_serve_its_requests_twice(read_usage, make_resource):
     usage = read_usage(f"types:\n  {SQS}: {{monthly_requests: 150000000000}}\n")
     queue = make_resource("q", SQS, {"region": "us-east-1"})
@@ -382,6 +399,19 @@ def test_replaced_queue_does_not_serve_its_requests_twice(read_usage, make_resou
         overlap_hours=Decimal(1),
     )
     assert diff.one_off_usd == 0
+
+
+@pytest.mark.parametrize("name", ["table", "json", "focus"])
+def test_largest_amounts_are_reported(read_usage, make_resource, name):
+    usage = read_usage(
+        f"types:\n  {LAMBDA}: {{monthly_requests: 1.0e+15, request_duration_ms: 999999999999999.9}}\n"
+        f"  {S3}: {{standard.storage_gb: 1.0e-300}}\n"
+    )
+    inputs = {"region": "us-east-1", "memorySize": 10240}
+    estimate = cost.estimate(
+        [make_resource("f", LAMBDA, inputs), make_resource("b", S3, inputs)], usage=usage
+    )
+    assert "lambda:x86:gib_second" in cost.render_estimate(estimate, name)
 
 
 @pytest.fixture

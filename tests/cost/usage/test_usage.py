@@ -226,6 +226,8 @@ def test_unit_without_a_price_is_listed(make_resource, bucket_book):
         ("types:\n  aws:s3/*:\n    standard: {storage: 5}\n", "unknown usage key.*standard.storage_gb"),
         ("types:\n  aws:s3/*:\n    standard: 5\n", "not a mapping.*standard.storage_gb"),
         ("types:\n  aws:s3/*:\n    standard: {storage_gb: -5}\n", "0 or more"),
+        ("types:\n  aws:s3/*:\n    standard: {storage_gb: 1.1e+15}\n", "at most 1,000,000,000,000,000"),
+        ("types:\n  aws:s3/*: {desired: 1000000000000001}\n", "at most 1,000,000,000,000,000"),
         ("types:\n  aws:s3/*: {monthly_request: 5}\n", "did you mean monthly_requests"),
     ],
 )

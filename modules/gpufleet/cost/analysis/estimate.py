@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -16,7 +16,7 @@ from gpufleet.cost.analysis.price_date import (
     exclude_items_priced_once,
     split_code_and_price_effects,
 )
-from gpufleet.cost.formatting import format_usd, replace_control_characters
+from gpufleet.cost.formatting import format_amount, format_usd, replace_control_characters
 from gpufleet.cost.inputs.default_region import NO_REGIONS, DefaultRegions
 from gpufleet.cost.inputs.drift import ignored_size_change_warnings
 from gpufleet.cost.inputs.stack_change import StackChange
@@ -24,7 +24,7 @@ from gpufleet.cost.inputs.usage import NO_USAGE, UsageFile
 from gpufleet.cost.money import ZERO, round_to_cents, to_decimal
 from gpufleet.cost.pricing import commitments as committed
 from gpufleet.cost.pricing import spot
-from gpufleet.cost.pricing.bill import Bill
+from gpufleet.cost.pricing.bill import Bill, Charge
 from gpufleet.cost.pricing.billing import price_resources
 from gpufleet.cost.pricing.rates import UNKNOWN_REGION, PriceBook
 from gpufleet.engine import StateResource
@@ -227,13 +227,27 @@ def missing_price_hints(priced: Bill | CostDiff) -> tuple[str, ...]:
 
 def price_age_notes(bill: Bill, today: date | None = None) -> tuple[str, ...]:
     """Return a note for each price that has no date or an old one."""
-    prices = {(charge.item, charge.purchase, charge.price) for charge in bill.charges if charge.price}
+    prices = {
+        (item, charge.purchase, price)
+        for charge in bill.charges
+        if charge.price
+        for item, price in _list_prices(charge, charge.price)
+    }
     notes = [
         note
         for item, purchase, of in prices
         if (note := _price_age_note(item, purchase, of, today or _utc_today()))
     ]
     return tuple(sorted(notes))
+
+
+def _list_prices(charge: Charge, price: Price) -> Iterator[tuple[str, Price]]:
+    """Yield the price of a charge, and those of the volume tiers that it reaches."""
+    yield charge.item, price
+    use = charge.monthly_use
+    for share in use.shares[1:] if use else ():
+        name = f"{charge.item} from {format_amount(share.from_amount)} {use.unit_name}" if use else ""
+        yield name, replace(price, as_of=share.as_of, source=share.source)
 
 
 def _price_age_note(item: str, purchase: str, of: Price, today: date) -> str:

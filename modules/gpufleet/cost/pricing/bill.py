@@ -102,7 +102,7 @@ class Bill:
     commitments: tuple[CommitmentUse, ...] = ()  # what is paid already, on top of the charges
     skipped_resources: tuple[SkippedResource, ...] = ()
     region_notes: tuple[str, ...] = ()  # which default regions were used, and where they are from
-    usage_notes: tuple[str, ...] = ()  # what of the usage file has no effect
+    usage_notes: tuple[str, ...] = ()  # what of the usage file has no effect, or an uncertain price
 
     @property
     def unpriced_machine_count(self) -> int:

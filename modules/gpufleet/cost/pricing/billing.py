@@ -101,7 +101,14 @@ def price_resources(
     skipped.sort(key=lambda each: each.urn)  # the order of resources does not matter
     notes = tuple(sorted(graph.region_notes))
     distinct = tuple(_with_distinct_keys(charges))
-    return Bill(distinct, ordered, uses, tuple(skipped), notes, graph.format_unread_usage_notes())
+    usage_notes = (*graph.format_unread_usage_notes(), *_list_caveats(distinct))
+    return Bill(distinct, ordered, uses, tuple(skipped), notes, usage_notes)
+
+
+def _list_caveats(charges: Iterable[Charge]) -> list[str]:
+    return sorted(
+        {each.monthly_use.caveat for each in charges if each.monthly_use and each.monthly_use.caveat}
+    )
 
 
 def _allocate_commitments(

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 from gpufleet.catalog import Price, PriceTier, find_first_tier_limit, find_price_tiers
-from gpufleet.cost.formatting import format_amount
 from gpufleet.cost.inputs.terms import PurchaseTerms
 from gpufleet.cost.money import HOURS_PER_MONTH, to_decimal
 from gpufleet.cost.pricing.component import CostComponent, UnpricedComponent, UsageComponent
@@ -25,12 +24,11 @@ def resolve_usage_component(usage: UsageComponent, book: PriceBook) -> CostCompo
     price = book.find_cloud_part_price(usage.cloud, usage.region, usage.item, "on_demand")
     if usage.amount is None:
         return UnpricedComponent(_describe_unit_price(usage, price), usage.component)
-    note, use = "", None
+    use = None
     if price is not None:
         tiers = _find_tiers(usage, price)
-        use = MonthlyUse(price.unit, usage.is_stored, tuple(split_into_tiers(usage.amount, tiers)))
-        amount = f"{format_amount(usage.amount)} {use.unit_name}, from {usage.usage_key}"
-        note = "; ".join([amount, *_list_tier_notes(usage, tiers, usage.amount)])
+        shares = tuple(split_into_tiers(usage.amount, tiers))
+        use = MonthlyUse(price.unit, usage.is_stored, shares, _find_caveat(usage, tiers, usage.amount))
     return CostComponent(
         usage.component,
         (usage.item,),
@@ -39,7 +37,7 @@ def resolve_usage_component(usage: UsageComponent, book: PriceBook) -> CostCompo
         size=usage.amount,
         terms=PurchaseTerms(pool=usage.pool),
         is_part=True,
-        note=note,
+        note=f"{usage.usage_key} of the usage file",
         monthly_use=use,
     )
 
@@ -60,11 +58,16 @@ def _find_tiers(usage: UsageComponent, price: Price) -> tuple[PriceTier, ...]:
     return (first, *tiers[1:]) if tiers and tiers[0].usd == first.usd else (first,)
 
 
-def _list_tier_notes(usage: UsageComponent, tiers: tuple[PriceTier, ...], amount: Decimal) -> Iterator[str]:
-    """Yield what is not certain about the price of a large amount."""
+def _find_caveat(usage: UsageComponent, tiers: tuple[PriceTier, ...], amount: Decimal) -> str:
+    """Return what is not certain about the price of a large amount, empty if nothing is."""
     limit = find_first_tier_limit(usage.cloud, usage.item)
-    if len(tiers) == 1 and limit is not None and amount > limit:
-        yield f"all at the first price: that of larger amounts is not known in {usage.region or UNKNOWN_REGION}"
+    if len(tiers) > 1 or limit is None or amount <= limit:
+        return ""
+    region = usage.region or UNKNOWN_REGION
+    return (
+        f"the price of larger amounts of {usage.item} in {region} is not known; "
+        "the whole amount counts at the first tier"
+    )
 
 
 def _unit_price(price: Price, is_stored: bool) -> Decimal:

@@ -27,12 +27,14 @@ class TierShare:
 class MonthlyUse:
     """What is used in a month, by tier. ``unit`` is the price list's: ``gib``, ``request``, ``gib_second``.
 
-    ``is_stored``: the price is of a unit and month; otherwise of each unit that is used up.
+    ``is_stored``: the price is of a unit and month; otherwise of each unit that is used up. ``caveat`` is why the cost
+    may be too high.
     """
 
     unit: str
     is_stored: bool
     shares: tuple[TierShare, ...]
+    caveat: str = ""
 
     @property
     def amount(self) -> Decimal:

@@ -335,8 +335,15 @@ def _costs(quantity: Decimal, list_price: Decimal, billed: Decimal, effective: D
 def _quantity(charge: Charge) -> Decimal:
     """Return the units of a month: machine hours, GiB hours, or what is used."""
     if charge.monthly_use:
-        return charge.quantity.expected.quantize(STEP).normalize()
+        return _round_fine_digits(charge.quantity.expected)
     return (charge.quantity.expected * charge.hours_per_month).quantize(STEP)
+
+
+def _round_fine_digits(amount: Decimal) -> Decimal:
+    """Round an amount to ten decimals, if it has more."""
+    exponent, finest = amount.as_tuple().exponent, STEP.as_tuple().exponent
+    is_fine = isinstance(exponent, int) and isinstance(finest, int) and exponent < finest
+    return (amount.quantize(STEP) if is_fine else amount).normalize()
 
 
 def _unit_price(charge: Charge, cost: Decimal, quantity: Decimal) -> Decimal:

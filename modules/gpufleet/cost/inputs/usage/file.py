@@ -24,6 +24,8 @@ from gpufleet.cost.inputs.usage.schedule import parse_schedule_hours_per_month
 from gpufleet.cost.money import HOURS_PER_MONTH, to_decimal
 from gpufleet.errors import InputError
 
+MAX_AMOUNT = 10**15  # of a month: no cloud sells more, and products of such amounts are still exact
+
 
 def load_usage_file(path: Path) -> UsageFile:
     """Read a usage file."""
@@ -147,13 +149,19 @@ def _require_mapping(value: Any, where: str, subject: str) -> None:
 def _parse_amount(value: Any) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
         raise ValueError("a number of 0 or more")
-    return to_decimal(value)
+    return _check_maximum(to_decimal(value))
 
 
 def _parse_count(value: Any) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError("a whole number of 0 or more")
-    return to_decimal(value)
+    return _check_maximum(to_decimal(value))
+
+
+def _check_maximum(amount: Decimal) -> Decimal:
+    if amount > MAX_AMOUNT:
+        raise ValueError(f"at most {MAX_AMOUNT:,}")
+    return amount
 
 
 def _parse_minutes(value: Any) -> Decimal:
