@@ -152,6 +152,25 @@ def test_relaxed_thresholds_release_only_a_quarantine_of_burn_in(
     assert [hold.kind for hold in burn_in_registry.get_node("blade02").holds] == ["operator"]
 
 
+@pytest.mark.parametrize("relaxed", [False, True])
+def test_old_record_moves_no_node_that_a_person_let_measure_again(
+    burn_in_registry, stricter_thresholds, monkeypatch, relaxed
+):
+    operation.rejudge_results("blade02", apply_changes=True)
+    burn_in_registry.move_node("blade02", "burn_in", "new power supply")
+    if relaxed:  # the old record would make it ready
+        monkeypatch.undo()
+        monkeypatch.setattr(
+            operation.paths, "registry_database_url", lambda: str(burn_in_registry._database.engine.url)
+        )
+    else:  # the old record would put it back into quarantine
+        monkeypatch.setattr(verdict, "explain_missed_threshold", lambda *_: "in other words")
+    (change,) = operation.rejudge_results("blade02", apply_changes=True)
+    assert change["applied"].startswith("no, it became burn_in after this measurement; measure it again")
+    assert burn_in_registry.get_node("blade02").state == "burn_in"
+    assert len(burn_in_registry.list_burn_in_results("blade02")) == 2
+
+
 def test_history_since_a_moment_is_rejudged(burn_in_registry, stricter_thresholds):
     operation.rejudge_results("blade02", apply_changes=True)
     first, second = burn_in_registry.list_burn_in_results("blade02")

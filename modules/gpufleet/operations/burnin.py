@@ -17,7 +17,7 @@ from typing import Any
 from gpufleet import burnin, paths
 from gpufleet.boundary import decode_json_lines
 from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
-from gpufleet.nodes import BurnInResult, Node, Registry
+from gpufleet.nodes import NEW_STATES, BurnInResult, Node, Registry
 from gpufleet.operations.site_thresholds import judge_node_at_site, load_site_overrides, observe_parts_at_site
 from gpufleet.scratch import create_scratch_folder
 
@@ -172,6 +172,9 @@ def apply_new_verdict(
     if not apply_changes:
         return "no"
     node = stored.node
+    if node.state in NEW_STATES and node.state_since > stored.result.recorded_at:
+        # After a repair the old record describes another machine: neither a pass nor a fault of today's.
+        return f"no, it became {node.state} after this measurement; measure it again (gpufleet burnin run {node.name})"
     # Only burn-in's own quarantine is burn-in's to lift.
     if node.state == "quarantined" and node.state_reason.startswith(f"{stored.result.verdict}:"):
         registry.move_node(node.id, "burn_in", f"judged again: was {stored.result.verdict}")
