@@ -203,3 +203,27 @@ def test_duplicated_datagrams_count_once():
             sender.sendto(data, receiver.getsockname())
         count, endpoint = network_stream.collect_datagrams(receiver, {"127.0.0.1"})
     assert (count, endpoint[0]) == (2, "127.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("node", "text"),
+    [
+        (mesh.NodeNetwork("n"), "network not_run (0 of 0 pairs)"),
+        (
+            mesh.NodeNetwork("n", "pass", 9412.0, 9409.4, 0.0, 9000.0, 181.2, pairs=2),
+            "network pass (2 of 2 pairs), sends 9412, receives 9409 Mbit/s, loses 0.0%, all-reduces at 181 GB/s",
+        ),
+        (
+            mesh.NodeNetwork(
+                "n", "warn", 10.0, 9.0, collective_missing="no libnccl", pairs=2, reasons=["no libnccl"]
+            ),
+            "network warn (2 of 2 pairs), sends 10, receives 9 Mbit/s, no all-reduce; no libnccl",
+        ),
+        (
+            mesh.NodeNetwork("n", "fail", 10.0, 9.0, pairs=3, failed_pairs=1, reasons=["sends 10"]),
+            "network fail (2 of 3 pairs), sends 10, receives 9 Mbit/s",  # the failed task has the reason
+        ),
+    ],
+)
+def test_summary_of_a_node_fits_one_line(node, text):
+    assert mesh.summarize_node(node) == text

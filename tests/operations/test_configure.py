@@ -195,10 +195,12 @@ def test_summary_of_a_report_reaches_its_host(registry, tmp_path):
         report("b1", "configured", summary="not applied: x: y"),
         report("b2", "configured", summary=""),
         report("b2", "blade", summary="not printed"),
+        report("b3", "network_mesh", summary="network pass (2 of 2 pairs)"),
     )
-    hosts = (HostProgress("b1", "ok"), HostProgress("b2", "ok"))
+    hosts = (HostProgress("b1", "ok"), HostProgress("b2", "ok"), HostProgress("b3", "ok"))
     outcomes = collect_host_outcomes(replace(run(tmp_path, *hosts), reports=reports), registry)
-    assert [outcome.summary for outcome in outcomes] == ["keeps kernel 1: why; not applied: x: y", ""]
+    texts = ["keeps kernel 1: why; not applied: x: y", "", "network pass (2 of 2 pairs)"]
+    assert [outcome.summary for outcome in outcomes] == texts
     assert [outcome.as_json()["summary"] for outcome in outcomes][1] == ""
 
 

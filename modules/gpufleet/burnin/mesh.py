@@ -299,15 +299,16 @@ def decide_outcome(node: NodeNetwork, *, is_blamed: bool) -> str:
     return "warn" if node.reasons else "pass"
 
 
-def format_mesh(nodes: Mapping[str, NodeNetwork]) -> list[str]:
-    """Return one line for each node."""
-    lines = []
-    for node in nodes.values():
-        rates = [f"{value:.0f}" if value else "?" for value in (node.sent_mbit, node.received_mbit)]
-        loss = "?" if node.loss_share is None else f"{node.loss_share:.1%}"
-        measured = f"{rates[0]:>8} {rates[1]:>8} Mbit/s  loss {loss}  frames {node.path_mtu or 0:g}"
-        pairs = f"{node.pairs - node.failed_pairs}/{node.pairs} pairs"
-        lines.append(
-            f"{node.name:<16} {node.outcome:<8} {measured}  {pairs}  {'; '.join(node.reasons)}".rstrip()
-        )
-    return lines
+def summarize_node(node: NodeNetwork) -> str:
+    """Return one line for a person; a failed node's reasons are those of its failed task."""
+    good = node.pairs - node.failed_pairs
+    parts = [f"network {node.outcome} ({good} of {node.pairs} pairs)"]
+    if good:
+        parts.append(f"sends {node.sent_mbit or 0:.0f}, receives {node.received_mbit or 0:.0f} Mbit/s")
+    if node.loss_share is not None:
+        parts.append(f"loses {node.loss_share:.1%}")
+    if node.collective_gb_per_s:
+        parts.append(f"all-reduces at {node.collective_gb_per_s:.3g} GB/s")
+    elif node.collective_missing:
+        parts.append("no all-reduce")
+    return ", ".join(parts) + ("" if node.outcome == "fail" else "".join(f"; {why}" for why in node.reasons))

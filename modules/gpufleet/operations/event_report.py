@@ -13,7 +13,7 @@ BASE = "base"
 """The part of the configuration that every node has."""
 FIRST_PARTS = ("roles_before", BASE)
 """The parts of which one is the first of a complete run."""
-SUMMARIZED_EVENTS = ("configured", "kernel_upgraded", "planned")
+SUMMARIZED_EVENTS = ("configured", "kernel_upgraded", "network_mesh", "planned")
 _LONGEST_SUMMARY = 300
 
 

@@ -36,5 +36,5 @@ class ActionModule(ControllerAction):
             "addresses": options["hosts"],
             "rounds": [mesh.assign_roles(pairs) for pairs in mesh.build_rounds(list(options["hosts"]))],
             "nodes": {name: node.as_json() for name, node in nodes.items()},
-            "table": mesh.format_mesh(nodes),
+            "summaries": {name: mesh.summarize_node(node) for name, node in nodes.items()},
         }
