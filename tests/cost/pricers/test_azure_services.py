@@ -41,7 +41,7 @@ HOURLY = [
     (
         "azure-native:network:ApplicationGateway",
         {"location": "eastus", "sku": {"name": "Standard_v2", "capacity": 2}},
-        (0.2 + 2 * 10 * 0.008) * 730,
+        (0.246 + 2 * 10 * 0.008) * 730,
     ),
     (
         "azure:network/applicationGateway:ApplicationGateway",
@@ -50,7 +50,7 @@ HOURLY = [
             "sku": {"name": "WAF_v2"},
             "autoscaleConfiguration": {"minCapacity": 1, "maxCapacity": 3},
         },
-        (0.36 + 10 * 0.0144) * 730,
+        (0.443 + 10 * 0.0144) * 730,
     ),
     (
         "azure-native:network:VirtualNetworkGateway",
