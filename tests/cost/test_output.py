@@ -48,6 +48,8 @@ def test_format_option_overrides_the_file_extension(run_diff, tmp_path):
             ("--prices-before", "2026-07-01", "--prices-after", "2026-07-01"),
             "both dates select the same prices",
         ),
+        (("--prices-before", "2999-01-01"), "--prices-before: 2999-01-01 is in the future; give 2"),
+        (("--prices-after", "2999-01-01"), "--prices-after: 2999-01-01 is in the future; give 2"),
     ],
 )
 def test_mistakes_are_reported_in_one_line_and_write_nothing(run_diff, tmp_path, arguments, message):
