@@ -7,6 +7,7 @@ import pytest
 from gpufleet import burnin
 from gpufleet.burnin.agent import hardware as agent_hardware
 from gpufleet.burnin.agent.host import HostAccess
+from gpufleet.nodes.declaration import KINDS
 from gpufleet.rehearsal.rack.pci import build_pci_sysfs_files
 
 H100, MI300X = "H100 SXM5 80GB", "Instinct MI300X"
@@ -177,3 +178,31 @@ def test_invalid_record_is_never_a_pass(records_of):
             records_of, {"type": "check", "name": "hardware", "status": "ran", "raw": raw}, DECLARED
         )
         assert report.find_check_result("hardware").outcome != "pass"
+
+
+@pytest.mark.parametrize(
+    ("cards", "required"),
+    [
+        ([], []),
+        ([("Radeon RX 7900 XTX", 1)], ["gpu_amd", "gpu_xid", "gpu_vulkan"]),
+        ([("GeForce RTX 4090", 1)], ["gpu_compute", "gpu_memory", "gpu_copy", "gpu_nvidia", "gpu_xid"]),
+    ],
+)
+def test_desktop_must_run_the_checks_of_the_cards_on_its_bus(measure, cards, required):
+    record = measure(*cards)
+    report = burnin.judge_attempt([record], "workstation", "quick")
+    always = {"configuration", "cpu", "memory", "storage", "network"}
+    assert report.verdict == "incomplete"
+    assert {each.replace("gpu_hip", "gpu_vulkan") for each in report.required} == always | set(required)
+
+
+def test_desktop_is_judged_as_what_its_bus_shows(measure, records_of):
+    sound = [entry for entry in records_of({"base": "cloud_vm"}) if entry.get("name") != "hardware"]
+    assert burnin.judge_attempt(sound, "workstation", "quick").verdict == "healthy"
+    start = next(place for place, entry in enumerate(sound) if entry["type"] == "start")
+    with_untested_card = [*sound[: start + 1], measure(("GeForce RTX 4090", 1)), *sound[start + 1 :]]
+    assert burnin.judge_attempt(with_untested_card, "workstation", "quick").verdict == "incomplete"
+
+
+def test_every_kind_of_the_registry_can_be_judged():
+    assert set(KINDS) == set(burnin.KINDS)

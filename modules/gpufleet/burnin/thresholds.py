@@ -11,7 +11,7 @@ from typing import Any
 from gpufleet.boundary import CsvRow, read_packaged_rows, read_packaged_yaml
 from gpufleet.errors import InputError
 
-KINDS = ("compute_blade", "pi_gpu_bench", "gpu_server", "cloud_vm")
+KINDS = ("compute_blade", "pi_gpu_bench", "gpu_server", "workstation", "cloud_vm")
 REHEARSAL = "rehearsal"
 # Between two checks of which a node needs one.
 ALTERNATIVE = " or "
