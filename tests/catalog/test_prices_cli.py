@@ -226,6 +226,21 @@ def test_broken_store_exits_with_3(run_prices, tmp_path):
     one_line(run_prices(), 3, "is not a price store")
 
 
+def test_part_price_has_its_own_period_and_its_tiers(run_prices):
+    lines = run_prices(
+        "--machine", "s3:standard:storage", "--region", "us-east-1", store=False
+    ).stdout.splitlines()
+    assert [line.split()[5:9] for line in lines[1:]] == [
+        ["0", "0.023", "month", "2025-12-05"],
+        ["51,200", "0.022", "month", "2026-02-23"],
+        ["512,000", "0.021", "month", "2026-02-23"],
+    ]
+    result = run_prices("--machine", "egress:gib", "--region", "eastus", "--json", store=False)
+    (part,) = json.loads(result.stdout)["parts"]
+    assert (part["usd"], part["per"], part["unit"]) == (0.087, "use", "gib_sent")
+    assert [tier["from_amount"] for tier in part["tiers"]] == [10_335, 51_295, 153_695]
+
+
 def test_part_price_is_found_by_the_machine_option(run_prices):
     result = run_prices("--machine", "ebs:gp3", "--region", "us-east-1", store=False)
     assert result.returncode == 0, result.stderr
@@ -233,6 +248,7 @@ def test_part_price_is_found_by_the_machine_option(run_prices):
     result = run_prices("--machine", "ebs:gp3", "--region", "us-east-1", "--json", store=False)
     (part,) = json.loads(result.stdout)["parts"]
     assert (part["unit"], part["source"][:14]) == ("gib", "AWS price list")
+    assert (part["usd"], part["per"], part["tiers"]) == (0.08, "month", [])
     text = HEAD.replace("machine", "part").replace("\n", ",unit\n") + (
         "aws,us-east-1,ebs:io9,on_demand,0.0002,2026-11-01,our offer,gib\n"
     )

@@ -44,6 +44,7 @@ from gpufleet.catalog.price_tier import (
     find_first_tier_limit,
     find_price_tiers,
     load_price_tiers,
+    match_price_tiers,
 )
 from gpufleet.catalog.query import (
     find_cloud_part_price,
@@ -112,6 +113,7 @@ __all__ = [
     "load_models",
     "load_operating_systems",
     "load_price_tiers",
+    "match_price_tiers",
     "search_offers",
     "with_memory_size",
 ]

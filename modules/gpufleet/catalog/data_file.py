@@ -69,6 +69,21 @@ def load_cloud_part_prices() -> dict[PriceKey, Price]:
 
 
 @cache
+def load_part_periods() -> dict[tuple[str, str, str], str]:
+    """Return what the price of a part is of, by cloud, region and part: an hour, a month, or use."""
+    return {(row["cloud"], row["region"], row["part"]): row["per"] for row in _load_part_rows()}
+
+
+def find_part_period(cloud: str, region: str, part: str) -> str:
+    """Return what the price of a part is of; where no row names it, what all regions have, else an hour."""
+    periods = load_part_periods()
+    if (cloud, region, part) in periods:
+        return periods[cloud, region, part]
+    known = {period for key, period in periods.items() if key[::2] == (cloud, part)}
+    return known.pop() if len(known) == 1 else "hour"
+
+
+@cache
 def list_parts_billed_by_month() -> frozenset[str]:
     """Return the names of parts with a price for a month, however many days it has: disks, keys, rules."""
     return frozenset(row["part"] for row in _load_part_rows() if row["per"] == "month")

@@ -36,6 +36,12 @@ def load_price_tiers() -> dict[TierKey, tuple[PriceTier, ...]]:
     return {key: tuple(each) for key, each in tiers.items()}
 
 
+def match_price_tiers(cloud: str, region: str, part: str, usd: Decimal) -> tuple[PriceTier, ...]:
+    """Return the tiers beyond the first that belong to a price; none if the list has them for another price."""
+    tiers = find_price_tiers(cloud, region, part)
+    return tiers[1:] if tiers and tiers[0].usd == usd else ()
+
+
 def find_price_tiers(cloud: str, region: str, part: str) -> tuple[PriceTier, ...]:
     """Return the tiers of a part, empty if its price does not depend on the amount, or the tiers are unknown."""
     return load_price_tiers().get((cloud, region, part), ())

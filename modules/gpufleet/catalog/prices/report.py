@@ -8,10 +8,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from datetime import date
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from gpufleet.catalog.entry import MachineOffer, Price
+from gpufleet.catalog import data_file
+from gpufleet.catalog.entry import HOURS_PER_MONTH, MachineOffer, Price
 from gpufleet.catalog.offer import find_cheapest_commitments
+from gpufleet.catalog.price_tier import match_price_tiers
 
 if TYPE_CHECKING:
     from gpufleet.catalog.prices.check import PriceFinding
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from gpufleet.catalog.prices.store import ImportRunSummary
 
 MAX_SHOWN_FINDINGS = 10  # findings shown of each code
+PRICE_STEP = Decimal("1E-12")  # removes the error of a monthly price that was divided into hours
 
 
 def offers_as_dicts(offers: Sequence[MachineOffer], count: int | None, today: date) -> list[dict[str, Any]]:
@@ -62,26 +66,37 @@ def _offer_as_dict(
 
 
 def part_offers_as_dicts(offers: Iterable[tuple[str, str, str, Price]]) -> list[dict[str, Any]]:
-    """Return the prices of parts as plain values."""
-    return [
-        {
-            "cloud": cloud, "region": region, "part": part, "purchase": price.purchase, "unit": price.unit,
-            "usd_per_hour": price.usd_per_hour, "as_of": price.as_of, "confidence": price.confidence,
-            "source": price.source,
-        }
-        for cloud, region, part, price in offers
-    ]  # fmt: skip
+    """Return the prices of parts as plain values; ``usd`` is of a unit and the period ``per``: hour, month, or use."""
+    return [_describe_part_offer(*offer) for offer in offers]
+
+
+def _describe_part_offer(cloud: str, region: str, part: str, price: Price) -> dict[str, Any]:
+    period = data_file.find_part_period(cloud, region, part)
+    hours = HOURS_PER_MONTH if period == "month" else 1
+    usd = (Decimal(str(price.usd_per_hour)) * hours).quantize(PRICE_STEP).normalize()
+    tiers = match_price_tiers(cloud, region, part, usd) if price.purchase == "on_demand" else ()
+    return {
+        "cloud": cloud, "region": region, "part": part, "purchase": price.purchase, "unit": price.unit,
+        "usd_per_hour": price.usd_per_hour, "usd": float(usd), "per": period, "as_of": price.as_of,
+        "confidence": price.confidence, "source": price.source,
+        "tiers": [
+            {"from_amount": int(tier.from_amount), "usd": float(tier.usd), "as_of": tier.as_of, "source": tier.source}
+            for tier in tiers
+        ],
+    }  # fmt: skip
 
 
 def format_part_offers_table(offers: Sequence[dict[str, Any]]) -> str:
-    """Return the prices of parts as a table; prices per use are in the same column."""
-    head = ("part", "unit", "cloud", "region", "purchase", "$/h per unit", "as of", "source")
+    """Return the prices of parts as a table: a row for each price, and for each volume tier of what bills by use."""
+    head = ("part", "unit", "cloud", "region", "purchase", "from", "USD", "per", "as of", "source")
     rows = [
         (offer["part"], offer["unit"], offer["cloud"], offer["region"], offer["purchase"],
-         f"{offer['usd_per_hour']:.6g}", offer["as_of"] or "undated", _shorten_source(offer["source"]))
+         f"{tier['from_amount']:,}", f"{tier['usd']:.6g}", offer["per"], tier["as_of"] or "undated",
+         _shorten_source(tier["source"]))
         for offer in offers
+        for tier in ({**offer, "from_amount": 0}, *offer["tiers"])
     ]  # fmt: skip
-    return "\n".join(format_aligned_columns(head, rows, right_aligned={5}))
+    return "\n".join(format_aligned_columns(head, rows, right_aligned={5, 6}))
 
 
 def format_offers_table(offers: Sequence[dict[str, Any]], count: int | None, *, more: bool) -> str:

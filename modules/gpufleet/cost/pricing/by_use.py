@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from decimal import Decimal
 
-from gpufleet.catalog import Price, PriceTier, find_first_tier_limit, find_price_tiers
+from gpufleet.catalog import Price, PriceTier, find_first_tier_limit, match_price_tiers
 from gpufleet.cost.inputs.terms import PurchaseTerms
 from gpufleet.cost.money import HOURS_PER_MONTH, to_decimal
 from gpufleet.cost.pricing.component import CostComponent, UnpricedComponent, UsageComponent
@@ -54,8 +54,7 @@ def split_into_tiers(amount: Decimal, tiers: tuple[PriceTier, ...]) -> Iterator[
 def _find_tiers(usage: UsageComponent, price: Price) -> tuple[PriceTier, ...]:
     """Return the tiers that belong to a price; one tier if they are unknown, or known for another price."""
     first = PriceTier(Decimal(0), _unit_price(price, usage.is_stored), price.as_of, price.source)
-    tiers = find_price_tiers(usage.cloud, usage.region, usage.item)
-    return (first, *tiers[1:]) if tiers and tiers[0].usd == first.usd else (first,)
+    return (first, *match_price_tiers(usage.cloud, usage.region, usage.item, first.usd))
 
 
 def _find_caveat(usage: UsageComponent, tiers: tuple[PriceTier, ...], amount: Decimal) -> str:
