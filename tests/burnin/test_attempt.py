@@ -66,7 +66,8 @@ def test_setting_has_its_type(name, text, value):
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ("cpu_second=5", "'cpu_second' is not a parameter"),
+        ("cpu_second=5", "'cpu_second' is not a parameter; did you mean cpu_seconds?"),
+        ("xyzzy=5", "'xyzzy' is not a parameter; see budget_seconds, "),
         ("cpu_seconds=long", "cpu_seconds must be a number from 0 to 86400, got 'long'"),
         ("cpu_seconds=nan", "must be a number"),
         ("cpu_seconds=1e9", "must be a number from 0"),

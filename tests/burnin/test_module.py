@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -49,6 +50,49 @@ def test_agent_that_exits_early_is_reported():
     )
     assert (burn_in.parse_agent_records(out), err.strip()) == ([{"type": "start"}], b"boom")
     assert early == "the agent exited with status 1"
+
+
+class ModuleFailureError(Exception):
+    """Raised by the module's fail_json."""
+
+
+class FakeModule:
+    """An AnsibleModule as far as the measurement uses it."""
+
+    def __init__(self, params):
+        self.params = {"timeout": 60, "state": None, "resume": False, **params}
+
+    def fail_json(self, msg):
+        raise ModuleFailureError(msg)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"expect_gpu": 7}, "'expect_gpu' is not a parameter; did you mean expect_gpus?"),
+        ({"expect_gpus": "many"}, "expect_gpus must be a whole number from 0 to 100000, got 'many'"),
+    ],
+)
+def test_wrong_parameter_fails_the_task_and_is_no_measurement(module_parameters, params, message):
+    module = FakeModule(module_parameters | {"params": params})
+    with pytest.raises(ModuleFailureError, match=re.escape(f"the agent measured nothing: agent: {message}")):
+        burn_in.measure_attached(module)
+
+
+def test_wrong_parameter_of_a_detached_run_fails_the_task(module_parameters, tmp_path, monkeypatch):
+    agent = tmp_path / "agent.pyz"
+    module = FakeModule(module_parameters | {"agent": str(agent), "state": str(tmp_path)})
+    monkeypatch.setattr(burn_in, "SYSTEMD_RUNS", tmp_path)
+    monkeypatch.setattr(burn_in.DetachedRun, "is_active", lambda _self: False)
+    (tmp_path / "burn-in.attempt").write_text(module.params["attempt"])
+    (tmp_path / "burn-in.err").write_text(
+        "agent: 'expect_gpu' is not a parameter; did you mean expect_gpus?\n"
+    )
+    with pytest.raises(ModuleFailureError, match="did you mean expect_gpus"):
+        burn_in.measure_detached(module)
+    (tmp_path / "burn-in.err").write_text("Killed\n")
+    (record,) = burn_in.measure_detached(module)
+    assert record["reason"] == "the agent ended early: Killed"
 
 
 def test_hanging_agent_is_stopped_and_its_records_are_returned():
@@ -129,10 +173,9 @@ def test_run_that_ended_while_nobody_was_connected_is_reported(detached):
 def test_detached_agent_that_ends_early_has_its_reason(detached):
     detached.params["params"] = {"cpu_seconds": "\x1b[31mlong"}
     detached.start()
-    (record,) = detached.collect()
-    assert record["status"] == "error"
-    assert "agent: cpu_seconds must be a number from 0 to 86400" in record["reason"]
-    assert record["reason"].isprintable()
+    with pytest.raises(ValueError, match="agent: cpu_seconds must be a number from 0 to 86400") as error:
+        detached.collect()
+    assert str(error.value).isprintable()
 
 
 def test_record_of_a_busy_node_is_not_put_aside(detached):

@@ -91,7 +91,11 @@ def parse_setting(name: str, text: str) -> Any:
     """Return a parameter's value; raise SettingError, in one line, for one that it cannot have."""
     setting = PARAMETERS.get(name)
     if setting is None:
-        raise SettingError(f"{name!r} is not a parameter; see {', '.join(sorted(PARAMETERS))}")
+        import difflib  # here: the agent's start is measured
+
+        close = difflib.get_close_matches(name, PARAMETERS, n=1)
+        remedy = f"did you mean {close[0]}?" if close else f"see {', '.join(sorted(PARAMETERS))}"
+        raise SettingError(f"{name!r} is not a parameter; {remedy}")
     if setting.kind is str:
         if len(text) > TEXT_CHARACTERS or not text.isprintable():
             raise SettingError(

@@ -72,6 +72,8 @@ MIN_SAMPLES = 4
 RECORD_TYPES = ("start", "check", "end")
 # The node is busy: its records give the reason.
 BUSY_NODE = 5
+# What a person asked for cannot be, such as an unknown parameter.
+WRONG_ARGUMENTS, REFUSAL = "the agent exited with status 2", "agent: "
 UNIT = "gpufleet-burn-in.service"
 SYSTEMD_RUNS = Path("/run/systemd/system")
 COMMAND_SECONDS = 60
@@ -254,6 +256,8 @@ class DetachedRun:
         if not any(record["type"] == "end" for record in records):
             error = read_bytes_or_nothing(self.errors).decode("utf-8", "replace")[-500:]
             reason = remove_control_characters(error) or "it was stopped, or ran past its time"
+            if not records and error.startswith(REFUSAL):
+                raise ValueError(f"the agent measured nothing: {reason}")
             return [*records, build_error_record(f"the agent ended early: {reason}")]
         record = Path(self.params["state"]) / f"{self.params['profile']}.jsonl"
         if record.is_file() and not any(record.get("busy") for record in records):
@@ -284,7 +288,10 @@ def measure_detached(module: AnsibleModule) -> list[dict[str, Any]]:
     if detached.is_active():
         module.exit_json(changed=False, finished=False, progress=detached.describe_progress())
     if detached.is_started():
-        return detached.collect()
+        try:
+            return detached.collect()
+        except ValueError as error:
+            module.fail_json(msg=str(error))
     reason = detached.start()
     if reason:
         module.fail_json(msg=f"the agent cannot be started: {remove_control_characters(reason)}")
@@ -298,6 +305,8 @@ def measure_attached(module: AnsibleModule) -> list[dict[str, Any]]:
     records = parse_agent_records(out)
     if early_end:
         message = remove_control_characters(err.decode("utf-8", "replace")[-500:])
+        if early_end == WRONG_ARGUMENTS and not records:  # nothing was measured: no verdict on the node
+            module.fail_json(msg=f"the agent measured nothing: {message}")
         records.append(build_error_record(f"{early_end}: {message}" if message else early_end))
     return records
 
