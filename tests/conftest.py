@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,10 @@ from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parents[1]
 os.environ["GPUFLEET_PRICES"] = "embedded"  # not what the developer has imported
+# A shell without job control starts a command in the background with interrupts ignored, and its children inherit that:
+# the tests that interrupt a process would wait for it in vain.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ["GPUFLEET_PROGRAM_CACHE"] = "off"  # a program is run, except in the tests of the cache
 # Every run of the suite tries the same inputs, so that a change is what makes it fail; HYPOTHESIS_PROFILE=random tries
 # others each time, as `make fuzz` does with its seeds.

@@ -195,12 +195,12 @@ def test_agent_runs_on_python_3_9(agent):
     assert {record["status"] for record in checks_by_name(lines(result.stdout)).values()} == {"ran"}
 
 
-def wait_for(path, text, seconds=30.0):
+def wait_for(path, text, seconds=120.0):
     """Wait until a file holds a text."""
     wait_until(lambda: path.exists() and text in path.read_text(), seconds)
 
 
-def wait_until(true, seconds=30.0):
+def wait_until(true, seconds=120.0):
     """Wait until something is so."""
     deadline = time.monotonic() + seconds
     while not true():

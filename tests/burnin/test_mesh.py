@@ -182,8 +182,8 @@ def test_listening_port_is_found():
 def test_listener_refuses_strangers_and_a_used_port(agent):
     port = free_port()
     ends = ("--address=127.0.0.1", "--partner=127.0.0.2", f"--port={port}")
-    assert run_agent(agent, "pair-serve", *ends, "--seconds=2").returncode == 0
-    used = run_agent(agent, "pair-serve", *ends, "--seconds=2")
+    assert run_agent(agent, "pair-serve", *ends, "--seconds=60").returncode == 0
+    used = run_agent(agent, "pair-serve", *ends, "--seconds=60")
     assert (used.returncode, f"cannot listen on 127.0.0.1:{port}" in used.stderr) == (2, True)
     with socket.create_connection(("127.0.0.1", port), timeout=10) as stranger:
         assert stranger.recv(1) == b""
@@ -191,6 +191,9 @@ def test_listener_refuses_strangers_and_a_used_port(agent):
         agent, "pair-measure", "--address=127.0.0.1", "--partner=127.0.0.1", f"--port={port}", "--seconds=0.1"
     )
     assert "error" in json.loads(stranger.stdout)
+    partner = ("--address=127.0.0.2", "--partner=127.0.0.1", f"--port={port}")
+    measured = run_agent(agent, "pair-measure", *partner, "--seconds=0.1", "--no-iperf3")
+    assert json.loads(measured.stdout)["method"] == "built-in"  # the listener ends with the session
 
 
 def test_duplicated_datagrams_count_once():

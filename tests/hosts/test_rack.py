@@ -121,6 +121,6 @@ def test_full_disk_has_space_after_the_large_file_is_moved(faulty_rack):
 
 
 def test_hosts_reach_each_other_and_the_controller(faulty_rack):
-    ping = "ping -q -c 1 -W 5 {}"
+    ping = "ping -q -c 1 -W 60 {}"
     faulty_rack.read(SOUND, ping.format(faulty_rack.address(NO_SSHD)))
     faulty_rack.read(SOUND, ping.format(faulty_rack.address(SOUND).rsplit(".", 1)[0] + ".1"))

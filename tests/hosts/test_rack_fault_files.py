@@ -38,7 +38,7 @@ def test_host_stops_once_in_the_nth_session_and_boots_again(box):
     box.read(ONE, "true")
     died = box.ssh(ONE, "sleep 20; echo survived", "-o", "ServerAliveInterval=2")
     assert (died.returncode, "survived" in died.stdout) == (255, False)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while (
         next(host.running for host in rack.collect_host_statuses(box) if host.place == ONE)
         and time.monotonic() < deadline
@@ -54,7 +54,7 @@ def test_rebooted_host_keeps_its_identity(box):
     box.up()
     before = box.read(ONE, "touch /etc/mark; cat /proc/sys/kernel/random/boot_id /etc/machine-id").split()
     box.ssh(ONE, "systemctl reboot")
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     after = before
     while after[:1] == before[:1] and time.monotonic() < deadline:
         completed = box.ssh(ONE, "cat /proc/sys/kernel/random/boot_id /etc/machine-id && ls /etc/mark")

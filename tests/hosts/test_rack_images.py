@@ -87,7 +87,7 @@ def find_build_processes(folder):
     return seen
 
 
-def wait_for(condition, limit_s=20):
+def wait_for(condition, limit_s=120):
     deadline = time.monotonic() + limit_s
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -79,7 +79,7 @@ def fetch_path(upstream, tmp_path, monkeypatch):
     serving.start()
 
     def get(path, method="GET", **headers):
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while True:
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
             try:
@@ -95,7 +95,7 @@ def fetch_path(upstream, tmp_path, monkeypatch):
 
     yield get
     config.unlink()
-    serving.join(timeout=10)
+    serving.join(timeout=60)
     assert not serving.is_alive()
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -53,10 +52,8 @@ def test_killed_writer_leaves_complete_rows_and_no_lock(store, tmp_path):
         child.stdout.readline()
     child.send_signal(signal.SIGKILL)
     child.wait(timeout=30)
-    started = time.monotonic()
-    with store.transaction():
+    with store.transaction():  # fails after sqlite's own limit if a lock is left
         store.put_resource(ResourceRow("after", "t", "urn-after", {}, {"address": "none"}))
-    assert time.monotonic() - started < 5
     rows = store.find_resources_by_type("t")
     assert len(rows) > 30
     assert all(row.outputs["address"] for row in rows)

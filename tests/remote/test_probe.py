@@ -89,7 +89,7 @@ def start_server(keys):
 def probe_server(keys, tmp_path):
     folder, generated_keys = keys
 
-    def run(port, key="mine", known="host", timeout=5.0):
+    def run(port, key="mine", known="host", timeout=60.0):
         hosts = tmp_path / "known_hosts"
         hosts.write_text(
             f"[127.0.0.1]:{port} ssh-rsa {generated_keys[known].get_base64()}\n" if known else ""
@@ -166,7 +166,7 @@ def test_many_addresses_are_probed_in_parallel_and_once_each(keys, tmp_path):
     (tmp_path / "known").touch()
     addresses = [f"127.0.0.{n}" for n in range(1, 40)] * 2
     answers = probe_hosts(
-        addresses, user="root", key=folder / "mine", known_hosts=tmp_path / "known", port=1, timeout=5
+        addresses, user="root", key=folder / "mine", known_hosts=tmp_path / "known", port=1, timeout=60
     )
     assert {answer.reason for answer in answers.values()} == {"refused"}
     assert len(answers) == 39
