@@ -56,7 +56,7 @@ def run_play(lab, branch, play="drivers", **more):
     software = {"driver": {"vendor": "nvidia", "branch": branch}}
     variables = {
         "gpufleet_software": software,
-        "restart_timeout_seconds": 60,
+        "restart_timeout_seconds": 300,
         "nvidia_driver_mok_password": "",
     }
     run = lab.run(PLAYBOOKS / f"{play}.yml", limit=HOST, extra_vars={**variables, **more})

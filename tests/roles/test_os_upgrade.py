@@ -13,7 +13,7 @@ HOST = "os01"
 OLD, NEW = "6.1.90-1-fake", "6.1.91-1-fake"
 FAULTS = "/etc/gpufleet-rehearsal"
 RECORD = "/var/lib/gpufleet/kernels.json"
-VARIABLES = {"os_upgrade_in_container": True, "restart_timeout_seconds": 60}
+VARIABLES = {"os_upgrade_in_container": True, "restart_timeout_seconds": 300}
 METAS = ("linux-image-fake", "linux-headers-fake")
 INSTALL = f"""export DEBIAN_FRONTEND=noninteractive; apt-get install -y -qq --no-install-recommends \
   rehearsal-boot-loader rehearsal-dkms-module linux-image-fake=6.1.90-1 linux-headers-fake=6.1.90-1 >/dev/null
