@@ -54,7 +54,9 @@ def run(tmp_path):
 
     def run(statements, *, is_lazy=True):
         code = f"import sys, json; sys.path[:0] = [{str(FOLDER)!r}, {str(tmp_path)!r}]\nimport lazy_sdk\n"
-        code += ("lazy_sdk.install()\n" if is_lazy else "") + f"{statements}\nprint(json.dumps(result))"
+        code += (
+            "lazy_sdk.SMALL_BYTES = 0\nlazy_sdk.install()\n" if is_lazy else ""
+        ) + f"{statements}\nprint(json.dumps(result))"
         printed = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
         return json.loads(printed.stdout)
 

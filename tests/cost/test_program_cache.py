@@ -192,6 +192,7 @@ def test_changed_packages_are_evaluated(root, runs, tmp_path, monkeypatch):
     editable = tmp_path / "editable"
     editable.mkdir()
     (editable / "module.py").write_text("A = 1\n")
+    os.mkfifo(editable / "pipe")  # is not waited for
     monkeypatch.setattr(allowlist, "find_interpreter_paths", lambda: [*installed, site, editable])
     evaluate(root)
     (editable / "module.py").write_text("A = 2\n")

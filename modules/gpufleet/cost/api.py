@@ -96,18 +96,16 @@ def diff_stack_against_git_ref(
     root: Path, stack: str, base: str, config_file: Path | None = None, options: CostOptions = DEFAULT_OPTIONS
 ) -> CostDiff:
     """Compare a stack in the working tree with itself at a git ref."""
-    with start_git_ref_comparison(
-        root,
-        stack,
-        base,
-        config_file,
-        options.limit_s,
-        trusted=options.trusted,
-        variables=region_variables(options.regions),
-    ) as run:
+    variables = region_variables(options.regions)
+    with (
+        pause_garbage_collection(),
+        start_git_ref_comparison(
+            root, stack, base, config_file, options.limit_s, trusted=options.trusted, variables=variables
+        ) as run,
+    ):
         fleet = _load_fleet(root, stack, config_file)
         before, after = run()
-    return _diff_change(before, after, StackChange(stack=stack), fleet, options, root, config_file)
+        return _diff_change(before, after, StackChange(stack=stack), fleet, options, root, config_file)
 
 
 def diff_projects_against_git_ref(

@@ -17,7 +17,7 @@ import os
 import re
 import runpy
 import sys
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -243,6 +243,7 @@ def find_stack_file(job: Job) -> Path:
     return Path(job["root"]) / folder / f"Pulumi.{job['stack']}.yaml"
 
 
+@cache
 def read_settings_file(path: Path) -> dict[str, Any]:
     """Return a YAML file of settings; what is wrong is an error with its line."""
     try:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from gpufleet import engine
 from gpufleet.boundary import decode_json_lines, make_printable
 from gpufleet.cost.inputs.program import allowlist
+from gpufleet.cost.inputs.program.cache_key import Installation
 from gpufleet.cost.inputs.program.gitref import find_git_tree, read_git_archive, unpack_git_archive
 from gpufleet.cost.inputs.program.graph_cache import KeptGraph, load_kept_graph
 from gpufleet.cost.inputs.program.sandbox import PROCESS_COUNT
@@ -98,7 +99,8 @@ def start_program_evaluation(
         limit_s,
         trusted=last.trusted,
     )
-    kept_graphs = [load_kept_graph(program, setting.python, setting.variables) for program in programs]
+    installation = Installation(setting.python, setting.variables)
+    kept_graphs = [load_kept_graph(program, installation) for program in programs]
     missing = [graph for graph in kept_graphs if graph.content is None]
     with ExitStack() as cleanup:
         run_missing = cleanup.enter_context(_start_evaluations(missing, setting)) if missing else list
@@ -157,9 +159,10 @@ def _start_evaluations(graphs: Sequence[KeptGraph], setting: _Setting) -> Iterat
         def run_programs() -> list[tuple[StateResource, ...]]:
             printed, is_confined = _run_programs(child, evaluations, setting.limit_s)
             outputs = [each.decode_program_output(printed) for each in evaluations]
+            installation = Installation(setting.python, setting.variables)  # as it is after the evaluation
             for graph, output in zip(graphs, outputs, strict=True):
                 if is_confined:
-                    graph.keep(output.records, setting.python, setting.variables)
+                    graph.keep(output.records, installation)
             return [_select_billable(output) for output in outputs]
 
         yield run_programs

@@ -12,7 +12,6 @@ import json
 import os
 import stat
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Any
 
 from gpufleet import paths
 from gpufleet.boundary import write_bytes
-from gpufleet.cost.inputs.program.cache_key import make_cache_key
+from gpufleet.cost.inputs.program.cache_key import Installation, make_cache_key
 from gpufleet.cost.inputs.program.stack_program import StackProgram
 from gpufleet.engine import hide_secret_values
 from gpufleet.errors import InputError
@@ -42,15 +41,15 @@ class KeptGraph:
     key: str | None = None
     content: bytes | None = None
 
-    def keep(self, records: list[dict[str, Any]], python: Path | None, variables: Mapping[str, str]) -> None:
+    def keep(self, records: list[dict[str, Any]], installation: Installation) -> None:
         """Keep the records of an evaluation, unless what it read has changed since the graph was looked up."""
-        if self.key is not None and make_cache_key(self.program, python, variables) == self.key:
+        if self.key is not None and make_cache_key(self.program, installation) == self.key:
             store_graph(self.key, records)
 
 
-def load_kept_graph(program: StackProgram, python: Path | None, variables: Mapping[str, str]) -> KeptGraph:
-    """Look up the graph of a program; ``python`` and ``variables`` as for ``make_cache_key``."""
-    key = make_cache_key(program, python, variables) if is_enabled() else None
+def load_kept_graph(program: StackProgram, installation: Installation) -> KeptGraph:
+    """Look up the graph of a program."""
+    key = make_cache_key(program, installation) if is_enabled() else None
     return KeptGraph(program, key, load_graph(key) if key else None)
 
 
