@@ -106,8 +106,12 @@ def test_mistakes_are_reported_in_one_line_and_exit_with_2(run_prices, arguments
 
 
 @pytest.mark.parametrize(
-    "arguments", [("--purchase", "barter"), ("--count", "0"), ("--date", "soon"), ("--max", "-1")]
-)
+    "arguments",
+    [
+        ("--purchase", "barter"), ("--count", "0"), ("--date", "soon"), ("--max", "-1"), ("--memory", "nan"),
+        ("--max", "inf"), ("--date", "2999-01-01"), ("--machine", ""), ("--region", " "), ("--gpu", "%%"),
+    ],
+)  # fmt: skip
 def test_invalid_options_are_refused_by_name(run_prices, arguments):
     result = run_prices(*arguments)
     assert result.returncode == 2

@@ -117,6 +117,14 @@ def test_option_that_is_not_a_region_is_one_line(value):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("value", ["us-esat-1", "euwest-1"])
+def test_misspelt_region_has_the_known_one(value):
+    with pytest.raises(
+        InputError, match=r"--region: '.*' is not a region; did you mean (us-east-1|eu-west-1)\?"
+    ):
+        cost.parse_region_options([value])
+
+
 def test_other_clouds_get_their_regions_too(make_resource, book):
     regions = cost.parse_region_options(["us-central1", "eastus"])
     machine = {"machineType": "n1-standard-8", "bootDisk": {"source": "d"}}

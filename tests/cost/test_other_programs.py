@@ -48,6 +48,11 @@ def test_misspelt_stack_is_refused_if_others_have_files(write_program):
         machines(write_program(VOLUME, Pulumi_dev="config: {}\n"), "dve")
 
 
+def test_missing_configuration_file_is_named(write_program, tmp_path):
+    with pytest.raises(InputError, match=r"nosuch\.yaml: file not found; give the path"):
+        machines(write_program(VOLUME), config_file=tmp_path / "nosuch.yaml")
+
+
 def test_program_may_print_and_read_standard_input(write_program):
     assert set(machines(write_program(f"print('x' * 100000)\nimport sys\nsys.stdin.read()\n{VOLUME}"))) == {
         "v"

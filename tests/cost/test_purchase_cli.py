@@ -78,3 +78,22 @@ def test_mistakes_are_reported_in_one_line_and_exit_with_2(gpufleet, project, ar
     assert message in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
     assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["breakeven", "--machine", "g5.2xlarge", "--region", "us-east-1", "--committed", "nan"],
+        ["tco", "blades-1", "--years", "nan"],
+        ["tco", "blades-1", "--years", "1e-300"],
+        ["tco", "blades-1", "--utilisation", "nan"],
+        ["tco", "blades-1", "--cloud-usd-per-hour", "inf"],
+        ["tco", "blades-1", "--cloud-count", "9" * 26],
+        ["estimate", "-s", "dev", "--time-limit", "nan"],
+    ],
+)
+def test_number_without_a_meaning_is_refused_by_its_option(gpufleet, project, arguments):
+    result = gpufleet("cost", *arguments, cwd=project)
+    assert result.returncode == 2
+    assert f"invalid value for '{arguments[-2]}'" in result.stderr
+    assert "Traceback" not in result.stderr

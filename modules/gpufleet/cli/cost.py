@@ -26,6 +26,7 @@ from gpufleet.cli.cost_pack import export_policy_pack
 from gpufleet.cli.cost_projects import write_projects_diff
 from gpufleet.cli.cost_purchase import show_break_even_hours, show_what_if_prices
 from gpufleet.cli.cost_tco import tco_command
+from gpufleet.cli.number import FiniteFloatRange
 from gpufleet.cost import CostDiff, CostEstimate, CostOptions
 from gpufleet.engine import add_source_to_errors, parse_engine_json, parse_last_phase_of_log
 from gpufleet.errors import CheckFailed, InputError
@@ -61,7 +62,7 @@ COMMITMENTS = click.option(
 TIME_LIMIT = click.option(
     "--time-limit",
     "limit_s",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteFloatRange(min=0, max=86_400, min_open=True),
     default=cost.TIME_LIMIT_S,
     show_default=True,
     help="Time limit of the Pulumi program in seconds.",

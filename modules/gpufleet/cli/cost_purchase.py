@@ -10,6 +10,7 @@ from gpufleet import catalog, cost, paths
 from gpufleet.catalog import Price
 from gpufleet.catalog.prices.name_suggestion import check_searched_names
 from gpufleet.cli import output
+from gpufleet.cli.number import FiniteFloatRange
 from gpufleet.errors import InputError
 
 
@@ -19,7 +20,7 @@ from gpufleet.errors import InputError
 @click.option(
     "--committed",
     "committed_usd",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteFloatRange(min=0, max=1e6, min_open=True),
     metavar="USD",
     help="Your negotiated price per hour; compared in addition to the catalogue's.",
 )

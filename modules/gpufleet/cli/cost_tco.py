@@ -10,6 +10,7 @@ import click
 
 from gpufleet import boundary, paths
 from gpufleet.cli import output
+from gpufleet.cli.number import FiniteFloatRange
 from gpufleet.errors import InputError
 
 KINDS = ("on_demand", "spot", "reserved_1y", "reserved_3y")
@@ -22,20 +23,20 @@ KINDS = ("on_demand", "spot", "reserved_1y", "reserved_3y")
 @click.option("--purchase", type=click.Choice(KINDS), default="on_demand", show_default=True)
 @click.option(
     "--utilisation",
-    type=click.FloatRange(min=0, max=1, min_open=True),
+    type=FiniteFloatRange(min=0, max=1, min_open=True),
     default=1.0,
     show_default=True,
     help="Share of the month in which the cloud machines would run.",
 )
 @click.option(
-    "--years", type=click.FloatRange(min=0, min_open=True), help="Years of use, instead of the file's value."
+    "--years", type=FiniteFloatRange(min=0.1, max=100), help="Years of use, instead of the file's value."
 )
 @click.option(
-    "--cloud-usd-per-hour", type=click.FloatRange(min=0, min_open=True), help="Your own cloud price."
+    "--cloud-usd-per-hour", type=FiniteFloatRange(min=0, max=1e6, min_open=True), help="Your own cloud price."
 )
 @click.option(
     "--cloud-count",
-    type=click.IntRange(min=1),
+    type=click.IntRange(min=1, max=1_000_000),
     help="Number of equivalent cloud machines, instead of the computed one.",
 )
 @click.option(

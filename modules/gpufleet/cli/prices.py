@@ -10,10 +10,12 @@ import click
 
 from gpufleet import paths
 from gpufleet.boundary import make_printable, make_values_printable
+from gpufleet.catalog.prices.name_check import is_future_day
 from gpufleet.catalog.prices.row import PURCHASES
 from gpufleet.catalog.prices.source_name import CLOUDS, SOURCE_NAMES
 from gpufleet.cli import output, prices_aws
-from gpufleet.errors import CheckFailed, EnvironmentFault
+from gpufleet.cli.number import FiniteFloatRange
+from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
 
 DAY = click.DateTime(["%Y-%m-%d"])
 FILE = click.argument("file", type=click.Path(path_type=Path))
@@ -42,12 +44,12 @@ ORIGIN = (
 @click.option("--region")
 @click.option("--machine", help="One machine type, also with Windows (m5.large:windows), or a part: ebs:gp3.")
 @click.option("--vcpus", "min_vcpus", type=click.IntRange(1), help="Minimum number of vCPUs.")
-@click.option("--memory", "min_memory_gib", type=click.FloatRange(0), help="Minimum memory in GiB.")
+@click.option("--memory", "min_memory_gib", type=FiniteFloatRange(0), help="Minimum memory in GiB.")
 @click.option("--purchase", type=click.Choice(PURCHASES))
 @click.option(
     "--max",
     "max_usd_per_hour",
-    type=click.FloatRange(0),
+    type=FiniteFloatRange(0),
     help="Maximum price in USD per hour.",
 )
 @click.option(
@@ -89,6 +91,7 @@ def prices_command(  # noqa: PLR0917 - click hands each option over by name
     from gpufleet.catalog.prices import report
     from gpufleet.catalog.prices.name_suggestion import check_searched_names
 
+    _check_search(price_date, {"--gpu": gpu, "--cloud": cloud, "--region": region, "--machine": machine})
     if gpu:
         check_accelerator_name(gpu)
     offers = search_offers(
@@ -121,6 +124,17 @@ def prices_command(  # noqa: PLR0917 - click hands each option over by name
         raise CheckFailed(
             "no machine with a price matches", hint="gpufleet prices status lists the stored prices"
         )
+
+
+def _check_search(price_date: datetime | None, names: dict[str, str | None]) -> None:
+    """Refuse a date in the future, and a name without a letter or digit, which would match everything or nothing."""
+    today = date.today()  # noqa: DTZ011 - a day
+    if price_date and is_future_day(price_date.date().isoformat(), today):
+        problem, remedy = f"{price_date.date()} is in the future", f"give {today} or an earlier day"
+        raise InputError(problem, where="--date", remedy=remedy)
+    for option, name in names.items():
+        if name is not None and not any(letter.isalnum() for letter in name):
+            raise InputError(f"{name!r} is not a name", where=option, remedy="leave the option out for all")
 
 
 def _print_part_prices(

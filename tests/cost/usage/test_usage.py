@@ -135,6 +135,10 @@ def test_empty_file_changes_no_usage(read_usage, make_resource):
 @pytest.mark.parametrize(
     ("text", "line"),
     [
+        (
+            "version: 0.1\n",
+            "usage.yaml:1: version: unknown section; Infracost's section: give its keys under",
+        ),
         ("resorces: {}\n", "usage.yaml:1: resorces: unknown section; did you mean resources?"),
         ("resources:\n  a: {hours: never}\n", "usage.yaml:2: a.hours: 'never' is not days and hours"),
         (

@@ -55,7 +55,8 @@ def parse_region_options(values: Iterable[str]) -> dict[str, DefaultRegion]:
         name, separator, region = value.rpartition("=")
         cloud = name if separator else _guess_cloud(region)
         if cloud not in SETTINGS or not region.strip():
-            raise InputError(f"{make_printable(value)!r} is not a region", where=OPTION, remedy=EXAMPLE)
+            remedy = _suggest_region(region) or EXAMPLE
+            raise InputError(f"{make_printable(value)!r} is not a region", where=OPTION, remedy=remedy)
         regions[cloud] = DefaultRegion(region, OPTION, is_from_environment=True)
     return regions
 
@@ -96,6 +97,15 @@ def find_region_in_provider_name(cloud: str, provider_urn: str | None) -> Defaul
     name = provider_urn.rpartition("::")[0].rpartition("::")[2] if provider_urn else ""
     match = PATTERNS[cloud].search(name) if cloud in PATTERNS else None
     return DefaultRegion(match.group(), f"the name of provider {name}") if match else None
+
+
+def _suggest_region(region: str) -> str:
+    """Return a question about the region that a misspelt one means, empty if none is close."""
+    from gpufleet.catalog.prices import name_suggestion  # imported where it is used: only a mistake needs it
+
+    known = {each for regions in name_suggestion.load_priced_names().regions.values() for each in regions}
+    similar = name_suggestion.find_similar_name(region, known)
+    return f"did you mean {similar}?" if similar else ""
 
 
 def _guess_cloud(region: str) -> str:

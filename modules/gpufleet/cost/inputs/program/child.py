@@ -294,6 +294,8 @@ def is_stack_declared(job: Job) -> bool:
 
 def read_stack_configuration(job: Job) -> tuple[dict[str, str], list[str]]:
     """Return the stack's configuration as the engine passes it: text, objects as JSON."""
+    if job["config_file"] and not find_stack_file(job).is_file():
+        raise InputError("file not found", find_stack_file(job), remedy="give the path of a stack's file")
     if not is_stack_declared(job):
         raise InputError(f"stack {job['stack']!r} not found", find_stack_file(job))
     values = read_stack_settings(job)

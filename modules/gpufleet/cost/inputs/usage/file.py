@@ -39,7 +39,7 @@ def load_usage_file(path: Path) -> UsageFile:
                 "unknown section",
                 where=_location(path, data, key),
                 key=str(key),
-                remedy=_suggest_key(key, SECTIONS),
+                remedy=INFRACOST_REMEDY if key in INFRACOST_SECTIONS else _suggest_key(key, SECTIONS),
             )
     overlap = data.get("overlap_hours")
     return UsageFile(
@@ -198,6 +198,8 @@ WORK_FIELDS = (
 )  # all or none
 OPTIONAL_WORK_FIELDS = ("checkpoint_cost_minutes", "fallback_share")
 SECTIONS = ("overlap_hours", "resources", "types")
+INFRACOST_SECTIONS = ("version", "resource_usage", "resource_type_default_usage")
+INFRACOST_REMEDY = "Infracost's section: give its keys under resources, by the names of your Pulumi resources"
 NAMES = {"schedule": "hours_per_month", "hours": "hours_per_month"}
 CHECKS: dict[str, Callable[[Any], Decimal]] = {
     "hours_per_month": _parse_hours,
