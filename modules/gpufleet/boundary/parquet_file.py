@@ -21,7 +21,7 @@ BATCH_ROWS = 1024
 
 @dataclass(frozen=True)
 class ParquetLimits:
-    """Bounds of a file: rows, columns, uncompressed bytes of the columns read from one row group, bytes of a batch."""
+    """Bounds of a file: rows, columns, uncompressed bytes of a row group, bytes of a batch."""
 
     rows: int = 20_000_000
     columns: int = 1_000
@@ -44,7 +44,7 @@ def read_parquet_rows(
     """Yield the place and the chosen columns of each row."""
     name = make_printable(path)
     with _open_parquet(path, limits) as file:
-        _check_groups(file, columns, name, limits)
+        _check_groups(file, name, limits)
         number = 0
         for batch in file.iter_batches(BATCH_ROWS, columns=list(columns), use_threads=False):
             if batch.nbytes > limits.batch_bytes:
@@ -89,14 +89,13 @@ def _check_size(metadata: Any, name: str, limits: ParquetLimits) -> None:
         raise InputError(problem, where=name, remedy=remedy)
 
 
-def _check_groups(file: Any, columns: Sequence[str], name: str, limits: ParquetLimits) -> None:
-    """Refuse a row group whose columns would fill the memory."""
+def _check_groups(file: Any, name: str, limits: ParquetLimits) -> None:
+    """Refuse a row group that would fill the memory.
+
+    The sizes of single columns are not read: a damaged one ends the process inside of pyarrow.
+    """
     for number in range(file.metadata.num_row_groups):
-        group = file.metadata.row_group(number)
-        parts = (group.column(at) for at in range(group.num_columns))
-        size = sum(
-            part.total_uncompressed_size for part in parts if part.path_in_schema.split(".")[0] in columns
-        )
+        size = file.metadata.row_group(number).total_byte_size
         if size > limits.group_bytes:
             raise InputError(
                 f"has a row group of {size:,} bytes", where=name, remedy="write smaller row groups"
@@ -107,7 +106,11 @@ def render_parquet_cell(value: Any) -> str:
     """Return a value as a CSV file has it: nothing as an empty cell, a map or a list as JSON."""
     if value is None:
         return ""
-    if isinstance(value, list | dict):
-        pairs = isinstance(value, list) and all(isinstance(each, tuple) for each in value)
-        return json.dumps(dict(value) if pairs else value, default=str)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, list) and not all(isinstance(each, tuple) for each in value):
+        return json.dumps(value, default=str)
+    if isinstance(value, list | dict):  # a map is a list of pairs
+        pairs = value.items() if isinstance(value, dict) else value
+        return json.dumps({render_parquet_cell(key): each for key, each in pairs}, default=str)
     return value.isoformat() if isinstance(value, date | datetime) else str(value)

@@ -129,6 +129,17 @@ def test_hostile_file_is_one_line(tmp_path, content, message):
     assert "\n" not in str(excinfo.value)
 
 
+def test_texts_and_tags_without_a_text_type_are_read(tmp_path):
+    tags = pa.map_(pa.binary(), pa.string())
+    schema = AWS.set(AWS.get_field_index("Tags"), pa.field("Tags", tags))
+    schema = schema.set(schema.get_field_index("ResourceId"), pa.field("ResourceId", pa.binary()))
+    path = write(
+        tmp_path / "a.parquet", [ROW | {"Tags": [(b"gpufleet-pool", "x")], "ResourceId": b"i-0\xff"}], schema
+    )
+    (row,) = stream_billed_charges(path)
+    assert (row.tags, row.resource) == ({"gpufleet-pool": "x"}, "i-0\ufffd")
+
+
 @pytest.mark.parametrize("cut", [8, 100, 400])
 def test_damaged_file_is_one_line(tmp_path, cut):
     path = write(tmp_path / "a.parquet", [ROW] * 50)

@@ -76,6 +76,27 @@ def test_period_is_that_of_usage_and_is_printed(compare):
     assert "Not usage, and of no pool:\n  taxes: $9.00" in text
 
 
+def test_each_cloud_is_compared_in_its_own_period(compare):
+    # AWS was exported for a day, Azure for the whole month: an equal AWS bill has no difference.
+    rows = [make_row("24.144", 24, period="2026-10-01,2026-10-02")]
+    rows.append(make_row("0.235483871", 100, period="2026-10-01,2026-10-02", service="Storage", unit="GB-Mo"))
+    rows.append(make_row("5", tags="").replace(",AWS,", ",Microsoft,"))
+    comparison = compare(*rows)
+    assert [pool.difference_usd for pool in comparison.pools] == [0]
+    text = cost.format_actual_table(comparison)
+    assert (
+        "\n  aws: 2026-10-01 00:00 to 2026-10-02 00:00 UTC: 24 h, 0.032 months\n  azure: 2026-10-01" in text
+    )
+
+
+def test_stack_is_compared_as_its_tag_spells_it(make_resource, book, tmp_path):
+    path = tmp_path / "export.csv"
+    tags = '"{""gpufleet-pool"": ""train"", ""gpufleet-stack"": ""prod-eu-1""}"'
+    path.write_text(f"{HEADER}\n{make_row(5, tags=tags)}\n")
+    billed = cost.sum_billed_charges(stream_billed_charges(path), "Prod_EU.1")
+    assert (billed.pools["train"].usd, billed.other_stacks_usd) == (5, 0)
+
+
 def test_credits_and_taxes_of_a_pool_are_reasons(compare):
     rows = [make_row("748.464", 744), make_row("7.3", 100, service="Storage", unit="GB-Mo")]
     rows += [make_row("-100", category="Credit"), make_row("50", category="Tax")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -54,16 +54,14 @@ class BilledTotals:
     untagged_usd: dict[str, Decimal] = field(default_factory=dict)
     other_usd: dict[str, Decimal] = field(default_factory=dict)
     other_stacks_usd: Decimal = ZERO
-    usage_start: datetime | None = None
-    usage_end: datetime | None = None
+    usage_spans: dict[str, tuple[datetime, datetime]] = field(default_factory=dict)  # by cloud
     row_count: int = 0
     paid_elsewhere_rows: int = 0
     clouds: set[str] = field(default_factory=set)
     columns: set[str] = field(default_factory=set)
     usd: Decimal = ZERO
     invoiced_usd: Decimal | None = ZERO
-    _any_start: datetime | None = None
-    _any_end: datetime | None = None
+    _span: tuple[datetime, datetime] | None = None  # of all rows
 
     def add(self, charge: BilledCharge) -> None:
         """Add one row; another currency than USD is an InputError."""
@@ -94,11 +92,9 @@ class BilledTotals:
         self.usd += charge.cost
         known = None if charge.invoiced is None else self.invoiced_usd
         self.invoiced_usd = None if known is None else known + (charge.invoiced or ZERO)
-        self._any_start = min(charge.start, self._any_start or charge.start)
-        self._any_end = max(charge.end, self._any_end or charge.end)
+        self._span = _extend(self._span, charge)
         if charge.kind == USAGE:  # a tax or a purchase is of the whole month, whatever the export covers
-            self.usage_start = min(charge.start, self.usage_start or charge.start)
-            self.usage_end = max(charge.end, self.usage_end or charge.end)
+            self.usage_spans[charge.cloud] = _extend(self.usage_spans.get(charge.cloud), charge)
 
     @property
     def _stack_tag(self) -> str:
@@ -107,14 +103,27 @@ class BilledTotals:
     @property
     def period(self) -> BillPeriod:
         """Return the time from the first to the last moment of usage, of all rows if none is usage."""
-        start, end = self.usage_start or self._any_start, self.usage_end or self._any_end
-        if start is None or end is None:
+        spans = list(self.usage_spans.values()) or ([self._span] if self._span else [])
+        if not spans:
             raise InputError(
                 "the files have a header and no rows",
                 where="cost actual",
                 remedy="export a period in which something was billed",
             )
+        start, end = min(start for start, _ in spans), max(end for _, end in spans)
         return BillPeriod(start, max(start, end))
+
+    def find_period(self, cloud: str) -> BillPeriod:
+        """Return the period of one cloud's usage: the exports of two clouds may end on different days."""
+        if "" in self.usage_spans or cloud not in self.usage_spans:
+            return self.period
+        start, end = self.usage_spans[cloud]
+        return BillPeriod(start, max(start, end))
+
+
+def _extend(span: tuple[datetime, datetime] | None, charge: BilledCharge) -> tuple[datetime, datetime]:
+    start, end = span or (charge.start, charge.end)
+    return min(start, charge.start), max(end, charge.end)
 
 
 def _add_usd(groups: dict[str, Decimal], key: str, usd: Decimal) -> None:
@@ -152,7 +161,7 @@ class PoolComparison:
 class ActualComparison:
     """A stack's declared cost beside its bill. The files have no rows of ``missing_clouds``.
 
-    ``nodes`` is None where there is no registry.
+    ``period`` is that of all usage, ``periods`` that of each cloud's. ``nodes`` is None where there is no registry.
     """
 
     billed: BilledTotals
@@ -160,6 +169,7 @@ class ActualComparison:
     pools: tuple[PoolComparison, ...]
     missing_clouds: tuple[str, ...] = ()
     nodes: NodeComparison | None = None
+    periods: dict[str, BillPeriod] = field(default_factory=dict)
 
 
 def sum_billed_charges(
@@ -180,18 +190,23 @@ def compare_with_bill(declared: Bill, billed: BilledTotals) -> ActualComparison:
         charges = tuple(charge for charge in charges if charge.cloud in billed.clouds)
     missing = {charge.cloud for charge in declared.charges} - {charge.cloud for charge in charges}
     names = sorted({charge.pool for charge in charges} | set(billed.pools))
-    pools = (_compare_pool(name, charges, billed, period) for name in names)
+    periods = {
+        cloud: billed.find_period(cloud) for cloud in (*billed.usage_spans, *(each.cloud for each in charges))
+    }
+    pools = (_compare_pool(name, charges, billed, periods) for name in names)
     ledger = billed.ledger
-    nodes = ledger.compare(declared.charges, billed.stack, period, billed.clouds) if ledger else None
-    return ActualComparison(billed, period, tuple(pools), tuple(sorted(missing)), nodes)
+    nodes = (
+        ledger.compare(declared.charges, billed.stack, billed.find_period, billed.clouds) if ledger else None
+    )
+    return ActualComparison(billed, period, tuple(pools), tuple(sorted(missing)), nodes, periods)
 
 
 def _compare_pool(
-    name: str, declared: tuple[Charge, ...], billed: BilledTotals, period: BillPeriod
+    name: str, declared: tuple[Charge, ...], billed: BilledTotals, periods: Mapping[str, BillPeriod]
 ) -> PoolComparison:
     charges = [charge for charge in declared if charge.pool == name]
     machines = [charge for charge in charges if charge.component.partition(":")[0] == "machine"]
-    declared_usd = sum(map(period.count_usd, charges), ZERO)
+    declared_usd = _sum_usd(charges, periods)
     actual = billed.pools.get(name)
     if actual is None:
         return PoolComparison(name, declared_usd, ZERO, (("nothing is billed with this tag", -declared_usd),))
@@ -199,8 +214,8 @@ def _compare_pool(
         return PoolComparison(name, ZERO, actual.usd, (("the stack does not declare this pool", actual.usd),))
     others = tuple(sorted(actual.other_usd.items()))
     usage_usd = actual.usd - sum(actual.other_usd.values(), ZERO)
-    machine_usd = sum(map(period.count_usd, machines), ZERO)
-    hours = sum(map(period.count_machine_hours, machines), ZERO)
+    machine_usd = _sum_usd(machines, periods)
+    hours = sum((periods[each.cloud].count_machine_hours(each) for each in machines), ZERO)
     if not actual.machine_hours or not hours:
         reason = ("price and quantity, which this bill does not separate", usage_usd - declared_usd)
         return PoolComparison(name, declared_usd, actual.usd, (reason, *others))
@@ -212,3 +227,7 @@ def _compare_pool(
         *others,
     )
     return PoolComparison(name, declared_usd, actual.usd, reasons)
+
+
+def _sum_usd(charges: Iterable[Charge], periods: Mapping[str, BillPeriod]) -> Decimal:
+    return sum((periods[each.cloud].count_usd(each) for each in charges), ZERO)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -147,7 +147,11 @@ class NodeLedger:
         machines[key].hours += charge.hours or ZERO
 
     def compare(
-        self, declared: Iterable[Charge], stack: str, period: BillPeriod, clouds: set[str]
+        self,
+        declared: Iterable[Charge],
+        stack: str,
+        find_period: Callable[[str], BillPeriod],
+        clouds: set[str],
     ) -> NodeComparison:
         """Return the comparison with the stack's nodes, as far as the bill has rows of their clouds."""
         names = {name.lower() for charge in declared for name in _list_names(charge) if name}
@@ -159,7 +163,7 @@ class NodeLedger:
             if node.id not in self._billed
             and node.stack == slugify(stack)
             and (node.cloud in clouds or "" in clouds)
-            and node.exists_in(period)
+            and node.exists_in(find_period(node.cloud))
         ]
         return NodeComparison(
             tuple(sorted(self._billed.values(), key=lambda each: (-each.usd, each.node.name))),

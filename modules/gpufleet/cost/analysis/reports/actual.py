@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from gpufleet.cost.analysis.actual import ActualComparison, PoolComparison
+from gpufleet.cost.analysis.bill_period import BillPeriod
 from gpufleet.cost.analysis.reports.actual_nodes import build_node_document, format_node_lines
 from gpufleet.cost.analysis.reports.summary import pluralize
 from gpufleet.cost.analysis.reports.table import align_columns, format_titled_list
@@ -54,14 +55,21 @@ def _format_count(counts: tuple[int, int]) -> str:
 
 
 def _format_head(comparison: ActualComparison) -> list[str]:
-    billed, period = comparison.billed, comparison.period
-    number = f"{period.months:.3f}".rstrip("0").rstrip(".")
-    length = f"{period.hours:,.0f} h, {number} {'month' if number == '1' else 'months'}"
-    times = f"{period.start:%Y-%m-%d %H:%M} to {period.end:%Y-%m-%d %H:%M} UTC"
+    billed, periods = comparison.billed, comparison.periods
+    rows = pluralize(billed.row_count, "row")
+    same = len(set(periods.values())) <= 1
+    by_cloud = {} if same else {cloud or "other": period for cloud, period in sorted(periods.items())}
     return [
-        f"{billed.stack}: {times}: {length}; {pluralize(billed.row_count, 'row')}",
+        f"{billed.stack}: {_format_period(comparison.period)}; {rows}",
+        *(f"  {cloud}: {_format_period(period)}" for cloud, period in by_cloud.items()),
         f"cost: {', '.join(sorted(billed.columns))}",
     ]
+
+
+def _format_period(period: BillPeriod) -> str:
+    number = f"{period.months:.3f}".rstrip("0").rstrip(".")
+    length = f"{period.hours:,.0f} h, {number} {'month' if number == '1' else 'months'}"
+    return f"{period.start:%Y-%m-%d %H:%M} to {period.end:%Y-%m-%d %H:%M} UTC: {length}"
 
 
 def _format_groups(groups: Mapping[str, Decimal]) -> list[str]:
@@ -108,6 +116,15 @@ def build_actual_document(comparison: ActualComparison) -> dict[str, Any]:
         "end": period.end.isoformat(),
         "hours": float(period.hours),
         "months": round(float(period.months), 6),
+        "periods": [
+            {
+                "cloud": cloud,
+                "start": each.start.isoformat(),
+                "end": each.end.isoformat(),
+                "hours": float(each.hours),
+            }
+            for cloud, each in sorted(comparison.periods.items())
+        ],
         "rows": billed.row_count,
         "cost_columns": sorted(billed.columns),
         "billed_usd": _cents(billed.usd),
