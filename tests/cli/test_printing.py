@@ -36,6 +36,7 @@ ALLOWED = {
     "burnin/agent/journal.py",  # runs on a node; prints JSON
     "burnin/agent/main.py",
     "catalog/prices/snapshot_build.py",  # maintainers' commands on our own data
+    "catalog/prices/refresh_report.py",
     "catalog/prices/snapshot_report.py",
     "fleet/schema.py",  # prints our own schema
     "nodes/template_vars.py",  # prints JSON

@@ -11,7 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from difflib import get_close_matches
+from functools import lru_cache
 
+from gpufleet.catalog.prices.part_rule import find_rule_unit
 from gpufleet.catalog.prices.row import PriceRow, split_licensed_machine
 
 ONE_DAY = timedelta(days=1)  # time zones differ by up to a day
@@ -29,9 +31,11 @@ REFRESHED_PARTS = (
 )
 
 
+@lru_cache(maxsize=4096)
 def find_refreshed_part_unit(part: str) -> str | None:
     """Return the unit of a part that price lists name in series, None for another part."""
-    return next((unit for pattern, unit in REFRESHED_PARTS if pattern.fullmatch(part)), None)
+    unit = next((unit for pattern, unit in REFRESHED_PARTS if pattern.fullmatch(part)), None)
+    return unit or find_rule_unit(part)
 
 
 @dataclass(frozen=True)

@@ -9,20 +9,13 @@ GPUHUNT_CLOUDS = ("aws", "gcp", "azure")  # of those, the ones that gpuhunt cove
 GPUHUNT_SOURCES = tuple(f"gpuhunt-{cloud}" for cloud in GPUHUNT_CLOUDS)
 # Read only if named: published by a third party, or the same prices as another source.
 OPT_IN_SOURCES = (*GPUHUNT_SOURCES, "aws-price-list")
-AWS_FILE_SOURCES = (
-    "aws-file-ec2",
-    "aws-file-vpc",
-    "aws-file-elb",
-    "aws-file-eks",
-    "aws-file-ecs",
-    "aws-file-rds",
-    "aws-file-elasticache",
-    "aws-file-opensearch",
-    "aws-file-lambda",
-    "aws-file-s3",
-    "aws-file-ecr",
-    "aws-file-cloudwatch",
-)
+AWS_FILE_SERVICES = (
+    "ec2", "vpc", "elb", "eks", "ecs", "rds", "elasticache", "opensearch", "lambda", "s3", "ecr", "cloudwatch", "efs",
+    "dynamodb", "redshift", "msk", "docdb", "neptune", "glacier", "deep-archive", "kinesis", "kinesis-analytics", "kms",
+    "secrets", "sqs", "sns", "api-gateway", "events", "step-functions", "glue", "athena", "waf", "config",
+    "network-firewall", "ssm", "dms", "cloudtrail", "cloudhsm", "codebuild", "mwaa", "sagemaker",
+)  # fmt: skip
+AWS_FILE_SOURCES = tuple(f"aws-file-{name}" for name in AWS_FILE_SERVICES)
 SOURCE_NAMES = (
     *AWS_FILE_SOURCES,
     "aws-price-list",

@@ -48,6 +48,8 @@ class FakeServer:
             return self.trouble.pop(0)
         parts = urlsplit(target)
         content = self.serve(parts.path, {key: values[0] for key, values in parse_qs(parts.query).items()})
+        if isinstance(content, FakeResponse):
+            return content
         return FakeResponse(content if isinstance(content, bytes) else json.dumps(content).encode())
 
 

@@ -113,6 +113,7 @@ PARTS = {
         "ebs:gp3:throughput": ("mib_per_s", 0.04 / MONTH),
         "nat_gateway": ("gateway", 0.045),
         "nat_gateway:gib": ("gib_processed", 0.045),
+        "ebs:snapshot": ("gib", 0.05 / MONTH),
     },
     "aws-file-vpc": {"public_ipv4": ("address", 0.005), "vpc_endpoint": ("endpoint", 0.01)},
     "aws-file-elb": {
@@ -128,6 +129,7 @@ PARTS = {
         "fargate:linux_x86:memory": ("gib", 0.004445),
         "fargate:linux_arm:vcpu": ("vcpu", 0.03238),
         "fargate:linux_arm:memory": ("gib", 0.00356),
+        "fargate:ephemeral_storage": ("gib", 0.000111),
     },
     "aws-file-rds": {
         "rds:mysql:db.m5.large": ("instance", 0.171),
@@ -137,18 +139,26 @@ PARTS = {
         "rds:oracle-se2-byol:db.m5.large": ("instance", 0.171),
         "rds:sqlserver-se:db.m5.large": ("instance", 0.977),
         "rds:storage:gp3": ("gib", 0.115 / MONTH),
+        "rds:extended_support:year_1": ("vcpu", 0.1),
     },
     "aws-file-elasticache": {
         "elasticache:redis:cache.m5.large": ("node", 0.156),
         "elasticache:memcached:cache.t3.micro": ("node", 0.017),
     },
-    "aws-file-opensearch": {"opensearch:m5.large.search": ("node", 0.142)},
+    "aws-file-opensearch": {
+        "opensearch:m5.large.search": ("node", 0.142),
+        "opensearch:storage:gp3": ("gib", 0.122 / MONTH),
+    },
     "aws-file-lambda": {
         "lambda:request": ("request", 2e-7),
         "lambda:x86:gib_second": ("gib_second", 1.66667e-5),
         "lambda:arm:gib_second": ("gib_second", 1.33334e-5),
+        "lambda:disk_gib_second": ("gib_second", 3.09e-8),
     },
-    "aws-file-s3": {"s3:standard:storage": ("gib", 0.023 / MONTH)},
+    "aws-file-s3": {
+        "s3:standard:storage": ("gib", 0.023 / MONTH),
+        "s3:standard_infrequent_access:storage": ("gib", 0.0125 / MONTH),
+    },
     "aws-file-ecr": {"ecr:storage": ("gib", 0.1 / MONTH)},
     "aws-file-cloudwatch": {
         "cloudwatch:logs:standard:ingested": ("gib", 0.5),
@@ -158,14 +168,14 @@ PARTS = {
 }
 
 
-@pytest.mark.parametrize("name", PRICE_FILES)
+@pytest.mark.parametrize("name", PARTS)
 def test_parts_of_each_file_have_our_names_and_units(fetch, name):
     parts = {row.item: (row.unit, row.usd_per_hour) for row in fetch(name).rows if row.kind == "part"}
     assert parts == {item: (unit, pytest.approx(usd)) for item, (unit, usd) in PARTS[name].items()}
 
 
 @pytest.mark.parametrize("region", ["us-east-1", "eu-west-1"])
-@pytest.mark.parametrize("name", PRICE_FILES)
+@pytest.mark.parametrize("name", PARTS)
 def test_refreshed_prices_pass_the_checks(fetch, name, region):
     rows = fetch(name, region).rows
     known = load_price_check_context(None, rows)

@@ -16,7 +16,7 @@ from gpufleet.catalog.prices.refresh.azure import (
     build_region_query_filter,
     find_purchase_kind,
 )
-from gpufleet.catalog.prices.refresh.azure_parts import PART_SERVICES, find_part
+from gpufleet.catalog.prices.refresh.azure_parts import build_part_filters, find_part
 
 from .conftest import DAY, TODAY, read_case
 
@@ -62,7 +62,7 @@ def test_pages_are_followed_with_the_documented_filter(start_api):
         "Standard_D4s_v5",
         "Standard_D4s_v5:windows",
     }
-    assert len(fake_server.requests) == 2 * (1 + len(PART_SERVICES))
+    assert len(fake_server.requests) == 2 * (2 + len(build_part_filters("eastus")))
     assert "api-version=2023-01-01-preview" in fake_server.requests[0]
     assert "serviceName eq 'Virtual Machines'" in build_region_query_filter("eastus")
     assert "armRegionName eq 'eastus'" in build_region_query_filter("eastus")
@@ -196,12 +196,12 @@ def test_refreshed_parts_pass_the_checks():
         {"unitOfMeasure": "10K"},
         {"productName": "Premium SSD Managed Disks Snapshots"},
         {"type": "Reservation"},
-        {"tierMinimumUnits": 5.0},
         {"skuName": None},
     ],
 )
 def test_other_items_are_not_parts(changed):
-    assert find_part(PART_ITEMS[0]) == ("premium-ssd-p10", "disk")
+    part = find_part(PART_ITEMS[0])
+    assert (part.name, part.unit, part.divisor) == ("premium-ssd-p10", "disk", 730)
     assert find_part({**PART_ITEMS[0], **changed}) is None
 
 

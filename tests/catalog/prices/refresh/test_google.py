@@ -19,6 +19,7 @@ from gpufleet.catalog.prices.refresh.google_sku import (
 )
 
 from .conftest import TODAY, FakeResponse, read_case
+from .google_catalog_api import build_catalog_api
 
 SKUS = read_case("gcp_skus.json")["skus"]
 
@@ -29,16 +30,8 @@ def key(monkeypatch):
 
 
 def catalogue(skus, size=7):
-    """Answer as services.skus.list does, ``size`` SKUs a page."""
-
-    def serve(path, query):
-        assert path == "/services/6F81-5844-456A/skus"
-        assert query["currencyCode"] == "USD"
-        at = int(query.get("pageToken", 0))
-        more = {"nextPageToken": str(at + size)} if at + size < len(skus) else {"nextPageToken": ""}
-        return {"skus": skus[at : at + size], **more}
-
-    return serve
+    """Answer as the billing catalogue does for Compute Engine alone, ``size`` SKUs a page."""
+    return build_catalog_api({"Compute Engine": skus}, size)
 
 
 def read_region(serve, web, skus, region="us-central1"):
@@ -249,7 +242,7 @@ def test_sku_list_is_downloaded_once_for_all_regions(start_fake_server, http_cli
     source.fetch_region_prices("us-central1", TODAY)
     requests = len(fake_server.requests)
     source.fetch_region_prices("us-east4", TODAY)
-    assert len(fake_server.requests) == requests == 4
+    assert len(fake_server.requests) == requests == 5  # pages: one of services, four of SKUs
 
 
 def test_repeated_pages_end_the_reading(start_fake_server, http_client):

@@ -14,15 +14,22 @@ from gpufleet.catalog.prices.source_name import AWS_FILE_SOURCES
 from gpufleet.cli import prices
 from gpufleet.errors import GpufleetError
 
-from .test_aws_file import PARTS, serve_files
+from .test_aws_file import FILES, PARTS, serve_files
+from .test_aws_part_file import serve_files as serve_part_files
 
 REGION = "eu-west-1"
+
+
+def serve_all_files(path, query):
+    """Answer with the file of any service."""
+    is_large = path.split("/")[4] in FILES
+    return serve_files(path, query) if is_large else serve_part_files(path, query)
 
 
 @pytest.fixture
 def refresh_region(start_fake_server, store_path, monkeypatch):
     """Run the command in this process; Amazon's files come from a fake server."""
-    fake_server = start_fake_server(serve_files)
+    fake_server = start_fake_server(serve_all_files)
     monkeypatch.setattr(
         "gpufleet.catalog.prices.refresh.AwsPriceFileSource",
         partial(AwsPriceFileSource, base_url=fake_server.base),

@@ -40,22 +40,40 @@ class AwsPriceFile:
     columns: tuple[str, ...] = ()
 
 
-PRICE_FILES = {
-    "aws-file-ec2": AwsPriceFile("AmazonEC2", aws_file_machine.COLUMNS),
-    "aws-file-vpc": AwsPriceFile("AmazonVPC"),
-    "aws-file-elb": AwsPriceFile("AWSELB"),
-    "aws-file-eks": AwsPriceFile("AmazonEKS"),
-    "aws-file-ecs": AwsPriceFile("AmazonECS"),
-    "aws-file-rds": AwsPriceFile(
-        "AmazonRDS",
-        ("Instance Type", "Database Engine", "Database Edition", "License Model", "Deployment Option"),
+SERVICES = {
+    "ec2": "AmazonEC2", "vpc": "AmazonVPC", "elb": "AWSELB", "eks": "AmazonEKS", "ecs": "AmazonECS", "rds": "AmazonRDS",
+    "elasticache": "AmazonElastiCache", "opensearch": "AmazonES", "lambda": "AWSLambda", "s3": "AmazonS3",
+    "ecr": "AmazonECR", "cloudwatch": "AmazonCloudWatch", "efs": "AmazonEFS", "dynamodb": "AmazonDynamoDB",
+    "redshift": "AmazonRedshift", "msk": "AmazonMSK", "docdb": "AmazonDocDB", "neptune": "AmazonNeptune",
+    "glacier": "AmazonGlacier", "deep-archive": "AmazonS3GlacierDeepArchive", "kinesis": "AmazonKinesis",
+    "kinesis-analytics": "AmazonKinesisAnalytics", "kms": "awskms", "secrets": "AWSSecretsManager",
+    "sqs": "AWSQueueService", "sns": "AmazonSNS", "api-gateway": "AmazonApiGateway", "events": "AWSEvents",
+    "step-functions": "AmazonStates", "glue": "AWSGlue", "athena": "AmazonAthena", "waf": "awswaf",
+    "config": "AWSConfig", "network-firewall": "AWSNetworkFirewall", "ssm": "AWSSystemsManager",
+    "dms": "AWSDatabaseMigrationSvc", "cloudtrail": "AWSCloudTrail", "cloudhsm": "CloudHSM", "codebuild": "CodeBuild",
+    "mwaa": "AmazonMWAA", "sagemaker": "AmazonSageMaker",
+}  # fmt: skip
+SERVICE_COLUMNS = {
+    "AmazonEC2": aws_file_machine.COLUMNS,
+    "AmazonRDS": (
+        "Instance Type", "Database Engine", "Database Edition", "License Model", "Deployment Option",
     ),
-    "aws-file-elasticache": AwsPriceFile("AmazonElastiCache", ("Instance Type", "Cache Engine")),
-    "aws-file-opensearch": AwsPriceFile("AmazonES", ("Instance Type",)),
-    "aws-file-lambda": AwsPriceFile("AWSLambda", ("Group",)),
-    "aws-file-s3": AwsPriceFile("AmazonS3", ("Volume Type",)),
-    "aws-file-ecr": AwsPriceFile("AmazonECR"),
-    "aws-file-cloudwatch": AwsPriceFile("AmazonCloudWatch"),
+    "AmazonElastiCache": ("Instance Type", "Cache Engine"),
+    "AmazonES": ("Instance Type",),
+    "AWSLambda": ("Group",),
+    "AmazonS3": ("Volume Type",),
+}  # fmt: skip
+
+
+def list_service_columns(service: str) -> tuple[str, ...]:
+    """Return the columns that the rules of a service read besides the common ones."""
+    operations = any(rule.operation for rule in aws_file_part.PART_RULES if rule.service == service)
+    return (*SERVICE_COLUMNS.get(service, ()), *(("operation",) if operations else ()))
+
+
+PRICE_FILES = {
+    f"aws-file-{name}": AwsPriceFile(service, list_service_columns(service))
+    for name, service in SERVICES.items()
 }
 
 

@@ -3,7 +3,8 @@
 Usage types and product families are those of the price list as Infracost's filters use them
 (infracost/infracost@95ba4f49a, internal/resources/aws: ebs_volume.go, nat_gateway.go, lb.go, elb.go, vpc_endpoint.go,
 eks_cluster.go, ecs_service.go, db_instance.go, elasticache_cluster.go, lambda_function.go,
-s3_standard_storage_class.go, ecr_repository.go, cloudwatch_log_group.go).
+s3_standard_storage_class.go, ecr_repository.go, cloudwatch_log_group.go). ``data/refresh_aws.csv`` has the rules that
+need no other column than usage type, product family and operation, each with its source.
 """
 
 from __future__ import annotations
@@ -13,11 +14,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from gpufleet.boundary import CsvRow
+from gpufleet.catalog.data_file import Row
 from gpufleet.catalog.entry import HOURS_PER_MONTH
+from gpufleet.catalog.prices import part_rule
+from gpufleet.catalog.prices.part_rule import PartName, find_first_paid
 from gpufleet.catalog.prices.row import PriceRow
 
-# A usage type begins with the region (EUW1-, EU-); us-east-1 has none.
-REGION_PREFIX = re.compile(r"\A(?:[A-Z]{3}\d|EU)-")
+# A usage type begins with the region (EUW1-, EU-, KMS: eu-west-1-); of some services us-east-1 has none.
+REGION_PREFIX = re.compile(r"\A(?:[A-Z]{3}\d|EU|[a-z]{2}(?:-[a-z]+)+-\d)-")
 # What the amount of a unit is divided by, for USD per hour (or per use).
 DIVISORS = {
     "Hrs": 1, "Hours": 1, "hours": 1, "LCU-Hrs": 1, "vCPU-Hours": 1, "GB-Hours": 1, "GB": 1, "Quantity": 1,
@@ -25,6 +29,10 @@ DIVISORS = {
     "GB-Mo": HOURS_PER_MONTH, "IOPS-Mo": HOURS_PER_MONTH, "MiBps-Mo": HOURS_PER_MONTH,
     "GiBps-mo": HOURS_PER_MONTH * 1024, "MBPS-Mo": HOURS_PER_MONTH,
 }  # fmt: skip
+# Units of the rules in the data file: they end in an hour (Hrs, ACU-Hr, ReadCapacityUnit-Hrs) or a month (GB-Mo), or
+# count what bills by month. All others are of a use.
+HOUR_ENDINGS, MONTH_ENDINGS = ("hrs", "hr", "hours", "hour"), ("-mo", "month", "months")
+COUNTED_BY_MONTH = frozenset({"Keys", "Secrets", "Alarms", "Mo"})
 VOLUME_TYPES = {"": "standard", "piops": "io1"}
 STORAGE_TYPES = {
     "RDS:GP2-Storage": "gp2", "RDS:GP3-Storage": "gp3", "RDS:PIOPS-Storage": "io1",
@@ -47,6 +55,7 @@ FUNCTION_GROUPS = {
     "AWS-Lambda-Requests": ("lambda:request", "request"),
     "AWS-Lambda-Duration": ("lambda:x86:gib_second", "gib_second"),
     "AWS-Lambda-Duration-ARM": ("lambda:arm:gib_second", "gib_second"),
+    "AWS-Lambda-Storage-Duration": ("lambda:disk_gib_second", "gib_second"),
 }
 DATABASE_CLASS = re.compile(r"db\.[a-z0-9]+(?:-[a-z0-9]+)*\.[a-z0-9.-]+\Z")
 CACHE_NODE = re.compile(r"cache\.[a-z0-9]+\.[a-z0-9]+\Z")
@@ -63,6 +72,42 @@ class AwsPartRule:
     family: str
     usage: re.Pattern[str]
     find: PartFinder
+    operation: str = ""
+    name: PartName | None = None  # of a rule in the data file
+
+    def find_priced_part(self, row: CsvRow, usage: str) -> Part | None:
+        """Return the part that a row prices, None for another row."""
+        match = self.usage.fullmatch(usage)
+        is_product = not self.family or row["Product Family"] == self.family
+        if not match or not is_product or (self.operation and row["operation"] != self.operation):
+            return None
+        return self.find(row, match)
+
+    def find_divisor(self, unit: str) -> float | None:
+        """Return what an amount is divided by for USD per hour or use; None for a unit of something else."""
+        if self.name is None:
+            return DIVISORS.get(unit)
+        is_monthly = unit.lower().endswith(MONTH_ENDINGS) or unit in COUNTED_BY_MONTH
+        is_hourly = unit.lower().endswith(HOUR_ENDINGS)
+        if self.name.per == "time":
+            return HOURS_PER_MONTH if is_monthly else 1 if is_hourly else None
+        return 1 if not is_monthly and (not is_hourly or self.name.unit.endswith("hour")) else None
+
+
+def read_part_rules() -> tuple[AwsPartRule, ...]:
+    """Return the rules of the data file."""
+    return tuple(_build_rule(row) for row in part_rule.load_rule_rows("aws"))
+
+
+def _build_rule(row: Row) -> AwsPartRule:
+    name = part_rule.read_part_name(row)
+
+    def find_part(_: CsvRow, match: re.Match[str]) -> Part:
+        return name.format_name(match.groupdict()), name.unit
+
+    return AwsPartRule(
+        row["service"], row["family"], re.compile(row["usage"]), find_part, row["operation"], name
+    )
 
 
 def _fixed(part: str, unit: str) -> PartFinder:
@@ -157,7 +202,7 @@ _RULES = (
     ("AmazonRDS", "Database Instance", r"InstanceUsage:(?P<class>db\..+)", _find_database),
     ("AmazonRDS", "Database Storage", "RDS:.+", _find_database_storage),
     ("AmazonElastiCache", "Cache Instance", r"NodeUsage:(?P<node>cache\..+)", _find_cache_node),
-    ("AWSLambda", "Serverless", r"(?:Request|Lambda-GB-Second)(?:-ARM)?", _find_function_part),
+    ("AWSLambda", "Serverless", r"(?:Request|Lambda-(?:Storage-)?GB-Second)(?:-ARM)?", _find_function_part),
     ("AmazonS3", "Storage", "TimedStorage-ByteHrs", _find_bucket_storage),
     ("AmazonECR", "EC2 Container Registry", "TimedStorage-ByteHrs", _fixed("ecr:storage", "gib")),
     ("AmazonCloudWatch", "Data Payload", "DataProcessing-Bytes", _fixed("cloudwatch:logs:standard:ingested", "gib")),
@@ -170,6 +215,7 @@ PART_RULES = (
     *_balancer("application", "Load Balancer-Application"),
     *_balancer("network", "Load Balancer-Network"),
     *_balancer("classic", "Load Balancer"),
+    *read_part_rules(),
 )
 
 
@@ -182,26 +228,25 @@ class AwsPartCollector:
         self.source = source
         self.left_out: list[str] = []
         self._rules = tuple(rule for rule in PART_RULES if rule.service == service)
-        self._prices: dict[Part, set[float]] = {}
+        self._tiers: dict[Part, dict[str, dict[float, float]]] = {}  # by SKU and start of the tier
 
     def add_row(self, row: CsvRow) -> None:
-        """Keep a row that prices a part; of tiers, only the first."""
-        divisor = DIVISORS.get(row["Unit"])
-        if row["TermType"] != "OnDemand" or divisor is None or row["StartingRange"] not in {"", "0"}:
+        """Keep a row that prices a part."""
+        tier_start = row["StartingRange"] or "0"
+        if row["TermType"] != "OnDemand" or not tier_start.isdecimal():
             return
         usage = REGION_PREFIX.sub("", row["usageType"])
         for rule in self._rules:
-            match = rule.usage.fullmatch(usage)
-            if match and (not rule.family or row["Product Family"] == rule.family):
-                part = rule.find(row, match)
-                if part:
-                    self._prices.setdefault(part, set()).add(row.get_number("PricePerUnit") / divisor)
+            part, divisor = rule.find_priced_part(row, usage), rule.find_divisor(row["Unit"])
+            if part and divisor:
+                tiers = self._tiers.setdefault(part, {}).setdefault(row["SKU"], {})
+                tiers[float(tier_start)] = row.get_number("PricePerUnit") / divisor
                 return
 
     def build_price_rows(self) -> Iterator[PriceRow]:
-        """Yield one price for each part."""
-        for (part, unit), prices in sorted(self._prices.items()):
-            paid_prices = {usd for usd in prices if usd > 0}
+        """Yield one price for each part: of tiers the first that is not free."""
+        for (part, unit), products in sorted(self._tiers.items()):
+            paid_prices = {usd for tiers in products.values() if (usd := find_first_paid(tiers)) is not None}
             if len(paid_prices) != 1:
                 self.left_out.append(f"aws {self.region} {part}: {len(paid_prices)} prices above zero")
                 continue

@@ -1,4 +1,4 @@
-"""Azure's Retail Prices API: public, paged; one query per region for machines, and one for each service with parts.
+"""Azure's Retail Prices API: public, paged; one query per region for machines, and a few for the services with parts.
 
 Notes on its fields (Microsoft's page "Azure Retail Prices overview", and users' threads): savings plans exist only in
 2023-01-01-preview, whose filter values are case-sensitive. A reservation's ``retailPrice`` is the price of the whole
@@ -9,13 +9,15 @@ product's name. A reservation covers the machine without Windows, which is bille
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from gpufleet.boundary import shorten_repr
-from gpufleet.catalog.prices.refresh import azure_parts
+from gpufleet.catalog.prices.part_rule import find_first_paid
+from gpufleet.catalog.prices.refresh import azure_licence, azure_parts
 from gpufleet.catalog.prices.refresh.http_client import HttpClient
 from gpufleet.catalog.prices.refresh.source import (
     RefreshScope,
@@ -37,6 +39,7 @@ MACHINE_NAME = re.compile(r"(?:Standard|Basic)_[A-Za-z0-9_-]+\Z")
 ACCELERATED_PREFIX = "Standard_N"  # its accelerators are in the catalogue, or the machine is unknown
 REGION_PATTERN = re.compile(r"[a-z][a-z0-9]*\Z")
 Item = dict[str, Any]
+KeyT = TypeVar("KeyT", bound=tuple[Any, ...])
 
 
 @dataclass
@@ -47,16 +50,19 @@ class AzureRetailPriceSource:
     base_url: str = BASE_URL
     source_name: str = "azure-retail-prices"
     cloud_name: str = "azure"
+    _licence_items: list[Item] | None = None  # the same for all regions
 
     def fetch_region_prices(self, region: str, scope: RefreshScope) -> RegionPrices:
-        """Return the prices of a region's machines and parts."""
+        """Return the prices of a region's machines, with each system, and of its parts."""
         if not REGION_PATTERN.match(region):
             raise RequestRejected(f"{region!r} is not a region of Azure")
         reader = AzureItemReader(region, scope.day.isoformat(), self.source_name)
         rows = list(reader.build_price_rows(self.fetch_price_items(region)))
-        for service in azure_parts.PART_SERVICES:
-            items = self.fetch_price_items(region, azure_parts.build_part_filter(region, service))
-            rows += reader.build_part_rows(items)
+        if self._licence_items is None:
+            self._licence_items = list(self.fetch_price_items(region, azure_licence.LICENCE_FILTER))
+        rows += azure_licence.build_licensed_rows(rows, reader.read_licence_fees(self._licence_items))
+        for query_filter in azure_parts.build_part_filters(region):
+            rows += reader.build_part_rows(self.fetch_price_items(region, query_filter))
         return build_region_prices(rows, reader.left_out)
 
     def fetch_price_items(self, region: str, query_filter: str | None = None) -> Iterator[Item]:
@@ -116,19 +122,36 @@ class AzureItemReader:
             yield from self._build_item_rows(machine, purchase, item, chosen)
 
     def build_part_rows(self, items: Iterable[Item]) -> Iterator[PriceRow]:
-        """Yield one price for each part; a price of all regions counts where the region has none of its own."""
-        chosen: dict[str, dict[tuple[str, str], Item]] = {azure_parts.GLOBAL_REGION: {}, self.region: {}}
+        """Yield one price for each part, of tiers the first that is not free.
+
+        A price of all regions counts where the region has none of its own.
+        """
+        chosen: dict[str, dict[tuple[str, str, float], Item]] = {
+            azure_parts.GLOBAL_REGION: {},
+            self.region: {},
+        }
+        divisors: dict[tuple[str, str], float] = {}
         for item in items:
             part, price_region = azure_parts.find_part(item), str(item.get("armRegionName"))
-            if part and price_region in chosen and self._is_in_force(item):
-                self._choose_item(chosen[price_region], part, item)
-        merged = {**chosen[azure_parts.GLOBAL_REGION], **chosen[self.region]}
-        amounts = {
-            part: (item, usd) for part, item in merged.items() if (usd := _amount_usd(item)) is not None
-        }
+            tier_start = _number(item.get("tierMinimumUnits") or 0)
+            if part and tier_start is not None and price_region in chosen and self._is_in_force(item):
+                divisors[part.name, part.unit] = part.divisor
+                self._choose_item(chosen[price_region], (part.name, part.unit, tier_start), item)
+        amounts: dict[tuple[str, str], float] = {}
+        for tiers in chosen.values():  # the region's own prices replace those of all regions
+            amounts |= _find_paid_amounts(tiers, divisors)
         yield from azure_parts.build_part_rows(amounts, self.region, self.day, self.source)
 
-    def _choose_item(self, chosen: dict[tuple[str, str], Item], key: tuple[str, str], item: Item) -> None:
+    def read_licence_fees(self, items: Iterable[Item]) -> list[azure_licence.LicenceFee]:
+        """Return the fees in force on the day; the newest of a size counts."""
+        chosen: dict[tuple[str, str], Item] = {}
+        for item in items:
+            if azure_licence.read_licence_fee(item, _amount_usd(item)) and self._is_in_force(item):
+                self._choose_item(chosen, (str(item["productName"]), str(item["skuName"])), item)
+        fees = (azure_licence.read_licence_fee(item, _amount_usd(item)) for item in chosen.values())
+        return [fee for fee in fees if fee]
+
+    def _choose_item(self, chosen: dict[KeyT, Item], key: KeyT, item: Item) -> None:
         """Keep the preferred item; of two that are equally preferred with other amounts, the first is reported."""
         known = chosen.setdefault(key, item)
         if _preference(item) > _preference(known):
@@ -224,6 +247,23 @@ def _amount_usd(item: Item) -> float | None:
     if item.get("currencyCode") != "USD" or isinstance(amount, bool) or not isinstance(amount, (int, float)):
         return None
     return float(amount)
+
+
+def _find_paid_amounts(
+    items: dict[tuple[str, str, float], Item], divisors: dict[tuple[str, str], float]
+) -> dict[tuple[str, str], float]:
+    """Return USD per hour or use of each part: of the first tier that is not free."""
+    tiers: dict[tuple[str, str], dict[float, float]] = defaultdict(dict)
+    for (name, unit, tier_start), item in items.items():
+        usd = _amount_usd(item)
+        if usd is not None:
+            tiers[name, unit][tier_start] = usd / divisors[name, unit]
+    paid = {part: find_first_paid(amounts) for part, amounts in tiers.items()}
+    return {part: usd for part, usd in paid.items() if usd is not None}
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 def _link_without_query(link: object) -> str:

@@ -1,162 +1,133 @@
-"""Parts of Azure's retail prices: managed disks, addresses, NAT gateways, clusters.
+"""Parts of Azure's retail prices: disks, addresses, gateways, balancers, clusters, databases, caches, containers.
 
-Service, product, SKU and meter names are those of the retail price API as Infracost's filters use them
-(infracost/infracost@95ba4f49a, internal/resources/azure: managed_disk.go, nat_gateway.go, public_ip.go,
-kubernetes_cluster.go, bastion_host.go, lb.go, lb_rule.go).
+``data/refresh_azure.csv`` has the rules: patterns of the product, SKU and meter names that the retail price API uses,
+each with the public source that names them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
+from gpufleet.catalog.data_file import Row
 from gpufleet.catalog.entry import HOURS_PER_MONTH
+from gpufleet.catalog.prices import part_rule
+from gpufleet.catalog.prices.part_rule import PartName
 from gpufleet.catalog.prices.row import PriceRow
 
 Item = dict[str, Any]
 GLOBAL_REGION = "Global"  # of a price that is the same in all regions, such as a load balancer's
-HOURS_PER_UNIT = {"1 Hour": 1, "1/Hour": 1, "1/Month": HOURS_PER_MONTH, "1 GB": 1}
+SERVICES_PER_QUERY = 8  # so that the address stays below 2,000 characters
+STORAGE_PRODUCTS = "(contains(productName, 'Managed Disks') or productName eq 'General Block Blob v2')"
+# The unit of an item: "1 Hour", "1/Month", "1 GB/Month", "10K", "1M", "1 GB Hour", "1 IOPS/Month", "100 Hours".
+MEASURE = re.compile(
+    r"(?P<count>\d+)(?P<scale>[KM]?)(?: (?:GB|GiB|IOPS))?(?: (?:Second|Minute))?"
+    r"(?:(?: |/| /)(?P<time>Hour|Day|Month)s?)?"
+)
+SCALES = {"": 1, "K": 1_000, "M": 1_000_000}
+HOURS = {"Hour": 1, "Day": 24, "Month": HOURS_PER_MONTH}
+DROPPED_CHARACTERS = " -"  # "P1 v3" is p1v3, RA-GRS is ragrs
 
 
 @dataclass(frozen=True)
 class AzurePartMeter:
-    """Which items are a part. ``part`` may contain ``{tier}``, the group of that name in ``sku``."""
+    """Which items are a part. ``name`` may contain groups of ``product`` and ``sku``."""
 
     service: str
-    product: str
+    product: re.Pattern[str]
     sku: re.Pattern[str]
     meter: re.Pattern[str]
-    measures: tuple[str, ...]
-    part: str
+    name: PartName
+    amount: float = 1
+
+    def find_name(self, item: Item) -> str | None:
+        """Return the name of the part that an item prices, None for another item."""
+        if item.get("serviceName") != self.service or not self.meter.fullmatch(_cell(item, "meterName")):
+            return None
+        product = self.product.fullmatch(_cell(item, "productName"))
+        sku = self.sku.fullmatch(_cell(item, "skuName"))
+        if not product or not sku:
+            return None
+        return self.name.format_name({**product.groupdict(), **sku.groupdict()}, DROPPED_CHARACTERS)
+
+
+@dataclass(frozen=True)
+class AzurePart:
+    """A part that an item prices: its name and unit, and what the amount is divided by for USD per hour or use."""
+
+    name: str
     unit: str
+    divisor: float
 
 
-def _disk_meter(product: str, letter: str, part: str) -> AzurePartMeter:
-    return AzurePartMeter(
-        "Storage",
-        product,
-        re.compile(rf"{letter}(?P<tier>\d+) LRS"),
-        re.compile(rf"{letter}\d+ (?:LRS )?Disks?"),
-        ("1/Month",),
-        f"{part}{{tier}}",
-        "disk",
-    )
+@cache
+def list_part_meters() -> tuple[AzurePartMeter, ...]:
+    """Return all rules of the data file."""
+    return tuple(_build_meter(row) for row in part_rule.load_rule_rows("azure"))
 
 
-PART_METERS: tuple[AzurePartMeter, ...] = (
-    _disk_meter("Premium SSD Managed Disks", "P", "premium-ssd-p"),
-    _disk_meter("Standard SSD Managed Disks", "E", "standard-ssd-e"),
-    _disk_meter("Standard HDD Managed Disks", "S", "standard-hdd-s"),
-    AzurePartMeter(
-        "Virtual Network",
-        "IP Addresses",
-        re.compile("Standard"),
-        re.compile("Standard IPv4 Static Public IP"),
-        ("1 Hour", "1/Hour"),
-        "public_ipv4",
-        "address",
-    ),
-    AzurePartMeter(
-        "NAT Gateway",
-        "NAT Gateway",
-        re.compile("Standard"),
-        re.compile("Standard Gateway"),
-        ("1 Hour", "1/Hour"),
-        "nat_gateway",
-        "gateway",
-    ),
-    AzurePartMeter(
-        "NAT Gateway",
-        "NAT Gateway",
-        re.compile("Standard"),
-        re.compile("Standard Data Processed"),
-        ("1 GB",),
-        "nat_gateway:gib",
-        "gib_processed",
-    ),
-    AzurePartMeter(
-        "Azure Kubernetes Service",
-        "Azure Kubernetes Service",
-        re.compile("Standard"),
-        re.compile("Standard Uptime SLA"),
-        ("1 Hour", "1/Hour"),
-        "kubernetes_cluster",
-        "cluster",
-    ),
-)
-PART_METERS += tuple(
-    AzurePartMeter(
-        "Azure Bastion",
-        "Azure Bastion",
-        re.compile(sku),
-        re.compile(f"{sku} Gateway"),
-        ("1 Hour", "1/Hour"),
-        part,
-        "host",
-    )
-    for sku, part in (("Basic", "bastion"), ("Standard", "bastion:standard"))
-)
-PART_METERS += tuple(
-    AzurePartMeter(
-        "Load Balancer",
-        "Load Balancer",
-        re.compile("Standard"),
-        re.compile(meter),
-        measures,
-        part,
-        unit,
-    )
-    for meter, measures, part, unit in (
-        (
-            "Standard Included LB Rules and Outbound Rules",
-            ("1 Hour", "1/Hour"),
-            "load_balancer:standard",
-            "load_balancer",
-        ),
-        (
-            "Standard Overage LB Rules and Outbound Rules",
-            ("1 Hour", "1/Hour"),
-            "load_balancer:standard:rule",
-            "rule",
-        ),
-        ("Standard Data Processed", ("1 GB",), "load_balancer:gib", "gib"),
-    )
-)
-PART_SERVICES = tuple(dict.fromkeys(meter.service for meter in PART_METERS))
+def _build_meter(row: Row) -> AzurePartMeter:
+    product, sku, meter = (re.compile(row[column], re.IGNORECASE) for column in ("product", "sku", "meter"))
+    name = part_rule.read_part_name(row)
+    return AzurePartMeter(row["service"], product, sku, meter, name, row.get_number("amount"))
 
 
-def build_part_filter(region: str, service: str) -> str:
-    """Return the filter for a service's items in a region or for all regions; of storage, only managed disks."""
+@cache
+def list_part_services() -> tuple[str, ...]:
+    """Return the services with parts, without storage: of its items only some products are requested."""
+    services = dict.fromkeys(meter.service for meter in list_part_meters())
+    return tuple(service for service in services if service != "Storage")
+
+
+def build_part_filters(region: str) -> list[str]:
+    """Return the filters for the items of all services with parts, in a region or for all regions."""
     regions = f"(armRegionName eq '{region}' or armRegionName eq '{GLOBAL_REGION}')"
-    conditions = [f"serviceName eq '{service}'", regions, "priceType eq 'Consumption'"]
-    if service == "Storage":
-        conditions.append("contains(productName, 'Managed Disks')")
-    return " and ".join(conditions)
+    suffix = f"{regions} and priceType eq 'Consumption'"
+    services = list_part_services()
+    groups = [
+        services[start : start + SERVICES_PER_QUERY] for start in range(0, len(services), SERVICES_PER_QUERY)
+    ]
+    filters = [
+        "(" + " or ".join(f"serviceName eq '{service}'" for service in group) + f") and {suffix}"
+        for group in groups
+    ]
+    return [f"serviceName eq 'Storage' and {suffix} and {STORAGE_PRODUCTS}", *filters]
 
 
-def find_part(item: Item) -> tuple[str, str] | None:
-    """Return name and unit of the part that an item prices, None for another item."""
-    sku, meter_name = str(item.get("skuName") or ""), str(item.get("meterName") or "")
-    if item.get("type") != "Consumption" or item.get("tierMinimumUnits"):
+def find_part(item: Item) -> AzurePart | None:
+    """Return the part that an item prices, None for another item."""
+    if item.get("type") != "Consumption":
         return None
-    for meter in PART_METERS:
-        sku_match = meter.sku.fullmatch(sku)
-        if (
-            sku_match
-            and meter.meter.fullmatch(meter_name)
-            and (item.get("serviceName"), item.get("productName")) == (meter.service, meter.product)
-            and item.get("unitOfMeasure") in meter.measures
-        ):
-            return meter.part.format(**sku_match.groupdict()), meter.unit
+    for meter in list_part_meters():
+        name = meter.find_name(item)
+        if name:
+            divisor = find_divisor(str(item.get("unitOfMeasure") or ""), meter.name)
+            return AzurePart(name, meter.name.unit, divisor * meter.amount) if divisor else None
     return None
 
 
+def find_divisor(measure: str, name: PartName) -> float | None:
+    """Return what an amount is divided by for USD per hour, or per use; None if the unit is not that of the part."""
+    match = MEASURE.fullmatch(measure)
+    if not match or not int(match["count"]):
+        return None
+    amount = int(match["count"]) * SCALES[match["scale"]]
+    if name.per == "time":
+        return amount * HOURS[match["time"]] if match["time"] else None
+    is_per_use = match["time"] is None or (match["time"] == "Hour" and name.unit.endswith("hour"))
+    return amount if is_per_use else None
+
+
 def build_part_rows(
-    parts: dict[tuple[str, str], tuple[Item, float]], region: str, day: str, source: str
+    parts: Mapping[tuple[str, str], float], region: str, day: str, source: str
 ) -> Iterator[PriceRow]:
-    """Yield one price for each part and unit, per hour."""
-    for (part, unit), (item, usd) in sorted(parts.items()):
-        hours = HOURS_PER_UNIT[str(item["unitOfMeasure"])]
-        yield PriceRow("azure", region, part, "on_demand", usd / hours, day, source, kind="part", unit=unit)
+    """Yield one price for each part and unit."""
+    for (part, unit), usd in sorted(parts.items()):
+        yield PriceRow("azure", region, part, "on_demand", usd, day, source, kind="part", unit=unit)
+
+
+def _cell(item: Item, key: str) -> str:
+    return str(item.get(key) or "")

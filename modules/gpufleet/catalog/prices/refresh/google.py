@@ -1,14 +1,15 @@
-"""Google's Cloud Billing Catalog: all SKUs of Compute Engine, combined into machines, with disks and addresses.
+"""Google's Cloud Billing Catalog: SKUs of Compute Engine, combined into machines, and of the services with parts.
 
-One list covers all regions; a process reads it once. A machine without a price for each component in a region and
-purchase is left out there and reported. The price includes local SSD that a machine always has (A2 Ultra, A3), as the
-embedded prices do: a3-highgpu-1g of us-central1 is 11.06125 only with its 750 GiB. Attachable cards and disks are
-parts of their own.
+The list of a service covers all regions; a process reads it once. Services are found by their display name. A machine
+without a price for each component in a region and purchase is left out there and reported. The price includes local
+SSD that a machine always has (A2 Ultra, A3), as the embedded prices do: a3-highgpu-1g of us-central1 is 11.06125 only
+with its 750 GiB. Attachable cards and disks are parts of their own.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -17,6 +18,7 @@ from functools import cache
 from gpufleet.catalog import data_file
 from gpufleet.catalog.entry import Machine
 from gpufleet.catalog.prices import snapshot
+from gpufleet.catalog.prices.refresh.google_parts import GooglePartCollector, list_part_services
 from gpufleet.catalog.prices.refresh.google_sku import (
     ADDRESS_DESCRIPTIONS,
     DISK_DESCRIPTIONS,
@@ -36,7 +38,9 @@ from gpufleet.catalog.prices.row import MachineFacts, PriceRow
 
 BASE_URL = "https://cloudbilling.googleapis.com/v1"
 COMPUTE_SERVICE_ID = "6F81-5844-456A"  # Compute Engine, in services.list
+COMPUTE_SERVICE = "Compute Engine"
 MAX_PAGES = 100  # some 32,000 SKUs, 5,000 a page
+SERVICE_ID = re.compile(r"[0-9A-F]{4}(?:-[0-9A-F]{4}){2}")
 # By machine series: the billed family of cores and memory, the card, GiB of local SSD per card.
 # a3-ultragpu and a4-highgpu are missing: no price list here states what Google bills for their local SSD.
 MACHINE_SERIES = {
@@ -75,25 +79,57 @@ class GoogleBillingSource:
     source_name: str = "gcp-billing-catalog"
     cloud_name: str = "gcp"
     _regions: dict[str, ComponentPrices] | None = None
+    _parts: GooglePartCollector = field(default_factory=GooglePartCollector)
+    _missing_services: tuple[str, ...] = ()
 
     def fetch_region_prices(self, region: str, scope: RefreshScope) -> RegionPrices:
-        """Return the prices of a region's machines."""
+        """Return the prices of a region's machines and parts."""
         if self._regions is None:
-            self._regions = collect_component_prices(self.fetch_skus())
-        pricer = GoogleMachinePricer(
-            region, self._regions.get(region, {}), scope.day.isoformat(), self.source_name
-        )
-        return build_region_prices(list(pricer.build_price_rows()), pricer.left_out)
+            self._regions = self._fetch_all_prices()
+        day = scope.day.isoformat()
+        pricer = GoogleMachinePricer(region, self._regions.get(region, {}), day, self.source_name)
+        rows = list(pricer.build_price_rows())
+        part_rows, left_out = self._parts.build_price_rows(region, day, self.source_name)
+        missing = [f"gcp {region} {service}: no such service" for service in self._missing_services]
+        return build_region_prices([*rows, *part_rows], [*pricer.left_out, *left_out, *missing])
 
-    def fetch_skus(self) -> Iterator[Sku]:
-        """Yield every SKU of Compute Engine, page by page."""
+    def _fetch_all_prices(self) -> dict[str, ComponentPrices]:
+        """Read the SKUs of all services; return the prices of machines' components by region."""
+        self._parts = GooglePartCollector()  # an interrupted read may have left some
+        ids = self.fetch_service_ids()
+        regions = collect_component_prices(
+            self._parts.add_skus(COMPUTE_SERVICE, self.fetch_skus(COMPUTE_SERVICE_ID))
+        )
+        services = sorted(list_part_services() - {COMPUTE_SERVICE})
+        for service in filter(ids.get, services):
+            for _ in self._parts.add_skus(service, self.fetch_skus(ids[service])):
+                pass  # the collector keeps what it knows
+        self._missing_services = tuple(service for service in services if service not in ids)
+        return regions
+
+    def fetch_service_ids(self) -> dict[str, str]:
+        """Return the ids of all services by display name."""
+        return {
+            str(service.get("displayName")): str(service.get("serviceId"))
+            for service in self._fetch_entries(f"{self.base_url}/services", "services", {})
+            if SERVICE_ID.fullmatch(str(service.get("serviceId")))
+        }
+
+    def fetch_skus(self, service_id: str) -> Iterator[Sku]:
+        """Yield every SKU of a service, page by page."""
+        url = f"{self.base_url}/services/{service_id}/skus"
+        return self._fetch_entries(url, "skus", {"currencyCode": "USD"})
+
+    def _fetch_entries(self, url: str, key: str, query: dict[str, str]) -> Iterator[Sku]:
         headers, token, seen_tokens = read_auth_headers(), "", set[str]()
         for _ in range(MAX_PAGES):
-            page = self._fetch_page(token, headers)
-            skus = page.get("skus", [])
-            if not isinstance(skus, list):
-                raise SourceUnavailable(f"{self.source_name}: the API returned a page without skus")
-            yield from (sku for sku in skus if isinstance(sku, dict))
+            page = self._fetch_page(
+                url, {**query, "pageSize": "5000", **({"pageToken": token} if token else {})}, headers
+            )
+            entries = page.get(key, [])
+            if not isinstance(entries, list):
+                raise SourceUnavailable(f"{self.source_name}: the API returned a page without {key}")
+            yield from (entry for entry in entries if isinstance(entry, dict))
             token = str(page.get("nextPageToken") or "")
             if not token:
                 return
@@ -102,10 +138,9 @@ class GoogleBillingSource:
             seen_tokens.add(token)
         raise SourceUnavailable(f"{self.source_name}: the API returned more than {MAX_PAGES} pages")
 
-    def _fetch_page(self, token: str, headers: dict[str, str]) -> Sku:
-        query = {"currencyCode": "USD", "pageSize": "5000", **({"pageToken": token} if token else {})}
+    def _fetch_page(self, url: str, query: dict[str, str], headers: dict[str, str]) -> Sku:
         try:
-            return self.http.get_json(f"{self.base_url}/services/{COMPUTE_SERVICE_ID}/skus", query, headers)
+            return self.http.get_json(url, query, headers)
         except RequestRejected as fault:  # it rejects all requests or none: key, token or quota
             raise MissingCredentials(fault.message, hint=CREDENTIALS_HINT) from None
 

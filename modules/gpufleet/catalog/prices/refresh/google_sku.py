@@ -157,7 +157,7 @@ def _split_purchase(description: str) -> tuple[str, str]:
 
 
 def parse_unit_usd_per_hour(sku: Sku, unit: str) -> float | None:
-    """Return the newest price in USD per hour; None for another currency or unit."""
+    """Return the newest price in USD per hour, or per use; None for another currency or unit."""
     try:
         expression = sku["pricingInfo"][-1][
             "pricingExpression"
@@ -172,4 +172,4 @@ def parse_unit_usd_per_hour(sku: Sku, unit: str) -> float | None:
     if not is_usd_per_unit or not amounts:
         return None
     usd = next((amount for amount in amounts if amount > 0), 0.0)  # the first tier that is not free
-    return usd / HOURS_PER_MONTH if unit == "GiBy.mo" else usd
+    return usd / HOURS_PER_MONTH if unit in {"GiBy.mo", "mo"} else usd

@@ -1,0 +1,161 @@
+"""Test the parts of Google's services against a fake of the billing catalogue."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import defaultdict
+from dataclasses import replace
+
+import pytest
+
+from gpufleet import catalog
+from gpufleet.catalog.prices import check_prices
+from gpufleet.catalog.prices.check_context import load_price_check_context
+from gpufleet.catalog.prices.refresh import MissingCredentials
+from gpufleet.catalog.prices.refresh.google import GoogleBillingSource
+from gpufleet.catalog.prices.refresh.google_parts import list_part_rules, read_part_prices
+
+from .conftest import CASES, TODAY
+from .google_catalog_api import build_catalog_api
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch):
+    monkeypatch.setenv("GOOGLE_API_KEY", "a-secret-key")
+
+
+def build_sku(description, usageType, serviceRegions, usageUnit, tiers, **_):  # noqa: N803 - the API's names
+    rates = [tier.split(":") for tier in tiers.split(";")]
+    return {
+        "description": description,
+        "category": {"usageType": usageType, "resourceFamily": "ApplicationServices", "resourceGroup": "x"},
+        "serviceRegions": serviceRegions.split(),
+        "pricingInfo": [{"pricingExpression": {
+            "usageUnit": usageUnit,
+            "tieredRates": [
+                {"startUsageAmount": float(start), "unitPrice": {
+                    "currencyCode": "USD", "units": str(int(float(usd))), "nanos": round(float(usd) % 1 * 1e9)}}
+                for start, usd in rates
+            ],
+        }}],
+    }  # fmt: skip
+
+
+with (CASES / "gcp_part_skus.csv").open() as case_file:
+    CASE_ROWS = list(csv.DictReader(case_file))
+SKUS_BY_SERVICE = defaultdict(list)
+for case_row in CASE_ROWS:
+    SKUS_BY_SERVICE[case_row["service"]].append(build_sku(**case_row))
+
+
+def read_region(start_fake_server, http_client, region, skus=SKUS_BY_SERVICE):
+    fake_server = start_fake_server(build_catalog_api(skus))
+    return GoogleBillingSource(http_client, fake_server.base).fetch_region_prices(region, TODAY)
+
+
+@pytest.fixture
+def batch(start_fake_server, http_client):
+    return read_region(start_fake_server, http_client, "us-central1")
+
+
+def test_parts_of_all_services_are_read_and_no_other_sku(batch):
+    assert {row.item for row in batch.rows} == {
+        row["part"] for row in CASE_ROWS if {"us-central1", "global"} & set(row["serviceRegions"].split())
+    } - {""}
+    assert [reason for reason in batch.left_out if "prices" in reason] == []
+
+
+def test_refreshed_parts_have_the_embedded_prices(batch):
+    embedded = [(row, catalog.find_cloud_part_price("gcp", "us-central1", row.item)) for row in batch.rows]
+    compared = [(row, price) for row, price in embedded if price]
+    assert len(compared) >= 30
+    assert [
+        (row.item, row.unit, row.usd_per_hour, price.unit, price.usd_per_hour)
+        for row, price in compared
+        if row.unit != price.unit or row.usd_per_hour != pytest.approx(price.usd_per_hour, rel=0.01)
+    ] == []
+
+
+def test_refreshed_parts_pass_the_checks_and_a_wrong_one_does_not(batch):
+    known = load_price_check_context(None, batch.rows)
+    assert [(each.code, each.row.item) for each in check_prices(batch.rows, known)] == []
+    rows = [
+        replace(row, usd_per_hour=row.usd_per_hour * 730)
+        for row in batch.rows
+        if row.item == "cloud_sql:vcpu"
+    ]
+    assert [(each.code, each.row.item) for each in check_prices(rows, known)] == [("jump", "cloud_sql:vcpu")]
+
+
+def test_a_price_of_all_regions_holds_in_each_and_its_own_replaces_it(start_fake_server, http_client):
+    skus = dict(SKUS_BY_SERVICE)
+    own = build_sku(
+        "Networking Cloud Nat Data Processing in Johannesburg", "OnDemand", "africa-south1", "GiBy", "0:0.07"
+    )
+    skus["Networking"] = [*skus["Networking"], own]
+    rows = {
+        row.item: row.usd_per_hour
+        for row in read_region(start_fake_server, http_client, "africa-south1", skus).rows
+    }
+    assert rows["nat_gateway:gib"] == 0.07
+    assert rows["kubernetes_cluster"] == 0.1
+    assert "cloud_sql:vcpu" not in rows
+
+
+def test_cloud_run_has_a_dearer_tier_of_regions(start_fake_server, http_client):
+    rows = {
+        row.item: row.usd_per_hour for row in read_region(start_fake_server, http_client, "europe-west2").rows
+    }
+    assert rows["cloud_run:request:vcpu_second"] == pytest.approx(3.36e-5)
+
+
+def test_two_prices_of_a_part_leave_it_out(start_fake_server, http_client):
+    skus = dict(SKUS_BY_SERVICE)
+    other = build_sku("Zonal Kubernetes Clusters", "OnDemand", "global", "h", "0:0.2")
+    skus["Kubernetes Engine"] = [*skus["Kubernetes Engine"], other]
+    batch = read_region(start_fake_server, http_client, "us-central1", skus)
+    assert "gcp us-central1 kubernetes_cluster: 2 prices" in batch.left_out
+    assert "kubernetes_cluster" not in {row.item for row in batch.rows}
+
+
+def test_a_service_that_the_catalogue_does_not_list_is_reported(start_fake_server, http_client):
+    skus = {name: skus for name, skus in SKUS_BY_SERVICE.items() if name != "Cloud Filestore"}
+    batch = read_region(start_fake_server, http_client, "us-central1", skus)
+    assert "gcp us-central1 Cloud Filestore: no such service" in batch.left_out
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"usageType": "Commit1Yr"},
+        {"usageUnit": "GiBy.h"},
+        {"tiers": "0:0"},
+        {"description": "Cloud SQL for PostgreSQL: Zonal - vCPU"},
+        {"serviceRegions": ""},
+    ],
+)
+def test_other_skus_are_not_parts(changes):
+    row = next(row for row in CASE_ROWS if row["part"] == "cloud_sql:vcpu")
+    assert list(read_part_prices("Cloud SQL", build_sku(**row)))
+    assert list(read_part_prices("Cloud SQL", build_sku(**{**row, **changes}))) == []
+    assert list(read_part_prices("Cloud Run", build_sku(**row))) == []
+
+
+@pytest.mark.parametrize("query", [{"pageSize": "5001"}, {"pageToken": "x"}, {"pageToken": "3"}])
+def test_the_fake_refuses_what_the_server_refuses(query):
+    assert build_catalog_api(SKUS_BY_SERVICE)("/services", query).status == 400
+    assert build_catalog_api(SKUS_BY_SERVICE)("/services/0000-0000-0000/skus", {}).status == 404
+
+
+def test_a_refused_key_is_missing_credentials(start_fake_server, http_client):
+    from .google_catalog_api import refuse
+
+    fake_server = start_fake_server(lambda *_: refuse(403, "PERMISSION_DENIED"))
+    with pytest.raises(MissingCredentials):
+        GoogleBillingSource(http_client, fake_server.base).fetch_region_prices("us-central1", TODAY)
+
+
+def test_every_placeholder_is_a_group():
+    for rule in list_part_rules():
+        assert set(re.findall(r"\{(\w+)\}", rule.name.template)) == set(rule.description.groupindex)
