@@ -218,6 +218,15 @@ def test_usage_units_are_not_multiplied_by_hours():
     assert summary._unit_text("load_balancer") == "load balancer and hour"
 
 
+def test_disk_is_priced_by_the_month_as_in_the_price_list(make_resource):
+    (line,) = (
+        line
+        for line in summary.format_price_sources(cost.price_resources([make_resource()]).charges)
+        if line.startswith("ebs:gp3")
+    )
+    assert line.startswith("ebs:gp3 in us-east-1, on demand: 0.08 USD per GiB-month, as of 2026-08-17")
+
+
 def test_old_price_is_reported_with_its_region(make_resource, book):
     old = cost.price_resources([make_resource()], book)
     notes = cost.price_age_notes(old, date(2030, 1, 1))

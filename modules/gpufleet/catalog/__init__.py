@@ -16,6 +16,7 @@ from gpufleet.catalog.architecture import (
 )
 from gpufleet.catalog.cloud import CLOUDS, Cloud, get_cloud, join_cloud_names
 from gpufleet.catalog.data_file import (
+    find_part_period,
     list_accelerator_regions,
     list_parts_billed_by_month,
 )
@@ -97,6 +98,7 @@ __all__ = [
     "find_machine_price",
     "find_machine_retirement",
     "find_ordinary_machine",
+    "find_part_period",
     "find_price_tiers",
     "get_accelerator",
     "get_cloud",

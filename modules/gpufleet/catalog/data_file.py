@@ -57,36 +57,45 @@ def load_machine_prices() -> dict[PriceKey, Price]:
 @cache
 def load_cloud_part_prices() -> dict[PriceKey, Price]:
     """Return every part price by cloud, region, part and purchase; a month is 730 hours."""
-    hours = {"hour": 1, "month": HOURS_PER_MONTH, "use": 1}  # of what is used up: the price of one each hour
-    return {
-        (row["cloud"], row["region"], row["part"], row["purchase"]): _build_price(
-            row,
-            unit=row["unit"],
-            usd_per_hour=row.get_number("usd") / hours[row.get_choice("per", tuple(hours))],
-        )
-        for row in _load_part_rows()
-    }
+    return _load_parts()[0]
 
 
 @cache
-def load_part_periods() -> dict[tuple[str, str, str], str]:
-    """Return what the price of a part is of, by cloud, region and part: an hour, a month, or use."""
-    return {(row["cloud"], row["region"], row["part"]): row["per"] for row in _load_part_rows()}
+def load_part_periods() -> dict[tuple[str, str], frozenset[str]]:
+    """Return what the prices of a part are of, by cloud and part: an hour, a month, or use."""
+    periods: dict[tuple[str, str], set[str]] = {}
+    for (cloud, _, part), period in _load_parts()[1].items():
+        periods.setdefault((cloud, part), set()).add(period)
+    return {key: frozenset(each) for key, each in periods.items()}
 
 
 def find_part_period(cloud: str, region: str, part: str) -> str:
     """Return what the price of a part is of; where no row names it, what all regions have, else an hour."""
-    periods = load_part_periods()
-    if (cloud, region, part) in periods:
-        return periods[cloud, region, part]
-    known = {period for key, period in periods.items() if key[::2] == (cloud, part)}
-    return known.pop() if len(known) == 1 else "hour"
+    period = _load_parts()[1].get((cloud, region, part))
+    known = load_part_periods().get((cloud, part), frozenset())
+    return period or (next(iter(known)) if len(known) == 1 else "hour")
 
 
 @cache
 def list_parts_billed_by_month() -> frozenset[str]:
     """Return the names of parts with a price for a month, however many days it has: disks, keys, rules."""
-    return frozenset(row["part"] for row in _load_part_rows() if row["per"] == "month")
+    return frozenset(part for (_, part), periods in load_part_periods().items() if "month" in periods)
+
+
+@cache
+def _load_parts() -> tuple[dict[PriceKey, Price], dict[tuple[str, str, str], str]]:
+    """Return the prices of parts, and what each is of, by cloud, region and part."""
+    hours = {"hour": 1, "month": HOURS_PER_MONTH, "use": 1}  # of what is used up: the price of one each hour
+    prices: dict[PriceKey, Price] = {}
+    periods: dict[tuple[str, str, str], str] = {}
+    for row in _load_part_rows():
+        period = row.get_choice("per", tuple(hours))
+        place = (row["cloud"], row["region"], row["part"])
+        prices[*place, row["purchase"]] = _build_price(
+            row, unit=row["unit"], usd_per_hour=row.get_number("usd") / hours[period]
+        )
+        periods[place] = period
+    return prices, periods
 
 
 def _load_part_rows() -> list[Row]:

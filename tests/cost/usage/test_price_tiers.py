@@ -18,7 +18,7 @@ from gpufleet.cost.analysis.reports.focus import format_focus_unit, render_focus
 from gpufleet.cost.analysis.reports.json_document import build_estimate_document
 from gpufleet.cost.pricing.by_use import resolve_usage_component
 from gpufleet.cost.pricing.component import CostComponent, UnpricedComponent, UsageComponent
-from gpufleet.cost.pricing.monthly_use import format_use_unit
+from gpufleet.cost.pricing.monthly_use import RATES, format_use_unit
 
 S3, SQS, LAMBDA = "aws:s3/bucket:Bucket", "aws:sqs/queue:Queue", "aws:lambda/function:Function"
 NAT = "aws:ec2/natGateway:NatGateway"
@@ -276,6 +276,8 @@ def test_unit_price_without_an_amount_is_of_the_first_tier():
         ("query", False, "query", "queries"),
         ("data_point", False, "data point", "data points"),
         ("key_version", True, "key version-month", "key version-months"),
+        ("mib_per_s", True, "MiB/s-month", "MiB/s-months"),
+        ("iops", True, "IOPS-month", "IOPS-months"),
     ],
 )
 def test_unit_is_a_word(unit, is_stored, singular, plural):
@@ -287,7 +289,7 @@ def test_unit_is_a_word(unit, is_stored, singular, plural):
 def test_each_unit_of_the_price_list_is_spelled_as_focus_demands(is_stored):
     names = ("parts.csv", *(f"service_parts_{cloud}.csv" for cloud in catalog.CLOUDS))
     rows = (row for name in names for row in data_file.load_catalog_rows(name))
-    units = {row["unit"] for row in rows if row["per"] != "hour"} - {"rus_100"}  # of Cosmos DB, not by use
+    units = {row["unit"] for row in rows if row["per"] != "hour"} - set(RATES)  # declared, not by use
     spelled = {
         format_focus_unit(format_use_unit(unit, is_stored=is_stored, is_plural=True)) for unit in units
     }

@@ -9,6 +9,7 @@ from gpufleet.cost.money import ZERO
 
 SIZES = {"gib": "GiB", "mib": "MiB", "tib": "TiB", "tb": "TB", "gb": "GB"}
 TIMED = {"vcpu": "vCPU", "ghz": "GHz", "dpu": "DPU", "rpu": "RPU", "dbu": "DBU", "vcore": "vCore", **SIZES}
+RATES = {"mib_per_s": "MiB/s", "mibps": "MiB/s", "mbps": "MB/s", "iops": "IOPS", "rus_100": "100 RU/s"}
 TIMES = ("second", "minute", "hour")
 
 
@@ -66,7 +67,9 @@ def format_use_unit(unit: str, *, is_stored: bool, is_plural: bool = False) -> s
     """Return a price list's unit as text: GiB-month of ``gib``, GiB of ``gib_sent``, vCPU-second of ``vcpu_second``."""
     subject, _, time = unit.rpartition("_")
     size = SIZES.get(unit.split("_", maxsplit=1)[0])
-    if time in TIMES and subject:
+    if unit in RATES:
+        name = RATES[unit]
+    elif time in TIMES and subject:
         name = f"{TIMED.get(subject, subject.replace('_', ' '))}-{time}"
     elif size:
         name = size

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from datetime import date
 from decimal import Decimal
 
-from gpufleet.catalog import Price
+from gpufleet.catalog import Price, find_part_period
 from gpufleet.cost.analysis.diff import CodeAndPriceEffects, CostDiff, CostDiffLine, PolicyResult
 from gpufleet.cost.formatting import (
     format_amount,
@@ -16,9 +16,11 @@ from gpufleet.cost.formatting import (
     format_usd,
     format_usd_range,
 )
-from gpufleet.cost.money import ZERO, round_to_cents
+from gpufleet.cost.money import HOURS_PER_MONTH, ZERO, round_to_cents, to_decimal
 from gpufleet.cost.pricing.bill import Bill, Charge, SkippedResource, UnpricedResource
 from gpufleet.cost.pricing.monthly_use import MonthlyUse, TierShare, format_use_unit, is_time_counted
+
+_RATE_STEP = Decimal("1E-12")  # removes the error of a monthly price that was divided into hours
 
 
 def format_change_headline(diff: CostDiff) -> str:
@@ -255,11 +257,19 @@ def format_price_sources(charges: Iterable[Charge]) -> list[str]:
     return [text for _, _, text in sorted(lines)]
 
 
+def _format_rate(charge: Charge, price: Price) -> str:
+    """Return the price of what runs: of an hour, or of a month if the list has it by the month."""
+    if price.unit != "machine" and find_part_period(charge.cloud, charge.region, charge.item) == "month":
+        usd_per_month = (to_decimal(price.usd_per_hour) * HOURS_PER_MONTH).quantize(_RATE_STEP).normalize()
+        return f"{usd_per_month:f} USD per {format_use_unit(price.unit, is_stored=True)}"
+    return f"{price.usd_per_hour:.6g} USD per {_unit_text(price.unit)}"
+
+
 def _list_price_lines(charge: Charge, price: Price) -> Iterator[tuple[str, Decimal, str]]:
     """Yield the lines of a charge, each with what sorts it: the item and the start of the tier."""
     subject, use = f"{charge.item} in {charge.region}, {price.purchase.replace('_', ' ')}", charge.monthly_use
     if use is None:
-        rate = f"{price.usd_per_hour:.6g} USD per {_unit_text(price.unit)}"
+        rate = _format_rate(charge, price)
         yield subject, ZERO, f"{subject}: {rate}, {_price_origin(price)}"
         return
     for share in use.shares:
