@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpufleet import cost
-from gpufleet.catalog.prices.name_suggestion import find_similar_name
+from gpufleet.catalog.prices.name_suggestion import find_similar_names
 from gpufleet.cost.pricing import name_suggestion
 
 REGION = "no price is known in this region, did you mean us-east-1?"
@@ -61,6 +61,7 @@ def test_number_of_searched_names_is_bounded(make_resource, monkeypatch):
 
 
 def test_swapped_letters_are_the_likelier_mistake():
-    assert find_similar_name("us-esat-1", ["us-west-1", "us-east-1", "us-east-2"]) == "us-east-1"
-    assert find_similar_name("us-east-1", ["us-west-1", "us-east-1"]) is None
-    assert find_similar_name("x" * 10**6, ["us-east-1"]) is None
+    assert find_similar_names("us-esat-1", ["us-west-1", "us-east-1", "us-east-2"]) == ("us-east-1",)
+    assert find_similar_names("estus", ["westus", "eastus", "westus2"]) == ("eastus", "westus")
+    assert find_similar_names("us-east-1", ["us-west-1", "us-east-1"]) == ()
+    assert find_similar_names("x" * 10**6, ["us-east-1"]) == ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 
 from gpufleet.boundary import shorten_repr
 from gpufleet.catalog import data_file
@@ -15,6 +15,7 @@ from gpufleet.catalog.prices.row import split_licensed_machine
 from gpufleet.errors import InputError
 
 LONGEST_NAME = 80  # characters of a name that is compared with all known ones
+MAX_TIES = 3
 CUTOFF = 0.8  # a new machine or region must not be taken for a distant one
 STATUS = "gpufleet prices status lists the prices"
 
@@ -33,27 +34,35 @@ def is_priced_region(cloud: str, region: str) -> bool:
     )
 
 
-def find_similar_name(name: str, known_names: Iterable[str], cutoff: float = CUTOFF) -> str | None:
-    """Return the known name that is most like a name, whatever its case; None if the name is known or none is close."""
+def find_similar_names(name: str, known_names: Iterable[str], cutoff: float = CUTOFF) -> tuple[str, ...]:
+    """Return the known names that are equally and most like a name, whatever its case; none if the name is known."""
     by_lowercase = {known.lower(): known for known in known_names}
     if len(name) > LONGEST_NAME or name in by_lowercase.values():
-        return None
-    matches = get_close_matches(name.lower(), by_lowercase, n=5, cutoff=cutoff)
+        return ()
+    lowercase = name.lower()
+    matches = get_close_matches(lowercase, by_lowercase, n=MAX_TIES, cutoff=cutoff)
     # us-esat-1 is as close to us-west-1, but two swapped letters are the likelier mistake
-    swapped = [match for match in matches if sorted(match) == sorted(name.lower())]
-    return by_lowercase[(swapped or matches)[0]] if matches else None
+    swapped = [match for match in matches if sorted(match) == sorted(lowercase)]
+    likeness = {match: SequenceMatcher(None, match, lowercase).ratio() for match in swapped or matches}
+    best = max(likeness.values(), default=0.0)
+    return tuple(sorted(by_lowercase[match] for match, ratio in likeness.items() if ratio == best))
 
 
-def find_similar_region(cloud: str, region: str, names: KnownNames) -> str | None:
-    """Return the region of a cloud that a misspelt one means."""
-    return find_similar_name(region, names.regions.get(cloud, ()))
+def suggest_region(cloud: str, region: str, names: KnownNames) -> str:
+    """Return a question about the region of a cloud that a misspelt one means, empty if none is close."""
+    return ask_about_names(find_similar_names(region, names.regions.get(cloud, ())))
 
 
-def find_similar_machine(cloud: str, machine: str, names: KnownNames) -> str | None:
-    """Return the machine of a cloud that a misspelt one means; a licensed system stays."""
+def suggest_machine(cloud: str, machine: str, names: KnownNames) -> str:
+    """Return a question about the machine of a cloud that a misspelt one means; a licensed system stays."""
     plain, system = split_licensed_machine(machine)
-    similar = find_similar_name(plain, names.items.get(cloud, ()))
-    return f"{similar}:{system}" if similar and system else similar
+    similar = find_similar_names(plain, names.items.get(cloud, ()))
+    return ask_about_names(tuple(f"{each}:{system}" if system else each for each in similar))
+
+
+def ask_about_names(names: tuple[str, ...]) -> str:
+    """Return "did you mean eastus or westus?", empty without names."""
+    return f"did you mean {' or '.join(names)}?" if names else ""
 
 
 def check_searched_names(cloud: str | None, region: str | None, machine: str | None) -> None:
@@ -71,6 +80,5 @@ def check_searched_names(cloud: str | None, region: str | None, machine: str | N
 
 
 def _unknown_name_error(kind: str, name: str, known_names: Iterable[str]) -> InputError:
-    similar = find_similar_name(name, known_names, cutoff=0.6)
-    remedy = f"did you mean {similar}?" if similar else STATUS
+    remedy = ask_about_names(find_similar_names(name, known_names, cutoff=0.6)) or STATUS
     return InputError(f"no price is known for {kind} {shorten_repr(name)}", where=f"--{kind}", remedy=remedy)

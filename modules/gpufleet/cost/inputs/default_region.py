@@ -104,8 +104,7 @@ def _suggest_region(region: str) -> str:
     from gpufleet.catalog.prices import name_suggestion  # imported where it is used: only a mistake needs it
 
     known = {each for regions in name_suggestion.load_priced_names().regions.values() for each in regions}
-    similar = name_suggestion.find_similar_name(region, known)
-    return f"did you mean {similar}?" if similar else ""
+    return name_suggestion.ask_about_names(name_suggestion.find_similar_names(region, known))
 
 
 def _guess_cloud(region: str) -> str:

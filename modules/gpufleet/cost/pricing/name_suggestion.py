@@ -35,11 +35,11 @@ def _is_known(cloud: str, region: str, machine: str) -> bool:
 
 def _describe_similar_names(name: Name, names: KnownNames) -> str:
     cloud, region, machine = name
-    similar_region = name_suggestion.find_similar_region(cloud, region, names)
-    similar_machine = name_suggestion.find_similar_machine(cloud, machine, names) if machine else None
+    machine_question = name_suggestion.suggest_machine(cloud, machine, names) if machine else ""
+    region_question = name_suggestion.suggest_region(cloud, region, names)
     sentences = []
-    if similar_machine:
-        sentences.append(f"unknown machine, did you mean {similar_machine}?")
-    if similar_region:
-        sentences.append(f"no price is known in this region, did you mean {similar_region}?")
+    if machine_question:
+        sentences.append(f"unknown machine, {machine_question}")
+    if region_question:
+        sentences.append(f"no price is known in this region, {region_question}")
     return "; ".join(sentences)
