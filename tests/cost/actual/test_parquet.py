@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import json
 import tracemalloc
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -172,10 +173,26 @@ def test_limits_are_refused_in_one_line(tmp_path, limits, message):
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path):
-    path = write(tmp_path / "a.parquet", [ROW] * 20_000)
+    path = write(tmp_path / "a.parquet", [ROW] * 6_000)
     tracemalloc.start()
     billed = cost.sum_billed_charges(stream_billed_charges(path), "prod")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert billed.row_count == 20_000
+    assert billed.row_count == 6_000
     assert peak < 4_000_000
+
+
+def test_command_reads_a_folder_of_parts_and_refuses_a_copy(tmp_path, gpufleet, project):
+    folder = tmp_path / "export/data/BILLING_PERIOD=2026-10"
+    folder.mkdir(parents=True)
+    for number in (1, 2):
+        write(folder / f"bill-0000{number}.snappy.parquet", [ROW] * number)
+    result = gpufleet("cost", "actual", "-s", "dev", tmp_path / "export", "--json", cwd=project)
+    assert result.returncode == 0, result.stderr
+    document = json.loads(result.stdout)
+    assert (document["rows"], document["hours"], document["cost_columns"]) == (3, 744, ["EffectiveCost"])
+    assert document["pools"][0]["billed_usd"] == 2245.39
+    (folder / "copy.parquet").write_bytes((folder / "bill-00001.snappy.parquet").read_bytes())
+    result = gpufleet("cost", "actual", "-s", "dev", tmp_path / "export", cwd=project)
+    assert result.returncode == 2
+    assert "copy.parquet: is a copy of" in result.stderr
