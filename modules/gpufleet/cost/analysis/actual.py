@@ -13,7 +13,6 @@ from gpufleet.cost.inputs.bill_row import USAGE, BilledCharge
 from gpufleet.cost.money import ZERO, round_parts_to_total, round_to_cents
 from gpufleet.cost.pricing.bill import Bill, Charge
 from gpufleet.errors import InputError
-from gpufleet.fleet import slugify
 
 MAX_GROUPS = 1000
 OTHERS = "(others)"
@@ -98,6 +97,8 @@ class BilledTotals:
 
     @property
     def _stack_tag(self) -> str:
+        from gpufleet.fleet import slugify  # the models of a spec, which other verbs of this room do not need
+
         return slugify(self.stack)
 
     @property

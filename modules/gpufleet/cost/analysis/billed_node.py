@@ -11,7 +11,6 @@ from gpufleet.cost.analysis.bill_period import BillPeriod, count_hours
 from gpufleet.cost.inputs.bill_row import USAGE, BilledCharge
 from gpufleet.cost.money import ZERO
 from gpufleet.cost.pricing.bill import Charge
-from gpufleet.fleet import slugify
 
 MAX_MACHINES = 1000
 NODE_TAG, NAME_TAG, POOL_TAG = "gpufleet-node", "name", "gpufleet-pool"
@@ -154,14 +153,17 @@ class NodeLedger:
         clouds: set[str],
     ) -> NodeComparison:
         """Return the comparison with the stack's nodes, as far as the bill has rows of their clouds."""
+        from gpufleet.fleet import slugify  # the models of a spec, which other verbs of this room do not need
+
         names = {name.lower() for charge in declared for name in _list_names(charge) if name}
         for machine in self._unregistered.values():
             machine.is_declared = bool({machine.name.lower(), machine.id} & names)
+        stack_tag = slugify(stack)
         unbilled = [
             node
             for node in self._nodes
             if node.id not in self._billed
-            and node.stack == slugify(stack)
+            and node.stack == stack_tag
             and (node.cloud in clouds or "" in clouds)
             and node.exists_in(find_period(node.cloud))
         ]
