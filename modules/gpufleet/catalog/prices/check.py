@@ -78,12 +78,14 @@ class MachineAvailability:
 class PriceCheckContext:
     """What rows are compared with: newest price and its day, and what is known of the machines.
 
-    ``sizes`` has vCPUs and GiB of memory of machines without accelerators.
+    ``sizes`` has vCPUs and GiB of memory of machines without accelerators, ``part_prices`` the median embedded price
+    of a part over regions, by cloud and part, for regions without a price of their own.
     """
 
     prices: Mapping[PriceKey, tuple[float, str]] = field(default_factory=dict)
     accelerators: Mapping[tuple[str, str], float] = field(default_factory=dict)
     sizes: Mapping[tuple[str, str], MachineSize] = field(default_factory=dict)
+    part_prices: Mapping[tuple[str, str], float] = field(default_factory=dict)
     retired: Mapping[tuple[str, str], str] = field(default_factory=dict)
     offered: Mapping[tuple[str, str], MachineAvailability] = field(default_factory=dict)
     names: KnownNames = field(default=KnownNames())
@@ -255,10 +257,14 @@ def _check_region_outlier(row: PriceRow, batch: PriceBatch) -> str | None:
     regional_prices = batch.prices_by_region.get(
         (row.cloud, row.item, row.purchase, row.upfront), {}
     ).values()
-    if len(regional_prices) < MIN_REGIONS or row.usd_per_hour in SENTINELS or row.usd_per_hour <= 0:
+    if row.usd_per_hour in SENTINELS or row.usd_per_hour <= 0:
         return None
     low, high = _choose_region_bounds(row, batch)
-    median_price = median(regional_prices)
+    median_price = median(regional_prices) if len(regional_prices) >= MIN_REGIONS else None
+    if median_price is None and row.purchase == "on_demand" and not batch.has_last_price(row):
+        median_price = batch.context.part_prices.get((row.cloud, row.item))
+    if median_price is None:
+        return None
     if low <= row.usd_per_hour / median_price <= high:
         return None
     return f"{row.usd_per_hour:g} in {row.region}, {median_price:g} in the median region"

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from statistics import median
 
 from gpufleet.catalog import data_file
 from gpufleet.catalog.cloud import CLOUDS
@@ -97,6 +98,7 @@ def load_check_context_without_prices() -> PriceCheckContext:
     return PriceCheckContext(
         accelerators=_load_accelerator_counts(),
         sizes=_load_machine_sizes(),
+        part_prices=_load_part_prices(),
         retired=_load_retirement_days(),
         offered=_load_offerings(),
         names=load_known_names(None),
@@ -164,6 +166,15 @@ def _load_machine_sizes() -> dict[tuple[str, str], MachineSize]:
         for key, machine in data_file.load_machines().items()
         if not machine.accelerators
     }
+
+
+def _load_part_prices() -> dict[tuple[str, str], float]:
+    """Load the median price of each part over the regions of the embedded tables."""
+    prices: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for (cloud, _, part, purchase), price in data_file.load_cloud_part_prices().items():
+        if purchase == "on_demand" and price.usd_per_hour > 0:
+            prices[cloud, part].append(price.usd_per_hour)
+    return {part: median(amounts) for part, amounts in prices.items()}
 
 
 def _load_retirement_days() -> dict[tuple[str, str], str]:

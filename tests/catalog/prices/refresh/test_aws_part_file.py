@@ -154,6 +154,18 @@ def test_a_bad_price_of_a_new_part_is_found(fetch):
     }
 
 
+def test_a_bad_price_is_found_in_a_region_without_a_known_one(fetch):
+    """No table has Redshift or MSK of eu-north-1: the price of other regions is what remains to compare with."""
+    rows = fetch("aws-file-msk", "eu-north-1").rows
+    assert list(check_prices(rows, load_price_check_context(None, rows))) == []
+    wrong = [replace(row, usd_per_hour=row.usd_per_hour * 730) for row in rows]
+    findings = check_prices(wrong, load_price_check_context(None, wrong))
+    assert {(finding.code, finding.row.item) for finding in findings} == {
+        ("region-outlier", "msk:kafka.m5.large"),
+        ("region-outlier", "msk:storage"),
+    }
+
+
 def test_a_region_without_a_service_is_not_offered_and_the_others_are_stored(fetch, http_client, store):
     sources = [
         AwsPriceFileSource(name, http_client, fetch.fake_server.base)

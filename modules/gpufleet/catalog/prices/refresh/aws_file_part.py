@@ -237,7 +237,8 @@ class AwsPartCollector:
             return
         usage = REGION_PREFIX.sub("", row["usageType"])
         for rule in self._rules:
-            part, divisor = rule.find_priced_part(row, usage), rule.find_divisor(row["Unit"])
+            part = rule.find_priced_part(row, usage)
+            divisor = rule.find_divisor(row["Unit"]) if part else None
             if part and divisor:
                 tiers = self._tiers.setdefault(part, {}).setdefault(row["SKU"], {})
                 tiers[float(tier_start)] = row.get_number("PricePerUnit") / divisor
