@@ -169,6 +169,7 @@ def test_parts_are_priced_per_unit_and_hour():
         "standard-ssd-e30": ("disk", pytest.approx(76.8 / 730)),
         "standard-hdd-s4": ("disk", pytest.approx(1.54 / 730)),
         "public_ipv4": ("address", 0.005),
+        "public_ipv4:basic_static": ("address", 0.0036),
         "nat_gateway": ("gateway", 0.045),
         "nat_gateway:gib": ("gib_processed", 0.045),
         "kubernetes_cluster": ("cluster", 0.1),

@@ -58,12 +58,13 @@ def test_units_of_refreshed_parts_are_those_of_the_embedded_prices():
 
 
 def test_use_and_time_of_refreshed_parts_are_those_of_the_embedded_prices():
-    used_up = data_file.list_parts_used_up()
+    files = ("parts.csv", *(f"service_parts_{cloud}.csv" for cloud in catalog.CLOUDS))
     wrong = [
-        (key[2], name.per)
-        for key in data_file.load_cloud_part_prices()
-        for name in list_part_names(key[0])
-        if name.pattern.fullmatch(key[2]) and (name.per == "use") != (key[2] in used_up)
+        (row["part"], name.per)
+        for file in files
+        for row in data_file.load_catalog_rows(file)
+        for name in list_part_names(row["cloud"])
+        if name.pattern.fullmatch(row["part"]) and (name.per == "use") != (row["per"] == "use")
     ]
     assert wrong == []
 
