@@ -8,10 +8,6 @@ from gpufleet import catalog
 from gpufleet.catalog import data_file
 
 TIERS = catalog.load_price_tiers()
-PART_FILES = ("parts.csv", *(f"service_parts_{cloud}.csv" for cloud in catalog.CLOUDS))
-PARTS_USED_UP = {
-    row["part"] for name in PART_FILES for row in data_file.load_catalog_rows(name) if row["per"] == "use"
-}
 
 
 def test_rows_are_sorted_unique_dated_and_sourced():
@@ -35,7 +31,7 @@ def test_tiers_start_at_zero_and_their_prices_fall(key):
 def test_first_tier_is_the_price_of_the_part(key):
     price = catalog.find_cloud_part_price(*key)
     assert price is not None
-    months = 1 if key[2] in PARTS_USED_UP else catalog.HOURS_PER_MONTH
+    months = 1 if key[2] in data_file.list_parts_used_up() else catalog.HOURS_PER_MONTH
     assert price.usd_per_hour * months == pytest.approx(float(TIERS[key][0].usd), rel=1e-9)
 
 

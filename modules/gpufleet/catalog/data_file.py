@@ -77,6 +77,12 @@ def find_part_period(cloud: str, region: str, part: str) -> str:
 
 
 @cache
+def list_parts_used_up() -> frozenset[str]:
+    """Return the names of parts that bill by the amount used up, not by time."""
+    return frozenset(part for (_, part), periods in load_part_periods().items() if "use" in periods)
+
+
+@cache
 def list_parts_billed_by_month() -> frozenset[str]:
     """Return the names of parts with a price for a month, however many days it has: disks, keys, rules."""
     return frozenset(part for (_, part), periods in load_part_periods().items() if "month" in periods)
