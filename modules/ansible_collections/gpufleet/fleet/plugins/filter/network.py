@@ -44,6 +44,16 @@ def plan_persistent_mtu(
     }
 
 
+def find_unused_template_mtu(
+    mtu_by_interface: Mapping[str, int], *, template_mtu: int | None
+) -> dict[str, dict[str, str]]:
+    """Return that the template has an MTU which no interface gets, in the form of a module's result."""
+    if not template_mtu or str(template_mtu) in map(str, mtu_by_interface.values()):
+        return {}
+    reason = f"the template has mtu {template_mtu}, but network_mtu gives it to no interface"
+    return {"not_applied": {"template_mtu": reason}}
+
+
 def _networkd_files(mtu_by_interface: Mapping[str, int]) -> list[FileEntry]:
     """Return systemd's link files, which udev reads."""
     return [
@@ -98,4 +108,7 @@ WRITERS: dict[str, Callable[[Mapping[str, int]], list[FileEntry]]] = {
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"network_mtu_plan": plan_persistent_mtu}
+        return {
+            "network_mtu_plan": plan_persistent_mtu,
+            "network_unused_template_mtu": find_unused_template_mtu,
+        }
