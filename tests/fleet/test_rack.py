@@ -75,7 +75,7 @@ def test_storage_of_a_node_is_that_of_all_its_drives(load_rack, hardware, drives
     [
         ("hardware: {memory: 8}", "memory"),
         ("hardware: {drives: 0}", "hardware.drives"),
-        ("hardware: {memory_gib: -1}", "hardware.memory_gib"),
+        ("hardware: {memory_gib: -1}", "hardware.memory_gib: is -1; give more than 0"),
         ("hardware: {fabric: {kind: efa, adapters: 1}}", "hardware.fabric.kind"),
         ("hardware: {fabric: {kind: roce}}", "hardware.fabric.adapters"),
         (
@@ -92,6 +92,7 @@ def test_invalid_hardware_is_refused(load_rack, line, message):
     with pytest.raises(InputError) as error:
         load_rack("nodes: blade[01-03]", f"{line}\nnodes: blade[01-03]")
     assert message in str(error.value)
+    assert not str(error.value).endswith(".0")
 
 
 def test_number_of_drives_needs_their_size(load_rack):

@@ -66,7 +66,8 @@ def _explain_error(item: ErrorDetails, model: type[BaseModel], data: Any) -> Spe
     if kind == "literal_error":
         return _explain_literal(path, item["input"], context["expected"])
     expected_form = EXPECTED_FORMS.get(kind)
-    remedy = expected_form.format(**context) if expected_form else item["msg"][0].lower() + item["msg"][1:]
+    bounds = {name: int(n) if isinstance(n, float) and n.is_integer() else n for name, n in context.items()}
+    remedy = expected_form.format(**bounds) if expected_form else item["msg"][0].lower() + item["msg"][1:]
     return SpecProblem(
         path, f"is {abbreviate_value(item['input'])}", f"give {remedy}" if expected_form else remedy
     )
