@@ -12,11 +12,11 @@ import pytest
 from gpufleet import catalog
 from gpufleet.catalog.prices import check_prices
 from gpufleet.catalog.prices.check_context import load_price_check_context
-from gpufleet.catalog.prices.refresh import MissingCredentials
+from gpufleet.catalog.prices.refresh import MissingCredentials, RefreshScope, refresh_prices
 from gpufleet.catalog.prices.refresh.google import GoogleBillingSource
 from gpufleet.catalog.prices.refresh.google_parts import list_part_rules, read_part_prices
 
-from .conftest import CASES, TODAY
+from .conftest import CASES, DAY, TODAY
 from .google_catalog_api import build_catalog_api
 
 
@@ -94,13 +94,21 @@ def test_a_price_of_all_regions_holds_in_each_and_its_own_replaces_it(start_fake
         "Networking Cloud Nat Data Processing in Johannesburg", "OnDemand", "africa-south1", "GiBy", "0:0.07"
     )
     skus["Networking"] = [*skus["Networking"], own]
-    rows = {
-        row.item: row.usd_per_hour
-        for row in read_region(start_fake_server, http_client, "africa-south1", skus).rows
-    }
-    assert rows["nat_gateway:gib"] == 0.07
-    assert rows["kubernetes_cluster"] == 0.1
-    assert "cloud_sql:vcpu" not in rows
+    batch = read_region(start_fake_server, http_client, "africa-south1", skus)
+    prices = {(row.region, row.item): row.usd_per_hour for row in batch.rows}
+    assert prices["africa-south1", "nat_gateway:gib"] == 0.07
+    assert prices["global", "nat_gateway:gib"] == 0.045
+    assert prices["africa-south1", "kubernetes_cluster"] == prices["global", "kubernetes_cluster"] == 0.1
+    assert ("africa-south1", "cloud_sql:vcpu") not in prices
+
+
+def test_a_part_that_is_priced_globally_replaces_the_embedded_price(start_fake_server, http_client, store):
+    fake_server = start_fake_server(build_catalog_api(SKUS_BY_SERVICE))
+    scope = RefreshScope(DAY, ("us-central1", "europe-west1"))
+    (outcome,) = refresh_prices(store, [GoogleBillingSource(http_client, fake_server.base)], scope)
+    assert outcome.state == "stored"
+    price = catalog.find_cloud_part_price("gcp", "global", "logging:ingestion")
+    assert (price.source, price.usd_per_hour) == ("gcp-billing-catalog", 0.5)
 
 
 def test_cloud_run_has_a_dearer_tier_of_regions(start_fake_server, http_client):

@@ -63,15 +63,24 @@ class GooglePartCollector:
             yield sku
 
     def build_price_rows(self, region: str, day: str, source: str) -> tuple[list[PriceRow], list[str]]:
-        """Return one price for each part of a region, and what is left out with reasons."""
+        """Return one price for each part of a region and of all regions, and what is left out with reasons.
+
+        Pricers look for some of the parts of all regions in the region, for others in ``global``.
+        """
         rows, left_out = [], []
-        prices = {**self._prices.get(GLOBAL_REGION, {}), **self._prices.get(region, {})}
-        for (part, unit), amounts in sorted(prices.items()):
-            if len(amounts) > 1:
-                left_out.append(f"gcp {region} {part}: {len(amounts)} prices")
-                continue
-            usd = round(min(amounts), 12)
-            rows.append(PriceRow("gcp", region, part, "on_demand", usd, day, source, kind="part", unit=unit))
+        everywhere = self._prices.get(GLOBAL_REGION, {})
+        for place, prices in (
+            (region, {**everywhere, **self._prices.get(region, {})}),
+            (GLOBAL_REGION, everywhere),
+        ):
+            for (part, unit), amounts in sorted(prices.items()):
+                if len(amounts) > 1:
+                    left_out.append(f"gcp {place} {part}: {len(amounts)} prices")
+                    continue
+                usd = round(min(amounts), 12)
+                rows.append(
+                    PriceRow("gcp", place, part, "on_demand", usd, day, source, kind="part", unit=unit)
+                )
         return rows, left_out
 
 
