@@ -21,6 +21,7 @@ from gpufleet.cost.pricing.component import CostComponent, UnpricedComponent, Us
 from gpufleet.cost.pricing.monthly_use import RATES, format_use_unit
 
 S3, SQS, LAMBDA = "aws:s3/bucket:Bucket", "aws:sqs/queue:Queue", "aws:lambda/function:Function"
+REST_API = "aws:apigateway/restApi:RestApi"
 NAT = "aws:ec2/natGateway:NatGateway"
 STORED = ("s3:standard:storage", "s3:intelligent_tiering:frequent_access", "blob_storage")
 MILLION, BILLION = 10**6, 10**9
@@ -35,6 +36,19 @@ BY_HAND = {
         512_000: "11315.2",  # + 460,800 x 0.022
         600_000: "13163.2",  # + 88,000 x 0.021
     },
+    ("aws", "eu-central-1", "s3:standard:storage"): {
+        51_200: "1254.4",  # x 0.0245
+        512_000: "12083.2",  # + 460,800 x 0.0235
+        600_000: "14063.2",  # + 88,000 x 0.0225
+    },
+    ("aws", "eu-central-1", "api_gateway:rest_request"): {
+        333 * MILLION: "1232.1",  # 333 x 3.70
+        1_000 * MILLION: "3359.83",  # + 667 x 3.19
+        20_000 * MILLION: "54849.83",  # + 19,000 x 2.71
+        20_100 * MILLION: "55021.83",  # + 100 x 1.72
+    },
+    ("aws", "eu-central-1", "api_gateway:http_request"): {300 * MILLION: "360", 400 * MILLION: "468"},
+    ("aws", "eu-central-1", "lambda:x86:gib_second"): {16 * BILLION: "248333.6"},
     ("aws", "us-east-1", "s3:intelligent_tiering:frequent_access"): {
         51_200: "1177.6",
         512_000: "11315.2",
@@ -248,10 +262,10 @@ def test_price_of_ones_own_is_not_mixed_with_tiers_of_the_list():
     )
 
 
-@pytest.mark.parametrize(("amount", "is_noted"), [(51_200, False), (51_201, True)])
+@pytest.mark.parametrize(("amount", "is_noted"), [(333 * MILLION, False), (333 * MILLION + 1, True)])
 def test_region_without_known_tiers_is_priced_at_its_first_price_and_says_so(amount, is_noted):
-    component = price_use(("aws", "eu-west-2", "s3:standard:storage"), amount)
-    assert component.monthly_use.usd_per_month == amount * Decimal("0.024")
+    component = price_use(("aws", "ap-southeast-2", "api_gateway:rest_request"), amount)
+    assert component.monthly_use.usd_per_month == amount * Decimal("0.0000035")
     assert bool(component.monthly_use.caveat) is is_noted
 
 
@@ -374,12 +388,12 @@ def test_change_of_a_program_that_passes_a_limit_costs_what_both_tiers_make(read
 
 
 def test_uncertain_price_of_a_large_amount_is_noted_once(read_usage, make_resource):
-    usage = read_usage(f"types:\n  {S3}: {{standard: {{storage_gb: 600000}}}}\n")
-    buckets = [make_resource(name, S3, {"region": "eu-west-2"}) for name in ("one", "two")]
-    caveat = "of s3:standard:storage in eu-west-2 is not known; the whole amount counts at the first tier"
-    estimate = cost.estimate(buckets, usage=usage)
+    usage = read_usage(f"types:\n  {REST_API}: {{monthly_requests: 600000000}}\n")
+    apis = [make_resource(name, REST_API, {"region": "ap-southeast-2"}) for name in ("one", "two")]
+    caveat = "of api_gateway:rest_request in ap-southeast-2 is not known; the whole amount counts at the first tier"
+    estimate = cost.estimate(apis, usage=usage)
     assert [caveat in note for note in estimate.notes].count(True) == 1
-    assert estimate.bill.usd_per_month.expected == 2 * 600_000 * Decimal("0.024")
+    assert estimate.bill.usd_per_month.expected == 2 * 600 * Decimal("3.50")
 
 
 def test_tier_without_a_date_is_noted(read_usage, make_resource):
