@@ -240,7 +240,7 @@ def restart_hosts(lab, *due, assigned=(), **more):
     variables = {
         "gpufleet_is_busy": is_busy,
         "gpufleet_reboot_batch": 1,
-        "restart_timeout_seconds": 60,
+        "restart_timeout_seconds": 300,
         **more,
     }
     run = lab.run(PLAYBOOKS / "reboot.yml", extra_vars=variables)
