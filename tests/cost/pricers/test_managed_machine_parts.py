@@ -76,6 +76,14 @@ def test_ready_workstations_have_external_addresses_unless_disabled():
         assert charges.get("public_ipv4") == usd
 
 
+def test_external_addresses_of_a_tpu_are_listed():
+    for setting, is_listed in ((True, True), (False, False), (None, False)):
+        inputs = {"zone": "us-central1-a", "acceleratorType": "v5litepod-8"}
+        inputs["networkConfig"] = {"enableExternalIps": setting}
+        charges, reasons = price(("gcp:tpu/v2Vm:V2Vm", inputs))
+        assert (set(charges), "public_ipv4" in reasons) == ({"machine"}, is_listed)
+
+
 DATABASE = {"region": "us-east-1", "instanceClass": "db.r6g.large"}
 RDS, AURORA = "aws:rds/instance:Instance", "aws:rds/clusterInstance:ClusterInstance"
 

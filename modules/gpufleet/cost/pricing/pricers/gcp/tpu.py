@@ -23,6 +23,7 @@ from gpufleet.cost.inputs.values import (
 )
 from gpufleet.cost.pricing.component import Components, CostComponent, UnpricedComponent
 from gpufleet.cost.pricing.pricers.gcp.location import find_region
+from gpufleet.cost.pricing.pricers.part_names import ADDRESS
 from gpufleet.engine import StateResource, UnreadableValue
 
 DEFAULT_TYPE = "v2-8"  # of a TPU without a type
@@ -61,8 +62,12 @@ def parse_tpu_inputs(inputs: Any) -> TpuInputs:
 
 
 def price_tpu_vm(resource: StateResource, graph: ResourceGraph) -> Components:
-    """Return the chips of one slice."""
-    return [_slice_component(resource, graph, parse_tpu_inputs(resource.inputs), "machine")]
+    """Return the chips of one slice, and the external addresses of its hosts without a number."""
+    chips = _slice_component(resource, graph, parse_tpu_inputs(resource.inputs), "machine")
+    if not is_input_true(resource.inputs, "networkConfig", "enableExternalIps"):
+        return [chips]
+    reason = "each of its hosts has an external address, and its type does not tell how many hosts there are"
+    return [chips, UnpricedComponent(reason, ADDRESS)]
 
 
 def price_queued_tpu(resource: StateResource, graph: ResourceGraph) -> Components:
