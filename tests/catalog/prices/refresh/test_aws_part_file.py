@@ -148,19 +148,19 @@ def test_two_prices_of_a_part_leave_it_out(start_fake_server, http_client):
 def test_a_bad_price_of_a_new_part_is_found(fetch):
     rows = [replace(row, usd_per_hour=row.usd_per_hour * 730) for row in fetch("aws-file-msk").rows]
     findings = check_prices(rows, load_price_check_context(None, rows))
-    assert {(finding.code, finding.row.item) for finding in findings} == {
+    assert {(finding.code, finding.row.item) for finding in findings} >= {
         ("jump", "msk:kafka.m5.large"),
         ("jump", "msk:storage"),
     }
 
 
 def test_a_bad_price_is_found_in_a_region_without_a_known_one(fetch):
-    """No table has Redshift or MSK of eu-north-1: the price of other regions is what remains to compare with."""
+    """The price of other regions is what remains to compare with."""
     rows = fetch("aws-file-msk", "eu-north-1").rows
-    assert list(check_prices(rows, load_price_check_context(None, rows))) == []
-    wrong = [replace(row, usd_per_hour=row.usd_per_hour * 730) for row in rows]
-    findings = check_prices(wrong, load_price_check_context(None, wrong))
-    assert {(finding.code, finding.row.item) for finding in findings} == {
+    known = replace(load_price_check_context(None, rows), prices={})
+    assert list(check_prices(rows, known)) == []
+    findings = check_prices([replace(row, usd_per_hour=row.usd_per_hour * 730) for row in rows], known)
+    assert {(finding.code, finding.row.item) for finding in findings} >= {
         ("region-outlier", "msk:kafka.m5.large"),
         ("region-outlier", "msk:storage"),
     }
