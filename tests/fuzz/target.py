@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import struct
 import tempfile
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 CASES = Path(__file__).resolve().parents[1] / "cases"
 ROOT = Path(__file__).resolve().parents[2]
@@ -235,6 +237,29 @@ def run_bill_export(path: Path) -> object:
     return cost.sum_billed_charges(cost.stream_billed_charges(path), "prod")
 
 
+def parquet_lines() -> list[bytes]:
+    """Return what the child that reads Parquet sends: a FOCUS export and one of Google."""
+    header, cells = (line.split(b",") for line in BILL_EXPORTS[0].splitlines()[:2])
+    names = [name.decode() for name in header]
+    columns = [[cell.decode().strip('"').replace('""', '"')] * 2 for cell in cells[: len(names)]]
+    record = json.loads(GOOGLE_EXPORT)
+    return [
+        b"\n".join(map(dump, ({"columns": keys, "names": keys}, {"cells": values}, {"end": True}))) + b"\n"
+        for keys, values in ((names, columns), (list(record), [[value] for value in record.values()]))
+    ]
+
+
+def run_parquet_lines(content: bytes) -> object:
+    """Read lines as if a hostile file had taken over the child; pyarrow itself may end its process only."""
+    from gpufleet import cost
+    from gpufleet.boundary import parquet_file
+    from gpufleet.cost.inputs import bill_export
+
+    child = SimpleNamespace(stdout=io.BytesIO(content), wait=lambda _: 0)
+    reader = parquet_file.ParquetReader(child, "a.parquet", parquet_file.COST_EXPORT)
+    return cost.sum_billed_charges(bill_export._stream_parquet(reader, "a.parquet"), "prod")
+
+
 def run_projects(path: Path) -> object:
     from gpufleet import cost
 
@@ -372,7 +397,6 @@ def price_dump() -> list[bytes]:
 
 
 def price_archives() -> list[bytes]:
-    import io
     import zipfile
 
     out = io.BytesIO()
@@ -766,6 +790,7 @@ TARGETS: dict[str, Target] = {
             lambda: [GOOGLE_EXPORT],
             in_file("bill.jsonl", run_bill_export),
         ),
+        Target("parquet lines", "json lines", parquet_lines, run_parquet_lines),
         Target(
             "project list", "yaml", lambda: [PROJECTS], in_file("projects/gpufleet-cost.yaml", run_projects)
         ),

@@ -30,7 +30,6 @@ from gpufleet.boundary.package_data import (
     read_packaged_text,
     read_packaged_yaml,
 )
-from gpufleet.boundary.parquet_file import read_parquet_columns, read_parquet_rows, render_parquet_cell
 from gpufleet.boundary.printable_value import make_values_printable
 from gpufleet.boundary.row_file import (
     RowFileLimits,
@@ -46,6 +45,7 @@ from gpufleet.boundary.xml_tree import decode_xml
 
 if TYPE_CHECKING:
     from gpufleet.boundary.csv_stream import stream_csv_rows
+    from gpufleet.boundary.parquet_file import ParquetReader, open_parquet_file
     from gpufleet.boundary.yaml_subset import decode_yaml_subset
     from gpufleet.boundary.yaml_value import (
         decode_yaml,
@@ -65,6 +65,7 @@ __all__ = [
     "CsvRow",
     "DocumentLimits",
     "NotJsonError",
+    "ParquetReader",
     "RowFileLimits",
     "check_cell_safety",
     "check_identifier",
@@ -86,6 +87,7 @@ __all__ = [
     "make_block_printable",
     "make_printable",
     "make_values_printable",
+    "open_parquet_file",
     "read_bytes",
     "read_csv_file_header",
     "read_csv_file_rows",
@@ -95,12 +97,9 @@ __all__ = [
     "read_packaged_rows",
     "read_packaged_text",
     "read_packaged_yaml",
-    "read_parquet_columns",
-    "read_parquet_rows",
     "read_text",
     "read_text_stream",
     "refuse_symlinks",
-    "render_parquet_cell",
     "shorten_repr",
     "stream_csv_rows",
     "validate_with_pydantic",
@@ -110,11 +109,15 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import the YAML readers and the CSV stream with the first use: they take longer than a quick answer."""
+    """Import the YAML readers, Parquet and the CSV stream with the first use: they take longer than a quick answer."""
     if name == "stream_csv_rows":
         from gpufleet.boundary import csv_stream
 
         return csv_stream.stream_csv_rows
+    if name in {"ParquetReader", "open_parquet_file"}:
+        from gpufleet.boundary import parquet_file
+
+        return getattr(parquet_file, name)
     if name == "decode_yaml_subset":
         from gpufleet.boundary import yaml_subset
 

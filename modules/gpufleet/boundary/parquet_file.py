@@ -1,116 +1,186 @@
-"""Parquet from outside, read row by row within limits. Its library, pyarrow, is optional: the extra ``parquet``."""
+"""Parquet from outside, read row by row within limits. Its library, pyarrow, is optional: the extra ``parquet``.
+
+A damaged file can make pyarrow end its process or allocate without end, so it decodes in a child process,
+``parquet_child.py``. The child writes rows as they are read: a pipe holds 64 KiB, then the child waits.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import date, datetime
+from dataclasses import asdict, dataclass
+from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from gpufleet.boundary.limit import KIB, MIB
+from gpufleet.boundary.json_value import decode_json_object
+from gpufleet.boundary.limit import KIB, MIB, DocumentLimits
 from gpufleet.boundary.row_file import open_regular_file
 from gpufleet.boundary.text import make_printable
 from gpufleet.errors import EnvironmentFault, InputError
 
 GIB = KIB * MIB
-BATCH_ROWS = 1024
+STOP_S = 60  # of a child that has closed its pipe
+INSTALL_HINT = "pip install 'gpufleet[parquet]'"
+# The child needs no secret: only what Python and a library's loader read.
+INHERITED = (
+    "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "PYTHONHOME", "PYTHONNOUSERSITE", "PYTHONPATH", "PYTHONTZPATH",
+)  # fmt: skip
+# One thread, and memory that counts when it is used: other allocators reserve address space.
+CHILD_SETTINGS = {
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+    "ARROW_IO_THREADS": "1",
+    "MALLOC_ARENA_MAX": "2",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+}
 
 
 @dataclass(frozen=True)
 class ParquetLimits:
-    """Bounds of a file: rows, columns, uncompressed bytes of a row group, bytes of a batch."""
+    """Bounds of a file: rows, columns, uncompressed bytes of a row group, bytes of a batch of 1,024 rows.
+
+    ``line_bytes`` bounds what the child sends at once, and so one row. ``memory_bytes`` is the child's address space.
+    """
 
     rows: int = 20_000_000
     columns: int = 1_000
     group_bytes: int = 4 * GIB
     batch_bytes: int = 64 * MIB
+    line_bytes: int = 4 * MIB
+    memory_bytes: int = 2 * GIB
+    cpu_s: int = 3600
 
 
 COST_EXPORT = ParquetLimits()
 
 
-def read_parquet_columns(path: Path, limits: ParquetLimits = COST_EXPORT) -> list[str]:
-    """Return the names of a Parquet file's columns; EnvironmentFault if pyarrow is not installed."""
-    with _open_parquet(path, limits) as file:
-        return [str(name) for name in file.schema_arrow.names]
-
-
-def read_parquet_rows(
-    path: Path, columns: Sequence[str], limits: ParquetLimits = COST_EXPORT
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the place and the chosen columns of each row."""
-    name = make_printable(path)
-    with _open_parquet(path, limits) as file:
-        _check_groups(file, name, limits)
-        number = 0
-        for batch in file.iter_batches(BATCH_ROWS, columns=list(columns), use_threads=False):
-            if batch.nbytes > limits.batch_bytes:
-                raise InputError(
-                    f"has rows of more than {limits.batch_bytes // BATCH_ROWS:,} bytes", where=name
-                )
-            names = batch.schema.names
-            for cells in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                number += 1
-                yield f"{name}: row {number}", dict(zip(names, cells, strict=True))
-
-
 @contextmanager
-def _open_parquet(path: Path, limits: ParquetLimits) -> Iterator[Any]:
-    """Open a file; what is not Parquet, or is too large, is an InputError, also while it is read."""
+def open_parquet_file(
+    path: Path, fields: Collection[str], limits: ParquetLimits = COST_EXPORT
+) -> Iterator[ParquetReader]:
+    """Open a file to read the columns whose names, in lower case, are in ``fields``.
+
+    What is not Parquet, or is too large, is an InputError, also while it is read. EnvironmentFault if pyarrow is not
+    installed.
+    """
     name = make_printable(path)
     try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError:
-        hint = "pip install 'gpufleet[parquet]'"
-        raise EnvironmentFault(f"{name}: pyarrow, which reads Parquet, is not installed", hint=hint) from None
+        source = open_regular_file(path, name)
+    except OSError as error:
+        raise InputError(f"cannot be read: {make_printable(error, 120)}", where=name) from None
+    with source:
+        child = _start_child(source, fields, limits)
+    with child:
+        try:
+            yield ParquetReader(child, name, limits)
+        finally:
+            child.kill()
+
+
+def _start_child(
+    source: IO[bytes], fields: Collection[str], limits: ParquetLimits
+) -> subprocess.Popen[bytes]:
+    order = {**asdict(limits), "fields": sorted(fields), "parent": os.getpid()}
+    variables = {key: os.environ[key] for key in INHERITED if key in os.environ}
     try:
-        with open_regular_file(path, name) as source:
-            file = parquet.ParquetFile(
-                source, buffer_size=MIB, pre_buffer=False, coerce_int96_timestamp_unit="us"
+        with as_file(files("gpufleet.boundary") / "parquet_child.py") as script:
+            return subprocess.Popen(
+                [
+                    sys.executable,
+                    "-P",
+                    str(script),
+                    json.dumps(order),
+                ],  # -P: no module of the script's folder
+                stdin=source,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=variables | CHILD_SETTINGS,
+                start_new_session=True,  # so that an interrupt reaches us alone, and we stop it
             )
-            _check_size(file.metadata, name, limits)
-            yield file
-    except InputError:
-        raise
-    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-        raise InputError(
-            f"is not Parquet that can be read: {make_printable(error, 120)}", where=name
-        ) from None
+    except OSError as error:
+        fault = f"the process that reads Parquet cannot be started: {make_printable(error, 120)}"
+        raise EnvironmentFault(fault) from None
 
 
-def _check_size(metadata: Any, name: str, limits: ParquetLimits) -> None:
-    if metadata.num_rows > limits.rows or metadata.num_columns > limits.columns:
-        problem = f"has {metadata.num_rows:,} rows of {metadata.num_columns:,} columns"
-        remedy = f"the limits are {limits.rows:,} and {limits.columns:,}"
-        raise InputError(problem, where=name, remedy=remedy)
+class ParquetReader:
+    """The rows that a child sends. ``columns`` are all names of the file."""
+
+    def __init__(self, child: subprocess.Popen[bytes], name: str, limits: ParquetLimits) -> None:
+        self._child, self._name, self._limits = child, name, limits
+        self._message_limits = DocumentLimits(limits.line_bytes, depth=32, values=MIB, characters=256 * KIB)
+        header = self._read_message()
+        self.columns = self._require_names(header, "columns")
+        self._names = self._require_names(header, "names")
+
+    def read_rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield the place and the chosen columns of each row: texts, None, or lists and objects of those."""
+        number = 0
+        while self._names and (message := self._read_message()).get("end") is not True:
+            for row in zip(*self._require_cells(message, self._limits.rows - number), strict=True):
+                number += 1
+                yield f"{self._name}: row {number}", dict(zip(self._names, row, strict=True))
+
+    def _require_cells(self, message: dict[str, Any], max_rows: int) -> list[list[Any]]:
+        """Return a list of cells for each name, all of one length."""
+        columns = message.get("cells")
+        if not isinstance(columns, list) or not all(isinstance(column, list) for column in columns):
+            raise self._make_error("pyarrow sent an unexpected line")
+        sizes = {len(column) for column in columns}
+        if len(columns) != len(self._names) or len(sizes) != 1 or max(sizes) > max_rows:
+            raise self._make_error("pyarrow sent an unexpected line")
+        return columns
+
+    def _require_names(self, header: dict[str, Any], key: str) -> list[str]:
+        names = header.get(key)
+        if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
+            raise self._make_error("pyarrow sent an unexpected line")
+        return names
+
+    def _read_message(self) -> dict[str, Any]:
+        """Return the next line of the child; its errors, and an end without one, are raised."""
+        line = self._child.stdout.readline(self._limits.line_bytes + 1) if self._child.stdout else b""
+        if len(line) > self._limits.line_bytes:
+            raise self._make_error("pyarrow sent an unexpected line")
+        if not line.endswith(b"\n"):
+            raise self._make_error(self._describe_end())
+        message = decode_json_object(line, self._name, self._message_limits)
+        if "unreadable" in message:
+            raise self._make_error(make_printable(message["unreadable"], 120))
+        if "refused" in message:
+            problem, remedy = (make_printable(message.get(key, "")) for key in ("refused", "remedy"))
+            raise InputError(problem, where=self._name, remedy=remedy)
+        if "missing" in message:
+            reason = message["missing"]
+            problem = f"cannot be loaded: {make_printable(reason, 120)}" if reason else "is not installed"
+            fault = f"{self._name}: pyarrow, which reads Parquet, {problem}"
+            raise EnvironmentFault(fault, hint=INSTALL_HINT)
+        return message
+
+    def _describe_end(self) -> str:
+        """Return how the child ended, which has closed its pipe."""
+        try:
+            status = self._child.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            return "pyarrow does not end"
+        if status == -signal.SIGXCPU:
+            return f"pyarrow took more than {self._limits.cpu_s:,} s of processor time"
+        if status < 0:
+            return f"pyarrow ended with {_name_signal(-status)}"
+        return f"pyarrow ended with status {status}"
+
+    def _make_error(self, reason: str) -> InputError:
+        problem = f"is not a readable Parquet file: {reason}"
+        return InputError(problem, where=self._name, remedy="export it again, or give CSV")
 
 
-def _check_groups(file: Any, name: str, limits: ParquetLimits) -> None:
-    """Refuse a row group that would fill the memory.
-
-    The sizes of single columns are not read: a damaged one ends the process inside of pyarrow.
-    """
-    for number in range(file.metadata.num_row_groups):
-        size = file.metadata.row_group(number).total_byte_size
-        if size > limits.group_bytes:
-            raise InputError(
-                f"has a row group of {size:,} bytes", where=name, remedy="write smaller row groups"
-            )
-
-
-def render_parquet_cell(value: Any) -> str:
-    """Return a value as a CSV file has it: nothing as an empty cell, a map or a list as JSON."""
-    if value is None:
-        return ""
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    if isinstance(value, list) and not all(isinstance(each, tuple) for each in value):
-        return json.dumps(value, default=str)
-    if isinstance(value, list | dict):  # a map is a list of pairs
-        pairs = value.items() if isinstance(value, dict) else value
-        return json.dumps({render_parquet_cell(key): each for key, each in pairs}, default=str)
-    return value.isoformat() if isinstance(value, date | datetime) else str(value)
+def _name_signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"

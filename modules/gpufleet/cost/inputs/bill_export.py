@@ -9,21 +9,21 @@ CSV and JSON lines may be gzip; Parquet needs the extra ``parquet``. Rows are re
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from gpufleet.boundary import (
     CsvRow,
+    ParquetReader,
     is_json_file,
     make_printable,
+    open_parquet_file,
     read_csv_file_header,
     read_csv_file_rows,
     read_file_mark,
     read_json_file_rows,
-    read_parquet_columns,
-    read_parquet_rows,
-    render_parquet_cell,
 )
 from gpufleet.cost.inputs.bill_row import (
     AZURE_FIELDS,
@@ -37,7 +37,7 @@ from gpufleet.cost.inputs.bill_row import (
 from gpufleet.errors import InputError
 
 PARQUET_MARK, ZIP_MARK = b"PAR1", b"PK\x03\x04"
-KNOWN_FIELDS = {name.lower() for name in FOCUS_FIELDS} | set(AZURE_FIELDS)
+KNOWN_FIELDS = {name.lower() for name in (*FOCUS_FIELDS, *AZURE_FIELDS, *GOOGLE_FIELDS)}
 
 
 def stream_billed_charges(path: Path) -> Iterator[BilledCharge]:
@@ -46,7 +46,8 @@ def stream_billed_charges(path: Path) -> Iterator[BilledCharge]:
     if mark == ZIP_MARK:
         raise InputError("is a ZIP archive", where=name, remedy="unpack it and give the files")
     if mark == PARQUET_MARK:
-        yield from _stream_parquet(path, name)
+        with open_parquet_file(path, KNOWN_FIELDS) as file:
+            yield from _stream_parquet(file, name)
     elif is_json_file(path):
         for place, record in read_json_file_rows(path):
             is_focus = "BilledCost" in record
@@ -59,16 +60,24 @@ def stream_billed_charges(path: Path) -> Iterator[BilledCharge]:
             yield parse(row)
 
 
-def _stream_parquet(path: Path, name: str) -> Iterator[BilledCharge]:
-    columns = read_parquet_columns(path)
-    if {"cost", "usage_start_time"} <= set(columns):
-        for place, record in read_parquet_rows(path, [each for each in columns if each in GOOGLE_FIELDS]):
+def _stream_parquet(file: ParquetReader, name: str) -> Iterator[BilledCharge]:
+    if {"cost", "usage_start_time"} <= set(file.columns):
+        for place, record in file.read_rows():
             yield parse_google_record(record, place)
         return
-    parse = find_row_parser(columns, name)
-    for place, record in read_parquet_rows(path, [each for each in columns if each.lower() in KNOWN_FIELDS]):
+    parse = find_row_parser(file.columns, name)
+    for place, record in file.read_rows():
         yield parse(_make_row(record, place))
 
 
 def _make_row(record: Mapping[str, Any], place: str) -> CsvRow:
-    return CsvRow([(column, render_parquet_cell(value)) for column, value in record.items()], place)
+    return CsvRow([(column, _render_cell(value)) for column, value in record.items()], place)
+
+
+def _render_cell(value: Any) -> str:
+    """Return a value as a CSV file has it: nothing as an empty cell, an object or a list as JSON."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    return json.dumps(value) if isinstance(value, list | dict) else str(value)
