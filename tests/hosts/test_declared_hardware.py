@@ -48,6 +48,6 @@ def test_server_with_seven_of_eight_declared_gpus_is_quarantined(server):
     report = json.loads(server("burnin", "report", "poc-gpu01", "--json").stdout)
     hardware = next(check for check in report["checks"] if check["name"] == "hardware")
     assert report["verdict"] == "faulty", report
-    assert hardware["reason"] == "an NVIDIA GPU is missing on the PCI bus (1 GPUs)"
+    assert hardware["reason"] == "an NVIDIA GPU is missing on the PCI bus (1 GPUs): 7 of 8"
     states = {node["name"]: node["state"] for node in json.loads(server("nodes", "list", "--json").stdout)}
     assert states["poc-gpu01"] == "quarantined"
