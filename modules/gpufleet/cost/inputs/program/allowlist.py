@@ -81,15 +81,17 @@ def build_sandbox_bounds(
         repository,
         Path(__file__).parent,
     ]
-    visible += [config_file.resolve()] if config_file else []
-    hidden = {(place / name).resolve() for place in {repository, root} for name in SECRET_PATHS}
+    config_files = [Path(os.path.realpath(config_file))] if config_file else []
+    visible += config_files
+    # realpath: a committed link may be a loop, for which Path.resolve() raises RuntimeError
+    hidden = {Path(os.path.realpath(place / name)) for place in {repository, root} for name in SECRET_PATHS}
     return {
         "trusted": False,
         "folder": str(folder),
         "visible": _without_covered(visible),
         "hidden": sorted(str(path) for path in hidden if path.is_relative_to(repository)),
         # A rehearsal keeps its own stack files in a folder that is hidden.
-        "revealed": [str(config_file.resolve())] if config_file and config_file.is_file() else [],
+        "revealed": [str(path) for path in config_files if path.is_file()],
         "cpu_s": int(limit_s) + GRACE_S,
     }
 
@@ -125,7 +127,9 @@ def _repository_root(root: Path) -> Path:
 
 def _without_covered(paths: Iterable[Path]) -> list[str]:
     """Return existing paths, resolved and as given, without those inside another one."""
-    candidates = {path for path in paths for path in (path.absolute(), path.resolve()) if path.exists()}
+    candidates = {
+        path for path in paths for path in (path.absolute(), Path(os.path.realpath(path))) if path.exists()
+    }
     uncovered: list[Path] = []
     for path in sorted(candidates, key=lambda path: len(path.parts)):
         if not any(path.is_relative_to(covering) for covering in (*uncovered, *map(Path, SYSTEM))):

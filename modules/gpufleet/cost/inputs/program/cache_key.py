@@ -5,7 +5,7 @@ the stack's configuration, the allowed environment variables, the packages of th
 this package that take part, and the day. A program without a key is evaluated every time.
 """
 
-# ruff: noqa: PTH112, PTH114 - thousands of files; a Path takes longer than reading one
+# ruff: noqa: PTH112, PTH114, PTH118 - thousands of files; a Path takes longer than reading one
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from pathlib import Path
 from gpufleet.cost.inputs.program import allowlist
 from gpufleet.cost.inputs.program.gitref import run_git
 from gpufleet.cost.inputs.program.stack_program import StackProgram
+from gpufleet.errors import EnvironmentFault
 
 FORMAT = 1
 SOURCE_FILES, SOURCE_BYTES = 5_000, 64 << 20
@@ -80,7 +81,7 @@ def make_cache_key(program: StackProgram, installation: Installation) -> str | N
             "is_other_commit": bool(program.label),
             "config": _hash_config_file(program),
         }
-    except (OSError, TooManyFilesError):
+    except (OSError, EnvironmentFault, TooManyFilesError):  # also without git, or if git takes too long
         return None
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
@@ -116,18 +117,22 @@ def _is_checked_out(top: Path) -> bool:
     if listed.returncode or not all(entry.startswith((b"H 100", b"H 120")) for entry in entries):
         return False
     links = [
-        Path(top, os.fsdecode(entry.partition(b"\t")[2])) for entry in entries if entry.startswith(b"H 120")
+        os.path.join(top, os.fsdecode(entry.partition(b"\t")[2]))
+        for entry in entries
+        if entry.startswith(b"H 120")
     ]
-    return all(link.resolve().is_relative_to(top.resolve()) for link in links)
+    # A link may be a loop: Path.resolve() raises RuntimeError for one, os.path.realpath() returns its path.
+    return all(Path(os.path.realpath(link)).is_relative_to(os.path.realpath(top)) for link in links)
 
 
 def _describe_ignored_files(top: Path, root: Path, ignored: Iterable[Path], python: Path | None) -> str:
     """Return a digest of the ignored files that a program could read, by size and times."""
-    prefixes = {Path(sys.prefix).resolve(), *([python.parents[1].resolve()] if python else [])}
+    environment = [str(python.parents[1])] if python else []
+    prefixes = {os.path.realpath(place) for place in (sys.prefix, *environment)}
     hidden = {place / name for place in (top, root) for name in allowlist.SECRET_PATHS}
     digest, count = hashlib.sha256(), 0
     for path in sorted(ignored):
-        if path in hidden or path.name == BYTECODE or path.resolve() in prefixes:
+        if path in hidden or path.name == BYTECODE or os.path.realpath(path) in prefixes:
             continue
         for file in _walk(str(path)):
             count += 1

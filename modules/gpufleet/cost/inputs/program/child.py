@@ -65,16 +65,17 @@ def main() -> None:
             load_sibling_module("lazy_sdk").install()
         evaluate_and_write_result(job)
         return
-    load_sibling_module("lazy_sdk").install()
     sandbox = load_sibling_module("sandbox")
     request: dict[str, Any] = json.loads(sys.stdin.readline())
+    jobs: list[Job] = request["jobs"]
+    if any(job["is_lazy"] for job in jobs):
+        load_sibling_module("lazy_sdk").install()
     gc.disable()  # the SDKs make a million long-lived objects; collecting among them takes a third of the time
     if request["clouds"] is not None:
         import_cloud_sdks(request["clouds"])
     gc.freeze()
     if sys.stdin.readline().strip() != GO:
         return  # the parent has found an error meanwhile
-    jobs: list[Job] = request["jobs"]
     supervisors = [
         sandbox.start_sandboxed_call(job["bounds"], partial(run_evaluation_job, job), report_confinement_gaps)
         for job in jobs

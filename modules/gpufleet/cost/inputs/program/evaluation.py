@@ -162,7 +162,7 @@ def _start_evaluations(graphs: Sequence[KeptGraph], setting: _Setting) -> Iterat
             installation = Installation(setting.python, setting.variables)  # as it is after the evaluation
             for graph, output in zip(graphs, outputs, strict=True):
                 if is_confined:
-                    graph.keep(output.records, installation)
+                    graph.store_records(output.records, installation)
             return [_select_billable(output) for output in outputs]
 
         yield run_programs
@@ -206,7 +206,7 @@ class _Evaluation:
     def build_child_job(self, python: Path | None, limit_s: float) -> dict[str, Any]:
         """Return the job for ``child.py``."""
         program = self.program
-        config_file = program.config_file.resolve() if program.config_file else None
+        config_file = Path(os.path.realpath(program.config_file)) if program.config_file else None
         output, result = self.write_ends
         return {
             "root": str(program.root),
@@ -214,7 +214,7 @@ class _Evaluation:
             "config_file": str(config_file) if config_file else None,
             "may_be_absent": bool(program.label),
             "python": str(python) if python else None,
-            "is_lazy": True,
+            "is_lazy": not program.trusted,  # a lazy program that fails is run twice
             "output": output,
             "result": result,
             "bounds": allowlist.build_sandbox_bounds(

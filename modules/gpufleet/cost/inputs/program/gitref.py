@@ -21,8 +21,8 @@ def find_git_tree(root: Path, ref: str) -> str:
     prefix = _repository_prefix(root)
     commit = _resolve_commit(root, ref)
     name = f"{commit}:{prefix.rstrip('/')}"
-    found = run_git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", name)
-    return "" if found.returncode else found.stdout.decode().strip()
+    completed = run_git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", name)
+    return "" if completed.returncode else completed.stdout.decode().strip()
 
 
 def read_git_archive(root: Path, tree: str) -> bytes:

@@ -18,13 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet import paths
-from gpufleet.boundary import write_bytes
+from gpufleet.boundary import shorten_repr, write_bytes
 from gpufleet.cost.inputs.program.cache_key import Installation, make_cache_key
 from gpufleet.cost.inputs.program.stack_program import StackProgram
 from gpufleet.engine import hide_secret_values
 from gpufleet.errors import InputError
 
-SWITCH, OFF = "GPUFLEET_PROGRAM_CACHE", "off"
+SWITCH = "GPUFLEET_PROGRAM_CACHE"
+ON_WORDS, OFF_WORDS = ("on", "1", "true", "yes"), ("off", "0", "false", "no")
 FORMAT = 1
 MIB = 1 << 20
 HEADER_BYTES = 512
@@ -41,8 +42,8 @@ class KeptGraph:
     key: str | None = None
     content: bytes | None = None
 
-    def keep(self, records: list[dict[str, Any]], installation: Installation) -> None:
-        """Keep the records of an evaluation, unless what it read has changed since the graph was looked up."""
+    def store_records(self, records: list[dict[str, Any]], installation: Installation) -> None:
+        """Store the records of an evaluation, unless what it read has changed since the graph was looked up."""
         if self.key is not None and make_cache_key(self.program, installation) == self.key:
             store_graph(self.key, records)
 
@@ -54,8 +55,19 @@ def load_kept_graph(program: StackProgram, installation: Installation) -> KeptGr
 
 
 def is_enabled() -> bool:
-    """Return whether evaluated graphs are kept: ``GPUFLEET_PROGRAM_CACHE=off`` switches it off."""
-    return os.environ.get(SWITCH, "") != OFF
+    """Return whether evaluated graphs are kept: ``GPUFLEET_PROGRAM_CACHE=off`` switches it off.
+
+    Raise InputError for a value that means neither on nor off.
+    """
+    value = os.environ.get(SWITCH, "").strip()
+    word = value.lower()
+    if word and word not in ON_WORDS + OFF_WORDS:
+        raise InputError(
+            f"{shorten_repr(value)} is not a switch",
+            where=SWITCH,
+            remedy=f"use {', '.join(OFF_WORDS)} or {', '.join(ON_WORDS)}",
+        )
+    return word not in OFF_WORDS
 
 
 def find_cache_folder() -> Path:

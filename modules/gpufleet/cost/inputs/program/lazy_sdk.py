@@ -140,8 +140,8 @@ class LazyClassesLoader(SourceFileLoader):
             module.__class__ = ModuleType
             super().exec_module(module)
             return
-        ends = [*list(starts.values())[1:], len(text)]
-        bounds = {name: (start, end) for (name, start), end in zip(starts.items(), ends, strict=True)}
+        next_starts = [*list(starts.values())[1:], len(text)]
+        bounds = {name: (start, end) for (name, start), end in zip(starts.items(), next_starts, strict=True)}
         package = self.name.rpartition(".")[0]
         others = [f"{package}.{submodule}" for submodule in STAR_IMPORT.findall(text, 0, first)]
         namespace.update(_lazy_text=text, _lazy_bounds=bounds, _lazy_others=others)
