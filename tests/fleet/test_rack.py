@@ -115,6 +115,20 @@ def test_several_ranges_and_steps_are_expanded(load_rack):
             "r1.yaml:5: machine: unknown onprem machine 'CM4'",
         ),
         ("blade[01-03]", "blade[01-99999999]", "nodes: 'blade[01-99999999]' is more than 1000 names"),
+        *(
+            ("blade[01-03]", f"'a[{part}]'", f"{part!r} is not a number or range in the brackets")
+            for part in (
+                " 1-5000",
+                "1 - 5000",
+                "1- 5000",
+                "+1-5000",
+                "1-5_000",
+                "1-\u0665\u0660\u0660\u0660",
+                "100000000000000000-100000000000099999",
+                "0-0000000005000",
+                "",
+            )
+        ),
         ("blade[01-03]", "blade[01-", "r1.yaml:8: nodes: 'blade[01-' is not a range of names"),
         ("blade[01-03]", "Blade[01-03]", "nodes: 'Blade01' is not a name"),
         ("blade[01-03]", "blade", "'blade' does not end in a slot number; set slot"),

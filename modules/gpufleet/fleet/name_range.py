@@ -12,7 +12,9 @@ from gpufleet.fleet.frozen_model import build_spec_error
 MAX_NAMES = 1000
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
 _COMMA_OUTSIDE = re.compile(r",(?![^\[\]]*\])")
-_DIGITS = re.compile(r"[0-9]+")
+# ClusterShell strips blanks and reads numbers as Python does (+5, 5_000): what is counted must be what it reads.
+_NUMBER = "[0-9]{1,9}"
+_PART = re.compile(f"({_NUMBER})(?:-({_NUMBER})(?:/{_NUMBER})?)?")
 
 
 def expand_name_range(names: str) -> tuple[str, ...]:
@@ -35,15 +37,14 @@ def _count_names_at_most(names: str) -> int:
 
 
 def _count_numbers(group: str) -> int:
-    """Return how many numbers the parts between two brackets have together."""
-    bounds = [part.partition("-")[::2] for part in group.split(",")]
-    sizes = [
-        int(_DIGITS.findall(last)[0][:9]) - int(first[:9]) + 1
-        for first, last in bounds
-        if _is_range(first, last)
-    ]
-    return sum(max(size, 1) for size in sizes) + len(bounds) - len(sizes)
-
-
-def _is_range(first: str, last: str) -> bool:
-    return bool(_DIGITS.fullmatch(first) and _DIGITS.match(last))
+    """Return how many numbers the parts between two brackets have together, a step not considered."""
+    sizes = []
+    for part in group.split(","):
+        numbers = _PART.fullmatch(part)
+        if numbers is None:
+            raise build_spec_error(
+                f"{part[:60]!r} is not a number or range in the brackets of a range of names",
+                "write numbers of at most 9 digits without blanks, like blade[01-20]",
+            )
+        sizes.append(max(1, int(numbers[2] or numbers[1]) - int(numbers[1]) + 1))
+    return sum(sizes)
