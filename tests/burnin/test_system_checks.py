@@ -94,7 +94,7 @@ def test_area_within_the_cache_is_a_warning_and_none_in_a_rehearsal():
     assert judge("memory", memory_record(tested_mib=512, copy_mib=16)).outcome == "pass"
 
 
-DIMMS = {8: 128, 16: 512, 24: 1536, 32: 2048}
+DIMMS = {8: 128, 12: 192, 16: 512, 24: 1536, 32: 2048}
 
 
 @pytest.mark.parametrize(("slots", "declared"), DIMMS.items())
@@ -105,7 +105,20 @@ def test_one_missing_module_of_a_server_is_found(slots, declared):
         result = judge("memory", raw)
         assert result.outcome == outcome, result
     assert "less memory than declared" in result.reason
-    assert f"GiB): {raw['total_gib']:g} of {declared} GiB" in result.reason
+    assert f"): {raw['total_gib']:g} of {declared} GiB" in result.reason
+
+
+SPARK_BYTES = (
+    128_501_256_192,
+    127_600_748 * 1024,
+)  # github.com/leptonai/gpud/pull/1170, XuehaiPan/nvitop 208
+
+
+@pytest.mark.parametrize("spark_bytes", SPARK_BYTES)
+def test_firmware_of_unified_memory_may_keep_more_than_a_servers(spark_bytes):
+    raw = memory_record(total_gib=spark_bytes / 2**30, expect_memory_gib=128.0)
+    result = judge("memory", raw, kind="gpu_server")
+    assert result.outcome == "pass", result
 
 
 def test_virtual_machine_may_show_less_than_its_type_says():

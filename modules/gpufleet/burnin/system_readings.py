@@ -23,6 +23,8 @@ from gpufleet.burnin.pi import decode_throttled_flags
 # What a Linux kernel does not count as total memory: 64 bytes of struct page for each page of 4 KiB
 # (Documentation/mm/vmemmap_dedup), and what firmware and a crash kernel reserve (policy).
 PAGE_STRUCT_SHARE, FIRMWARE_SHARE, FIRMWARE_GIB = 64 / 4096, 0.01, 4.0
+# Twelve modules of 16 GiB: a smaller machine may share its memory with a GPU whose firmware keeps more of it.
+SMALLEST_SERVER_GIB = 192.0
 # stress-ng(1), EXIT STATUS: 2 is a stressor that failed; the others are about options, resources and the run itself.
 STRESS_NG_FAILED = 2
 # A row of --metrics-brief: stressor, operations, three times, two rates. Older versions log it as info.
@@ -59,15 +61,18 @@ def extract_memory_metrics(raw: Raw) -> CheckReadings:
         metrics={**metrics, **stress.metrics},
         display_value=metrics.get("copy_mb_per_s"),
         unit="MB/s",
-        details={"missing_gib": f"{total or 0:g} of {expected or 0:g} GiB"},
+        details=dict.fromkeys(("missing_gib", "total_share"), f"{total or 0:g} of {expected or 0:g} GiB"),
     )
 
 
-def count_missing_gib(total: float, expected: float) -> float:
-    """Return the missing memory beyond what kernel and firmware keep of it.
+def count_missing_gib(total: float, expected: float) -> float | None:
+    """Return the missing memory beyond what kernel and firmware keep of it; None where that is not known.
 
-    A share of the declared memory that suits a small board hides a DIMM: one of 16 is 6 % of a server's memory.
+    A share of the declared memory that suits a small board hides a DIMM: one of 16 is 6 % of a server's memory. What
+    firmware keeps for a GPU in the same memory is no constant: a DGX Spark shows 119.7 of 128 GiB.
     """
+    if expected < SMALLEST_SERVER_GIB:
+        return None
     kept = expected * (PAGE_STRUCT_SHARE + FIRMWARE_SHARE) + FIRMWARE_GIB
     return max(0.0, expected - kept - total)
 
