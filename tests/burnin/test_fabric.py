@@ -108,6 +108,49 @@ def test_other_ports_of_the_same_kind_neither_fail_nor_hide_the_fabric(judge_sys
     assert reason in found[1]
 
 
+MISSING_PORT, PORT_DOWN = "an adapter of the fabric is missing", "a port of the fabric is not active"
+SLOW_PORT = "the links of the fabric are slower than declared"
+
+
+@pytest.mark.parametrize(
+    ("files", "verdict", "reason"),
+    [
+        (ports(8, rate=HDR) | storage_ports(UP, UP), "healthy", ""),
+        (ports(6, rate=HDR) | storage_ports(UP, UP), "faulty", f"{MISSING_PORT} (2 adapters): 6 of 8"),
+        (
+            ports(8, rate=HDR) | ports(1, rate="100 Gb/sec (4X EDR)") | storage_ports(UP, UP),
+            "faulty",
+            f"{SLOW_PORT} (0.9375 of declared, at least 0.99 of declared): mlx5_0/1 100 Gb/sec (4X EDR)",
+        ),
+        (
+            ports(8, rate=HDR) | ports(1, state=DOWN, rate=HDR) | storage_ports(UP, UP),
+            "faulty",
+            f"{PORT_DOWN} (1 ports): mlx5_0/1 1: DOWN",
+        ),
+        (ports(8, rate=HDR) | storage_ports(UP, DOWN), "degraded", UNCLEAR),  # which one is down is not known
+        (ports(9, rate=HDR) | storage_ports(UP), "degraded", f"{UNCLEAR} (1 ports): 9 ports, 8 declared"),
+        (
+            ports(8, rate="100 Gb/sec (4X EDR)") | storage_ports(UP, UP),
+            "faulty",
+            SLOW_PORT,
+        ),  # none has the rate
+    ],
+)
+def test_faster_ports_of_a_storage_are_not_the_fabrics(judge_sysfs, files, verdict, reason):
+    found = judge_sysfs(files, {}, ND_H100 | {"expect_fabric_gbit_per_s": 1600.0})
+    assert found[0] == verdict, found
+    assert reason in found[1]
+
+
+def test_faster_named_port_does_not_make_up_for_a_slower_one(judge_sysfs):
+    names = ",".join(f"mlx5_{number}" for number in range(8))
+    expected = ND_H100 | {"expect_fabric_gbit_per_s": 1600.0, "expect_fabric_devices": names}
+    files = ports(8, rate=HDR) | ports(2) | ports(1, rate="100 Gb/sec (4X EDR)")
+    found = judge_sysfs(files, {}, expected)
+    assert found[0] == "faulty", found
+    assert f"{SLOW_PORT} (0.9375 of declared" in found[1]
+
+
 @pytest.mark.parametrize(
     ("files", "verdict", "reason"),
     [

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from gpufleet.burnin.evidence import Raw, count_missing, list_or_empty, mapping_or_empty, to_finite_number
+from gpufleet.burnin.thresholds import load_thresholds
 
 # The link layer of the ports that carry a fabric. A VF for IP is an Ethernet port next to InfiniBand's (Azure).
 PORT_LAYERS = {"infiniband": "InfiniBand", "roce": "Ethernet", "gpudirect_rdma": "Ethernet"}
@@ -15,8 +18,6 @@ EFA = "efa"
 GVNIC_FABRICS, GVNIC_DRIVER = ("gpudirect_tcpx", "gpudirect_tcpxo"), "gve"
 # sysfs: "4: ACTIVE", "400 Gb/sec (4X NDR)".
 ACTIVE = "4:"
-# Of the declared rate, as the threshold of fabric_rate_share has it: the kernel rounds.
-SAME_RATE = 0.99
 RATE = re.compile(r"(\d+(?:\.\d+)?) Gb/sec")
 
 
@@ -64,14 +65,20 @@ def compare_ports(
     """Compare RDMA ports with their declared number and rate.
 
     A server may have more ports of the same link layer than its fabric: those of its storage or its uplink. Where the
-    fabric's devices are not named, a port counts for the fabric if it has the fabric's rate. A port that is down has
-    none, so it is a fault only if too few others have it. Ports that may belong to either are counted: behind them a
-    missing one would not show.
+    fabric's devices are not named, a port counts for the fabric if it has the fabric's rate: once any port has it, a
+    faster one is never the fabric's, and a slower one only takes the place of one that lacks. A port that is down has
+    no rate, so it is a fault only if too few others have it. Ports that may belong to either are counted: behind them
+    a missing one would not show.
     """
     declared = int(adapters) if adapters else len(ports)
     port_rate = gbit_per_s / declared if gbit_per_s and declared else None
+    counted_rate = math.inf
+    if port_rate and any(has_port_rate(port, port_rate) for port in ports):
+        counted_rate = port_rate  # what one port has more does not make up for what another has less
+        if not names:
+            ports = [port for port in ports if not is_faster(port, port_rate)]
     active = sorted((port for port in ports if is_active(port)), key=read_rate, reverse=True)
-    slow = [port for port in active if port_rate and read_rate(port) < SAME_RATE * port_rate]
+    slow = [port for port in active if port_rate and read_rate(port) < port_rate * read_same_rate_share()]
     down = [port for port in ports if not is_active(port)]
     down_count, unclear = len(down), 0
     if len(ports) > declared:
@@ -82,7 +89,10 @@ def compare_ports(
         {
             "fabric_adapters_missing": count_missing(adapters, float(len(ports))),
             "fabric_ports_down": float(down_count),
-            "fabric_rate_share": sum(map(read_rate, active[:declared])) / gbit_per_s if gbit_per_s else None,
+            "fabric_rate_share": sum(min(read_rate(port), counted_rate) for port in active[:declared])
+            / gbit_per_s
+            if gbit_per_s
+            else None,
             "fabric_unclear_ports": float(unclear),
         },
         {
@@ -93,6 +103,23 @@ def compare_ports(
             " (hardware.fabric.devices of the rack file)",
         },
     )
+
+
+@cache
+def read_same_rate_share() -> float:
+    """Return from which share of the declared rate a rate is the same: the kernel rounds, as the threshold allows."""
+    return next(row.value or 0.0 for row in load_thresholds() if row.metric == "fabric_rate_share")
+
+
+def has_port_rate(port: Raw, port_rate: float) -> bool:
+    """Return whether an active port has the declared rate."""
+    share = read_same_rate_share()
+    return is_active(port) and share * port_rate <= read_rate(port) <= (2 - share) * port_rate
+
+
+def is_faster(port: Raw, port_rate: float) -> bool:
+    """Return whether an active port has more than the declared rate."""
+    return is_active(port) and read_rate(port) > port_rate and not has_port_rate(port, port_rate)
 
 
 def name_port(port: Raw) -> str:
