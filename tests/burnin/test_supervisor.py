@@ -38,10 +38,12 @@ def is_alive(pid, started):
 
 
 def start_times_by_descendant(pid):
-    return {
+    """Return the start times of the processes below one; one that ends meanwhile has none and is no process."""
+    times = {
         process.pid: supervisor.read_process_start_time(process.pid)
         for process in supervisor.list_live_descendants(pid)
     }
+    return {process: started for process, started in times.items() if started}
 
 
 def find_marked_processes(mark):
@@ -209,6 +211,30 @@ def test_attached_agent_stops_with_its_caller(agent, tmp_path):
     caller.kill()
     caller.wait()
     wait_until(lambda: not any(is_alive(*process) for process in every.items()), "the agent to end")
+
+
+def test_process_that_ends_while_the_tree_is_read_is_no_part_of_it(monkeypatch):
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    rows = [supervisor.ProcessTableRow(pid, 1, "x", zombie=False) for pid in (ended.pid, os.getpid())]
+    monkeypatch.setattr(supervisor, "list_live_descendants", lambda _pid: rows)
+    assert list(start_times_by_descendant(1)) == [os.getpid()]
+
+
+def test_ended_caller_is_noticed_while_orphans_keep_the_keeper_busy():
+    # Every orphan that ends wakes the keeper, more often than it looks for its caller.
+    orphans = "while :; do (sleep 0.1 &); sleep 0.1; done"
+    program = (
+        "import os, sys; from gpufleet.burnin.agent.supervisor import *\n"
+        f"work = lambda: os.execvp('sh', ['sh', '-c', {orphans!r}])\n"
+        "sys.exit(run_supervised(work, SupervisionPolicy(is_orphaned=lambda: True)))"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program])
+    try:
+        assert process.wait(HANG_SECONDS) == 128 + signal.SIGHUP
+    finally:
+        process.terminate()
+        process.wait()
 
 
 def test_agent_stops_if_its_session_ended_before_the_start(agent):

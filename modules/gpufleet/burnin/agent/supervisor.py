@@ -300,8 +300,10 @@ class _Supervisor:
 
     def _wait(self, child: int, wake: int) -> int | None:
         """Return the work's wait status, or None when the work is to be stopped."""
+        next_look = time.monotonic() + POLL_SECONDS
         while True:
-            ready = select.select([self.reader, wake], [], [], POLL_SECONDS)[0]
+            wait_s = max(0.0, next_look - time.monotonic())
+            ready = select.select([self.reader, wake], [], [], wait_s)[0]
             if wake in ready:
                 os.read(wake, 4096)
             statuses = reap_children()
@@ -309,8 +311,10 @@ class _Supervisor:
                 return statuses[child]
             if self.reader in ready:
                 self.stopped = self.stopped or int.from_bytes(os.read(self.reader, 1) or b"\x0f", "big")
-            elif not ready and self.policy.is_orphaned():
-                self.stopped = self.stopped or signal.SIGHUP
+            elif time.monotonic() >= next_look:  # also where orphans that end wake us all the time
+                next_look = time.monotonic() + POLL_SECONDS
+                if self.policy.is_orphaned():
+                    self.stopped = self.stopped or signal.SIGHUP
             if self.stopped:
                 return None
 
