@@ -17,6 +17,11 @@ def format_usd(amount: Decimal, *, show_sign: bool = False) -> str:
     return f"{mark}${abs(rounded):,.2f}"
 
 
+def round_for_json(amount: Decimal) -> float:
+    """Return dollars and cents as JSON has them."""
+    return float(round_to_cents(amount))
+
+
 def format_hourly_rate(amount: Decimal) -> str:
     """Return an hourly rate with up to six decimals: $0.43632."""
     digits = f"{round_hourly_rate(amount):f}".rstrip("0")

@@ -7,8 +7,9 @@ from decimal import Decimal
 from typing import Any
 
 from gpufleet.catalog import Price
+from gpufleet.cost.formatting import round_for_json
 from gpufleet.cost.inputs.terms import TERMS
-from gpufleet.cost.money import HOURS_PER_MONTH, ZERO, round_to_cents, to_decimal
+from gpufleet.cost.money import HOURS_PER_MONTH, ZERO, to_decimal
 from gpufleet.cost.pricing.bill import Bill, Charge
 from gpufleet.cost.pricing.rates import PriceBook
 
@@ -103,7 +104,7 @@ def build_what_if_document(rows: tuple[WhatIfRow, ...]) -> list[dict[str, Any]]:
             "purchase": row.purchase,
             "count": float(row.count),
             "hours_per_month": float(row.hours),
-            "usd_per_month": float(round_to_cents(row.usd_per_month)),
+            "usd_per_month": round_for_json(row.usd_per_month),
             "cheapest": row.cheapest_option.kind if row.cheapest_option else None,
             "options": {option.kind: _option_document(option) for option in row.options},
         }
@@ -117,6 +118,6 @@ def _option_document(option: PurchaseOption) -> dict[str, Any] | None:
     if price is None or option.usd_per_month is None:
         return None
     return {
-        "usd_per_month": float(round_to_cents(option.usd_per_month)),
+        "usd_per_month": round_for_json(option.usd_per_month),
         "price": {"usd_per_hour": price.usd_per_hour, "as_of": price.as_of, "source": price.source},
     }

@@ -11,7 +11,7 @@ from gpufleet.cost.analysis.bill_period import BillPeriod
 from gpufleet.cost.analysis.reports.actual_nodes import build_node_document, format_node_lines
 from gpufleet.cost.analysis.reports.summary import pluralize
 from gpufleet.cost.analysis.reports.table import align_columns, format_titled_list
-from gpufleet.cost.formatting import format_usd
+from gpufleet.cost.formatting import format_usd, round_for_json
 from gpufleet.cost.money import ZERO, round_to_cents
 
 MAX_UNTAGGED_LINES = 20
@@ -127,28 +127,27 @@ def build_actual_document(comparison: ActualComparison) -> dict[str, Any]:
         ],
         "rows": billed.row_count,
         "cost_columns": sorted(billed.columns),
-        "billed_usd": _cents(billed.usd),
-        "invoiced_usd": None if billed.invoiced_usd is None else _cents(billed.invoiced_usd),
+        "billed_usd": round_for_json(billed.usd),
+        "invoiced_usd": None if billed.invoiced_usd is None else round_for_json(billed.invoiced_usd),
         "pools": [
             {
                 "pool": each.pool,
-                "declared_usd": _cents(each.declared_usd),
-                "billed_usd": _cents(each.billed_usd),
-                "difference_usd": _cents(each.difference_usd),
+                "declared_usd": round_for_json(each.declared_usd),
+                "billed_usd": round_for_json(each.billed_usd),
+                "difference_usd": round_for_json(each.difference_usd),
                 "reasons": [{"reason": reason, "usd": float(usd)} for reason, usd in each.rounded_reasons],
             }
             for each in comparison.pools
         ],
         "untagged": [
-            {"service": service, "usd": _cents(usd)} for service, usd in sorted(billed.untagged_usd.items())
+            {"service": service, "usd": round_for_json(usd)}
+            for service, usd in sorted(billed.untagged_usd.items())
         ],
-        "other": [{"kind": kind, "usd": _cents(usd)} for kind, usd in sorted(billed.other_usd.items())],
-        "other_stacks_usd": _cents(billed.other_stacks_usd),
+        "other": [
+            {"kind": kind, "usd": round_for_json(usd)} for kind, usd in sorted(billed.other_usd.items())
+        ],
+        "other_stacks_usd": round_for_json(billed.other_stacks_usd),
         "registry": build_node_document(comparison.nodes) if comparison.nodes else None,
         "not_compared": list(comparison.missing_clouds),
         "notes": _list_notes(comparison),
     }
-
-
-def _cents(amount: Decimal) -> float:
-    return float(round_to_cents(amount))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Any
 
 from gpufleet.cost.analysis.billed_node import (
@@ -12,7 +11,7 @@ from gpufleet.cost.analysis.billed_node import (
     UnregisteredMachine,
 )
 from gpufleet.cost.analysis.reports.table import align_columns, format_titled_list
-from gpufleet.cost.formatting import format_usd
+from gpufleet.cost.formatting import format_usd, round_for_json
 from gpufleet.cost.money import ZERO, round_to_cents
 
 MAX_LINES = 20
@@ -77,7 +76,7 @@ def _format_unbilled(node: RegisteredNode) -> str:
 def build_node_document(comparison: NodeComparison) -> dict[str, Any]:
     """Return the comparison as JSON."""
     return {
-        "wasted_usd": _cents(comparison.wasted_usd),
+        "wasted_usd": round_for_json(comparison.wasted_usd),
         "nodes": [
             {
                 "name": each.node.name,
@@ -85,9 +84,10 @@ def build_node_document(comparison: NodeComparison) -> dict[str, Any]:
                 "pool": each.node.pool,
                 "state": each.node.state,
                 "hours": float(each.hours),
-                "billed_usd": _cents(each.usd),
+                "billed_usd": round_for_json(each.usd),
                 "wasted": [
-                    {"state": state, "usd": _cents(usd)} for state, usd in sorted(each.wasted_usd.items())
+                    {"state": state, "usd": round_for_json(usd)}
+                    for state, usd in sorted(each.wasted_usd.items())
                 ],
             }
             for each in comparison.billed
@@ -99,7 +99,7 @@ def build_node_document(comparison: NodeComparison) -> dict[str, Any]:
                 "cloud": each.cloud,
                 "pool": each.pool,
                 "hours": float(each.hours),
-                "billed_usd": _cents(each.usd),
+                "billed_usd": round_for_json(each.usd),
                 "declared": each.is_declared,
             }
             for each in comparison.unregistered
@@ -116,7 +116,3 @@ def build_node_document(comparison: NodeComparison) -> dict[str, Any]:
             for node in comparison.unbilled
         ],
     }
-
-
-def _cents(amount: Decimal) -> float:
-    return float(round_to_cents(amount))
