@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -58,6 +59,25 @@ def test_two_runs_of_one_period_are_refused(tmp_path, period):
     with pytest.raises(InputError, match="has 2 runs of one export, each with all rows: 2026-10-02T"):
         list_bill_files([tmp_path])
     assert len(list_bill_files([tmp_path / period / "2026-10-03T00:00:00.000Z-b"])) == 1
+
+
+@pytest.mark.parametrize(
+    "given",
+    [["."], ["RUN1", "RUN2"], ["RUN1/part.csv", "RUN2"], ["part2.csv", "RUN1/part.csv"], ["link", "RUN2"]],
+)
+def test_two_runs_are_refused_however_they_are_given(tmp_path, monkeypatch, given):
+    period = tmp_path / "BILLING_PERIOD=2026-10"
+    files = ["part2.csv"] if "part2.csv" in given else ["RUN1/part.csv", "RUN2/part.csv"]
+    for number, name in enumerate({*files, "RUN1/part.csv"}):
+        write(period / name, 10**number)
+    (period / "link").symlink_to(period / "RUN1")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    monkeypatch.chdir(period)
+    with pytest.raises(
+        InputError, match="BILLING_PERIOD=2026-10: has 2 runs of one export, each with all rows: "
+    ):
+        list_bill_files([Path(each) for each in given])
+    assert len(list_bill_files([Path("link"), tmp_path / "loop"])) == 2  # a link to one run is that run
 
 
 def test_folder_without_exports_is_refused(tmp_path):
@@ -116,6 +136,23 @@ def test_focus_rows_as_json_lines_are_read(tmp_path):
     (tmp_path / "focus.json").write_text(json.dumps(row) + "\n")
     (charge,) = stream_billed_charges(tmp_path / "focus.json")
     assert (charge.cost, charge.tags) == (2, {"gpufleet-pool": "tune"})
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [
+        {"gpufleet-pool": "train", "gpufleet-stack": None},
+        [{"key": "gpufleet-pool", "value": "train"}, {"key": "gpufleet-stack", "value": None}],
+        {"gpufleet-pool": "train", "gpufleet-stack": ""},
+    ],
+)
+def test_tag_without_a_value_is_no_tag(tmp_path, tags):
+    row = dict(zip(HEADER.split(","), ["100", "100", "USD", "Usage", *DAY.split(",")], strict=False))
+    every = [tags, {"gpufleet-pool": "train", "gpufleet-stack": "prod"}, {"gpufleet-pool": None}]
+    (tmp_path / "focus.json").write_text("\n".join(json.dumps(row | {"Tags": each}) for each in every))
+    billed = cost.sum_billed_charges(stream_billed_charges(tmp_path / "focus.json"), "prod")
+    assert {name: pool.usd for name, pool in billed.pools.items()} == {"train": 200}
+    assert (billed.other_stacks_usd, sum(billed.untagged_usd.values())) == (0, 100)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 
 from gpufleet import cost
 from gpufleet.cost.inputs.bill_export import stream_billed_charges
+from gpufleet.cost.inputs.bill_value import find_machine
 from gpufleet.errors import InputError
 
 CASES = Path(__file__).parents[2] / "cases/cost/bills"
@@ -135,3 +136,43 @@ def test_row_without_a_cost_is_refused(tmp_path):
     path.write_text(f"{FOCUS}\n,NULL,USD,Usage,{DAY}\n")
     with pytest.raises(InputError, match=r"f\.csv:2: BilledCost: has no cost"):
         list(stream_billed_charges(path))
+
+
+AZURE = "/subscriptions/1/resourceGroups/g/providers"
+GOOGLE = "//compute.googleapis.com/projects/4/zones/europe-west4-a"
+
+
+@pytest.mark.parametrize(
+    ("resource", "machine"),
+    [
+        ("i-0a", "i-0a"),
+        ("arn:aws:ec2:us-east-1:1:instance/i-0a", "i-0a"),
+        (f"{GOOGLE}/instances/GPU-0", "gpu-0"),
+        (f"{AZURE}/Microsoft.Compute/virtualMachines/GPU-0", "gpu-0"),
+        (f"{AZURE.lower()}/microsoft.compute/virtualmachinescalesets/gpu", "gpu"),
+        (f"{AZURE}/Microsoft.Compute/virtualMachineScaleSets/gpu/virtualMachines/3", "gpu_3"),
+        (f"{AZURE}/Microsoft.Compute/virtualMachines/gpu-0/extensions/driver", ""),
+        (f"{AZURE}/Microsoft.Sql/managedInstances/main", ""),
+        ("//sqladmin.googleapis.com/projects/4/instances/main", ""),
+        ("//cloudsql.googleapis.com/projects/4/instances/main", ""),
+        ("//redis.googleapis.com/projects/4/locations/europe-west4/instances/main", ""),
+        ("//spanner.googleapis.com/projects/4/instances/main", ""),
+        ("//notebooks.googleapis.com/projects/4/zones/z/instances/main", ""),
+        ("projects/4/instances/main", ""),
+    ],
+)
+def test_only_a_machines_path_is_a_machine(resource, machine):
+    assert find_machine(resource) == machine
+
+
+def test_licences_of_a_machine_add_to_its_cost_and_not_to_its_hours(tmp_path):
+    header, _, machine, *_ = (CASES / "azure-ea-actual.csv").read_text().splitlines()
+    licence = machine.replace(",Virtual Machines,", ",Virtual Machines Licenses,")
+    assert licence != machine
+    (tmp_path / "azure.csv").write_text(f"{header}\n{machine}\n{licence}\n")
+    focus = f"{FOCUS},ConsumedQuantity,ConsumedUnit,ServiceCategory,x_SkuMeterCategory,Tags"
+    row = f"2.64,2.64,USD,Usage,{DAY},24,Hours,Compute,Virtual Machines{{}},"
+    (tmp_path / "focus.csv").write_text("\n".join([focus, row.format(""), row.format(" Licenses")]))
+    for name in ("azure.csv", "focus.csv"):
+        rows = list(stream_billed_charges(tmp_path / name))
+        assert [(each.cost, each.hours) for each in rows] == [(Decimal("2.64"), 24), (Decimal("2.64"), 0)]

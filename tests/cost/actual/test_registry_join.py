@@ -24,9 +24,11 @@ def at(day, month=10):
     return datetime(2026, month, day, tzinfo=UTC)
 
 
-def make_row(usd, machine="i-0a", hours="", *, period=OCTOBER, category="Usage", service="Compute", **tags):
+def make_row(
+    usd, machine="i-0a", hours="", *, period=OCTOBER, category="Usage", service="Compute", cloud="AWS", **tags
+):
     text = json.dumps({f"gpufleet-{key}": value for key, value in tags.items()}).replace('"', '""')
-    return f'{usd},{usd},USD,{category},{period},{hours},Hours,{service},EC2,AWS,{machine},"{text}"'
+    return f'{usd},{usd},USD,{category},{period},{hours},Hours,{service},EC2,{cloud},{machine},"{text}"'
 
 
 def make_node(name="train-1", instance_id="i-0a", **changes):
@@ -145,10 +147,61 @@ def test_azure_machine_is_found_by_its_name_and_google_machine_by_its_number(joi
     google = "//compute.googleapis.com/projects/4/zones/z/instances/5731447681477044785"
     nodes = [
         make_node("prod-serve-1", "9c1f-vm-id", cloud="azure"),
-        make_node("tune-1", "5731447681477044785"),
+        make_node("tune-1", "5731447681477044785", cloud="gcp"),
     ]
-    billed = join([make_row(4, azure), make_row(5, google)], nodes).nodes.billed
+    billed = join(
+        [make_row(4, azure, cloud="Microsoft"), make_row(5, google, cloud="Google Cloud")], nodes
+    ).nodes.billed
     assert {(each.node.name, each.usd) for each in billed} == {("prod-serve-1", 4), ("tune-1", 5)}
+
+
+@pytest.mark.parametrize(
+    ("cloud", "is_of_node"), [("Google Cloud", False), ("Microsoft", True), ("Other", True)]
+)
+def test_name_is_of_one_cloud_unless_the_row_names_none(join, cloud, is_of_node):
+    machine = "//compute.googleapis.com/projects/other/zones/z/instances/gpu-0"
+    nodes = join([make_row(9, machine, cloud=cloud)], [make_node("gpu-0", "vm-id", cloud="azure")]).nodes
+    assert [each.node.name for each in nodes.billed] == (["gpu-0"] if is_of_node else [])
+    assert [each.id for each in nodes.unregistered] == ([] if is_of_node else ["gpu-0"])
+
+
+def test_unregistered_machines_of_one_name_in_two_clouds_are_two(join):
+    azure = "/subscriptions/1/resourceGroups/g/providers/Microsoft.Compute/virtualMachines/gpu-0"
+    google = "//compute.googleapis.com/projects/4/zones/z/instances/gpu-0"
+    rows = [make_row(1, azure, cloud="Microsoft"), make_row(2, google, cloud="Google")]
+    unregistered = join(rows, []).nodes.unregistered
+    assert [(each.cloud, each.id, each.usd) for each in unregistered] == [
+        ("gcp", "gpu-0", 2),
+        ("azure", "gpu-0", 1),
+    ]
+
+
+def test_row_without_a_stack_for_a_node_of_another_stack_is_that_stacks(join):
+    node = make_node("dev-1", "i-0abc", stack="dev", out_of_use=(OutOfUse("quarantined", at(1)),))
+    comparison = join([make_row(9, "i-0abc", 20, pool="train"), make_row(1)], [make_node(), node])
+    nodes = comparison.nodes
+    assert [each.node.name for each in nodes.billed] == ["train-1"]
+    assert (nodes.unregistered, nodes.wasted_usd) == ((), 0)
+    assert (comparison.billed.other_stacks_usd, comparison.pools[0].billed_usd) == (9, 0)
+
+
+def test_row_of_the_stack_goes_to_the_stacks_node_of_a_shared_name(join):
+    own, other = make_node("train-0", "i-0a", since=at(20)), make_node("train-0", "i-0b", stack="dev")
+    (billed,) = join([make_row(4, "vol-1", node="train-0", stack="prod")], [own, other]).nodes.billed
+    assert billed.node is own
+
+
+def test_row_of_a_reused_name_goes_to_the_node_of_its_time(join):
+    old = make_node("train-0", "i-0a", state="retired", until=at(10))
+    new = make_node("train-0", "i-0b", since=at(12))
+    spans = [("01", "10"), ("10", "11"), ("11", "12"), ("12", "31")]  # two are between both: the nearer one's
+    rows = [
+        make_row(2**number, "vol-1", period=f"2026-10-{start},2026-10-{end}", node="train-0")
+        for number, (start, end) in enumerate(spans)
+    ]
+    nodes = join(rows, [old, new]).nodes
+    assert {each.node.instance_id: each.usd for each in nodes.billed} == {"i-0a": 1 + 2, "i-0b": 4 + 8}
+    assert nodes.unbilled == ()
 
 
 def test_number_of_unregistered_machines_is_bounded(join):

@@ -8,7 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from gpufleet.cost.analysis.bill_period import BillPeriod
-from gpufleet.cost.analysis.billed_node import POOL_TAG, NodeComparison, NodeLedger, RegisteredNode
+from gpufleet.cost.analysis.billed_node import POOL_TAG, STACK_TAG, NodeComparison, NodeLedger, RegisteredNode
 from gpufleet.cost.inputs.bill_row import USAGE, BilledCharge
 from gpufleet.cost.money import ZERO, round_parts_to_total, round_to_cents
 from gpufleet.cost.pricing.bill import Bill, Charge
@@ -16,7 +16,6 @@ from gpufleet.errors import InputError
 
 MAX_GROUPS = 1000
 OTHERS = "(others)"
-STACK_TAG = "gpufleet-stack"
 CREDITS = "credits"
 
 
@@ -70,11 +69,14 @@ class BilledTotals:
             raise InputError(problem, where=charge.where or "cost actual", remedy=remedy)
         self._note(charge)
         pool = charge.tags.get(POOL_TAG, "")
-        if charge.tags.get(STACK_TAG, self._stack_tag) != self._stack_tag:
+        stack = charge.tags.get(STACK_TAG)
+        if stack and stack != self._stack_tag:
             self.other_stacks_usd += charge.cost
             return
-        if self.ledger:
-            self.ledger.add(charge)
+        is_of_another = self.ledger.add(charge) if self.ledger else False
+        if is_of_another and not stack:
+            self.other_stacks_usd += charge.cost
+            return
         if pool:
             self.pools.setdefault(_bounded_key(self.pools, pool), BilledPool()).add(charge)
         elif charge.kind != USAGE:
@@ -177,7 +179,7 @@ def sum_billed_charges(
     charges: Iterable[BilledCharge], stack: str, nodes: Iterable[RegisteredNode] | None = None
 ) -> BilledTotals:
     """Sum the rows of exports, also by node of the registry if its nodes are given."""
-    totals = BilledTotals(stack, None if nodes is None else NodeLedger(nodes))
+    totals = BilledTotals(stack, None if nodes is None else NodeLedger(nodes, stack))
     for charge in charges:
         totals.add(charge)
     return totals
@@ -196,9 +198,7 @@ def compare_with_bill(declared: Bill, billed: BilledTotals) -> ActualComparison:
     }
     pools = (_compare_pool(name, charges, billed, periods) for name in names)
     ledger = billed.ledger
-    nodes = (
-        ledger.compare(declared.charges, billed.stack, billed.find_period, billed.clouds) if ledger else None
-    )
+    nodes = ledger.compare(declared.charges, billed.find_period, billed.clouds) if ledger else None
     return ActualComparison(billed, period, tuple(pools), tuple(sorted(missing)), nodes, periods)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from gpufleet.cost.analysis.bill_period import BillPeriod, count_hours
@@ -13,7 +14,7 @@ from gpufleet.cost.money import ZERO
 from gpufleet.cost.pricing.bill import Charge
 
 MAX_MACHINES = 1000
-NODE_TAG, NAME_TAG, POOL_TAG = "gpufleet-node", "name", "gpufleet-pool"
+NODE_TAG, NAME_TAG, POOL_TAG, STACK_TAG = "gpufleet-node", "name", "gpufleet-pool", "gpufleet-stack"
 OTHER_MACHINES = "(others)"
 
 
@@ -44,6 +45,10 @@ class RegisteredNode:
     def exists_in(self, period: BillPeriod) -> bool:
         """Return whether the node existed in some of a period."""
         return self.since < period.end and (self.until is None or self.until > period.start)
+
+    def measure_overlap(self, charge: BilledCharge) -> timedelta:
+        """Return how long the node existed in a row's time; below zero how far they are apart."""
+        return min(charge.end, self.until or charge.end) - max(charge.start, self.since)
 
 
 @dataclass
@@ -108,62 +113,88 @@ class NodeComparison:
 class NodeLedger:
     """Sums the rows of a bill by registered node.
 
-    A row belongs to a node by its instance id first, then by the tag gpufleet-node, then by the machine's name.
+    A row belongs to a node by its instance id first, then by the tag gpufleet-node, then by the machine's name: a name
+    is of one cloud. Of several nodes with one id or name the row's is that of the stack which its tag names, then the
+    one that existed for the most of its time, then the live one.
     """
 
-    def __init__(self, nodes: Iterable[RegisteredNode]) -> None:
-        # A live node comes last: of several with one id or name, the rows are the live node's.
-        self._nodes = sorted(nodes, key=lambda node: (node.until is None, node.until or node.since))
-        self._by_instance = {node.instance_id.lower(): node for node in self._nodes if node.instance_id}
-        self._by_name = {node.name.lower(): node for node in self._nodes}
-        self._billed: dict[str, BilledNode] = {}
-        self._unregistered: dict[str, UnregisteredMachine] = {}
+    def __init__(self, nodes: Iterable[RegisteredNode], stack: str) -> None:
+        from gpufleet.fleet import slugify  # the models of a spec, which other verbs of this room do not need
 
-    def add(self, charge: BilledCharge) -> None:
-        """Add one row of the stack, or of no stack."""
+        self._nodes = list(nodes)
+        self._stack_tag = slugify(stack)
+        self._by_instance: dict[tuple[str, str], list[RegisteredNode]] = defaultdict(list)
+        self._by_name: dict[tuple[str, str], list[RegisteredNode]] = defaultdict(list)
+        for node in self._nodes:
+            for cloud in (node.cloud, ""):  # of a row that names no cloud of ours
+                self._by_name[cloud, node.name.lower()].append(node)
+                if node.instance_id:
+                    self._by_instance[cloud, node.instance_id.lower()].append(node)
+        self._billed: dict[str, BilledNode] = {}
+        self._unregistered: dict[tuple[str, str], UnregisteredMachine] = {}
+
+    def add(self, charge: BilledCharge) -> bool:
+        """Add one row of the stack, or of no stack; return whether it is of another stack's node."""
         node = self._find_node(charge)
-        if node is not None:
+        if node is None:
+            if charge.machine and charge.kind == USAGE:
+                self._add_unregistered(charge)
+        elif self._is_of_stack(node):
             self._billed.setdefault(node.id, BilledNode(node)).add(charge)
-        elif charge.machine and charge.kind == USAGE:
-            self._add_unregistered(charge)
+        else:
+            return True
+        return False
+
+    def _is_of_stack(self, node: RegisteredNode) -> bool:
+        return node.stack in {self._stack_tag, ""}
 
     def _find_node(self, charge: BilledCharge) -> RegisteredNode | None:
         for key in (charge.machine, charge.resource):
-            if key and (node := self._by_instance.get(key.lstrip("/").lower())):
-                return node
+            if key and (nodes := self._by_instance.get((charge.cloud, key.lstrip("/").lower()))):
+                return self._choose_node(nodes, charge)
         for name in (charge.tags.get(NODE_TAG), charge.machine, charge.tags.get(NAME_TAG)):
-            if name and (node := self._by_name.get(name.lower())):
-                return node
+            if name and (nodes := self._by_name.get((charge.cloud, name.lower()))):
+                return self._choose_node(nodes, charge)
         return None
+
+    def _choose_node(self, nodes: list[RegisteredNode], charge: BilledCharge) -> RegisteredNode:
+        has_stack = bool(charge.tags.get(STACK_TAG))
+        return max(
+            nodes,
+            key=lambda node: (
+                has_stack and self._is_of_stack(node),
+                node.measure_overlap(charge),
+                node.until is None,
+                node.until or node.since,
+            ),
+        )
 
     def _add_unregistered(self, charge: BilledCharge) -> None:
         machines = self._unregistered
-        key = charge.machine if charge.machine in machines or len(machines) < MAX_MACHINES else OTHER_MACHINES
+        key = charge.cloud, charge.machine
+        if key not in machines and len(machines) >= MAX_MACHINES:
+            key = "", OTHER_MACHINES
         if key not in machines:
             name = charge.tags.get(NODE_TAG) or charge.tags.get(NAME_TAG, "")
-            machines[key] = UnregisteredMachine(key, name, charge.tags.get(POOL_TAG, ""), charge.cloud)
+            machines[key] = UnregisteredMachine(key[1], name, charge.tags.get(POOL_TAG, ""), charge.cloud)
         machines[key].usd += charge.cost
         machines[key].hours += charge.hours or ZERO
 
     def compare(
         self,
         declared: Iterable[Charge],
-        stack: str,
         find_period: Callable[[str], BillPeriod],
         clouds: set[str],
     ) -> NodeComparison:
         """Return the comparison with the stack's nodes, as far as the bill has rows of their clouds."""
-        from gpufleet.fleet import slugify  # the models of a spec, which other verbs of this room do not need
-
         names = {name.lower() for charge in declared for name in _list_names(charge) if name}
         for machine in self._unregistered.values():
             machine.is_declared = bool({machine.name.lower(), machine.id} & names)
-        stack_tag = slugify(stack)
         unbilled = [
             node
             for node in self._nodes
             if node.id not in self._billed
-            and node.stack == stack_tag
+            and node.stack == self._stack_tag
             and (node.cloud in clouds or "" in clouds)
             and node.exists_in(find_period(node.cloud))
         ]

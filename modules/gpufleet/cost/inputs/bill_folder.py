@@ -29,6 +29,7 @@ PERIOD_FOLDER = re.compile(r"(?i)billing_period=.*|\d{8}-\d{8}")
 def list_bill_files(paths: Sequence[Path]) -> list[Path]:
     """Return the files, with folders replaced by the exports in them; the same file twice is an InputError."""
     files = [file for path in paths for file in (_list_folder(path) if path.is_dir() else [path])]
+    _check_runs(files)
     _check_duplicates(files)
     return files
 
@@ -42,7 +43,6 @@ def _list_folder(root: Path) -> list[Path]:
         raise InputError(
             "has no export in it", where=name, remedy="give a folder of CSV, JSON or Parquet files"
         )
-    _check_runs(files)
     for manifest in manifests:
         _check_manifest(manifest, {path.name for path in files})
     return files
@@ -61,17 +61,25 @@ def _walk(root: Path, name: str) -> Iterator[Path]:
 
 
 def _check_runs(files: Iterable[Path]) -> None:
-    """Refuse two runs of one export for one period: each has all rows of the period."""
+    """Refuse two runs of one export for one period: each has all rows of the period.
+
+    An export that overwrites has its parts in the period's folder itself: they are a run too. The folders are those
+    of the real paths, however the files are given.
+    """
     runs: dict[Path, set[str]] = defaultdict(set)
-    for file in files:
-        if PERIOD_FOLDER.fullmatch(file.parent.parent.name):
-            runs[file.parent.parent].add(file.parent.name)
+    for folder in {Path(os.path.realpath(file)).parent for file in files}:
+        if PERIOD_FOLDER.fullmatch(folder.name):
+            runs[folder].add("")
+        elif PERIOD_FOLDER.fullmatch(folder.parent.name):
+            runs[folder.parent].add(folder.name)
     for period, names in runs.items():
         if len(names) > 1:
-            listed = ", ".join(make_printable(each, 60) for each in sorted(names)[:5])
+            listed = ", ".join(
+                make_printable(each, 60) or "parts without a run" for each in sorted(names)[:5]
+            )
             problem = f"has {len(names)} runs of one export, each with all rows: {listed}"
             raise InputError(
-                problem, where=make_printable(period), remedy="give the folder of the newest run"
+                problem, where=make_printable(period), remedy="give only the files of the newest run"
             )
 
 

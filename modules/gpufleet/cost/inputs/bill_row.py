@@ -43,6 +43,7 @@ FOCUS_FIELDS = (
     "Tags",
     "x_BilledCostInUsd",
     "x_EffectiveCostInUsd",
+    "x_SkuMeterCategory",
 )
 AZURE_COLUMNS = ("date", "quantity", "metercategory")
 AZURE_COSTS = {"costinbillingcurrency": "CostInBillingCurrency", "cost": "Cost"}
@@ -70,7 +71,8 @@ GOOGLE_FIELDS = (
     "usage_end_time",
     "usage_start_time",
 )
-COMPUTE = ("Compute", "Virtual Machines", "Virtual Machines Licenses", "Compute Engine")
+COMPUTE = ("Compute", "Virtual Machines", "Compute Engine")
+LICENCES = "Virtual Machines Licenses"  # Azure's category of a second row for the hours of a machine
 COMMITTED_MODELS = ("reservation", "savingsplan")
 USAGE = "usage"
 KINDS = {
@@ -96,8 +98,8 @@ class BilledCharge:
     """One row of an export.
 
     ``kind`` is usage, or what else is billed: taxes, credits … ``credit`` is the part of the cost that a credit of
-    money pays, zero or negative. ``hours`` are of machines, None if the row counts something else. ``machine`` is the
-    machine's id or name, empty for another resource. ``column`` names where the cost is from.
+    money pays, zero or negative. ``hours`` are of machines, zero for their licences, None for something else.
+    ``machine`` is the machine's id or name, empty for another resource. ``column`` names where the cost is from.
     """
 
     cost: Decimal
@@ -152,7 +154,7 @@ def parse_focus_row(row: CsvRow) -> BilledCharge:
         _find_focus_kind(row, category),
         resource,
         read_tags(_get_cell(row, "Tags"), row.where),
-        parse_amount(quantity, row.where, "ConsumedQuantity")
+        _count_hours(quantity, row.where, "ConsumedQuantity", _get_cell(row, "x_SkuMeterCategory"))
         if is_machine and quantity and is_hour_unit(unit)
         else None,
         find_cloud(next(filter(None, (_get_cell(row, each) for each in PROVIDER_COLUMNS)), "")),
@@ -161,6 +163,11 @@ def parse_focus_row(row: CsvRow) -> BilledCharge:
         column=column,
         where=row.where,
     )
+
+
+def _count_hours(quantity: str, where: str, key: str, category: str) -> Decimal:
+    """Return a machine's hours. A licence has the same hours once more: its cost counts, its hours do not."""
+    return ZERO if category == LICENCES else parse_amount(quantity, where, key)
 
 
 def _find_focus_kind(row: CsvRow, category: str) -> str:
@@ -195,7 +202,8 @@ class _AzureParser:
     def __call__(self, row: CsvRow) -> BilledCharge:
         start = parse_time(self._get(row, "date"), row.where, "Date")
         service, resource = self._get(row, "metercategory"), self._get(row, "resourceid")
-        is_machine = service in COMPUTE and is_hour_unit(self._get(row, "unitofmeasure"))
+        is_hourly = is_hour_unit(self._get(row, "unitofmeasure"))
+        is_machine, is_licence = service in COMPUTE and is_hourly, service == LICENCES and is_hourly
         currency = self._get(row, "billingcurrency") or self._get(row, "billingcurrencycode")
         usd_column = self._names.get("costinusd", "costInUsd")
         cost, chosen, column = _choose_currency(row, self._cost, currency, usd_column)
@@ -210,7 +218,9 @@ class _AzureParser:
             kind,
             resource,
             read_tags(self._get(row, "tags"), row.where),
-            parse_amount(self._get(row, "quantity"), row.where, "Quantity") if is_machine else None,
+            _count_hours(self._get(row, "quantity"), row.where, "Quantity", service)
+            if is_machine or is_licence
+            else None,
             "azure",
             find_machine(resource),
             column=column,

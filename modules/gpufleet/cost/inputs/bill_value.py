@@ -24,7 +24,12 @@ HOUR_UNITS = re.compile(r"(?i)(1 )?hours?|(1 )?h(rs?)?")
 MAX_EXPONENT = 30  # of an amount: a hostile 1E+999999 would take all memory as digits
 PROVIDERS = (("aws", "aws"), ("amazon", "aws"), ("microsoft", "azure"), ("azure", "azure"), ("google", "gcp"))
 AWS_MACHINE = re.compile(r"(?:arn:[^ ]+:instance/)?(i-[0-9a-z]+)")
-MACHINE_FOLDERS = ("virtualmachines", "instances", "virtualmachinescalesets")
+AZURE_MACHINE = re.compile(
+    r"(?i)/.*/microsoft\.compute/virtualmachine(?:s|scalesets)/([^/]+)(?:/virtualmachines/([^/]+))?/?"
+)
+GOOGLE_MACHINE = re.compile(
+    r"(?i)(?:https:)?(?://)?compute\.googleapis\.com/(?:compute/v1/)?projects/[^/]+/zones/[^/]+/instances/([^/]+)/?"
+)
 
 
 def parse_amount(value: Any, place: str, key: str) -> Decimal:
@@ -76,7 +81,10 @@ def read_tags(text: str, place: str) -> Mapping[str, str]:
 
 @lru_cache(maxsize=CACHED_TEXTS)
 def _parse_tags(text: str) -> Mapping[str, str]:
-    """Return the tags of a JSON object, of a list of keys with values, or of Azure's pairs without braces."""
+    """Return the tags of a JSON object, of a list of keys with values, or of Azure's pairs without braces.
+
+    A key without a value is no tag: Parquet has every key of the file in each row.
+    """
     if not text or text in {"{}", "[]", "NULL"}:
         return {}
     if not text.lstrip().startswith(("{", "[")):
@@ -86,7 +94,7 @@ def _parse_tags(text: str) -> Mapping[str, str]:
         return read_labels(tags)
     if not isinstance(tags, dict):
         raise InputError("is not a JSON object")
-    return {normalize_tag(key): str(value) for key, value in tags.items()}
+    return {normalize_tag(key): str(value) for key, value in tags.items() if value is not None}
 
 
 def read_labels(labels: Any) -> dict[str, str]:
@@ -94,7 +102,7 @@ def read_labels(labels: Any) -> dict[str, str]:
     return {
         normalize_tag(str(pair.get("key"))): str(pair.get("value"))
         for pair in (labels if isinstance(labels, list) else [])
-        if isinstance(pair, Mapping)
+        if isinstance(pair, Mapping) and pair.get("value") is not None
     }
 
 
@@ -118,8 +126,8 @@ def find_machine(resource: str) -> str:
 def _find_machine(resource: str) -> str:
     if match := AWS_MACHINE.fullmatch(resource):
         return match[1]
-    folder, _, name = resource.rstrip("/").rpartition("/")
-    return name.lower() if folder.lower().endswith(MACHINE_FOLDERS) else ""
+    match = GOOGLE_MACHINE.fullmatch(resource) or AZURE_MACHINE.fullmatch(resource)
+    return "_".join(filter(None, match.groups())).lower() if match else ""
 
 
 def is_hour_unit(unit: str) -> bool:
