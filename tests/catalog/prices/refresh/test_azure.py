@@ -182,6 +182,16 @@ def test_parts_are_priced_per_unit_and_hour():
     assert {row.kind for row in rows.values()} == {"part"}
 
 
+@pytest.mark.parametrize("regions", [("eastus", "Global"), ("Global", "eastus"), ("eastus", "eastus")])
+def test_each_price_of_a_part_is_divided_by_its_own_unit(regions):
+    item = next(item for item in PART_ITEMS if (part := find_part(item)) and part.name == "nat_gateway")
+    hourly = {**item, "armRegionName": regions[0], "unitOfMeasure": "1 Hour", "retailPrice": 0.045}
+    monthly = {**item, "armRegionName": regions[1], "unitOfMeasure": "1/Month", "retailPrice": 32.85}
+    for items in ([hourly, monthly], [monthly, hourly]):
+        (row,) = AzureItemReader("eastus", DAY.isoformat(), "a test").build_part_rows(items)
+        assert row.usd_per_hour == pytest.approx(0.045)
+
+
 def test_refreshed_parts_pass_the_checks():
     reader = AzureItemReader("eastus", DAY.isoformat(), "a test")
     rows = list(reader.build_part_rows(PART_ITEMS))

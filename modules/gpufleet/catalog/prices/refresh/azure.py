@@ -130,16 +130,14 @@ class AzureItemReader:
             azure_parts.GLOBAL_REGION: {},
             self.region: {},
         }
-        divisors: dict[tuple[str, str], float] = {}
         for item in items:
             part, price_region = azure_parts.find_part(item), str(item.get("armRegionName"))
             tier_start = _number(item.get("tierMinimumUnits") or 0)
             if part and tier_start is not None and price_region in chosen and self._is_in_force(item):
-                divisors[part.name, part.unit] = part.divisor
                 self._choose_item(chosen[price_region], (part.name, part.unit, tier_start), item)
         amounts: dict[tuple[str, str], float] = {}
         for tiers in chosen.values():  # the region's own prices replace those of all regions
-            amounts |= _find_paid_amounts(tiers, divisors)
+            amounts |= _find_paid_amounts(tiers)
         yield from azure_parts.build_part_rows(amounts, self.region, self.day, self.source)
 
     def read_licence_fees(self, items: Iterable[Item]) -> list[azure_licence.LicenceFee]:
@@ -249,15 +247,13 @@ def _amount_usd(item: Item) -> float | None:
     return float(amount)
 
 
-def _find_paid_amounts(
-    items: dict[tuple[str, str, float], Item], divisors: dict[tuple[str, str], float]
-) -> dict[tuple[str, str], float]:
+def _find_paid_amounts(items: dict[tuple[str, str, float], Item]) -> dict[tuple[str, str], float]:
     """Return USD per hour or use of each part: of the first tier that is not free."""
     tiers: dict[tuple[str, str], dict[float, float]] = defaultdict(dict)
     for (name, unit, tier_start), item in items.items():
-        usd = _amount_usd(item)
-        if usd is not None:
-            tiers[name, unit][tier_start] = usd / divisors[name, unit]
+        usd, part = _amount_usd(item), azure_parts.find_part(item)
+        if usd is not None and part:
+            tiers[name, unit][tier_start] = usd / part.divisor
     paid = {part: find_first_paid(amounts) for part, amounts in tiers.items()}
     return {part: usd for part, usd in paid.items() if usd is not None}
 
