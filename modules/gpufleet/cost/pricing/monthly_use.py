@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -71,12 +72,14 @@ def format_use_unit(unit: str, *, is_stored: bool, is_plural: bool = False) -> s
         name = RATES[unit]
     elif time in TIMES and subject:
         name = f"{TIMED.get(subject, subject.replace('_', ' '))}-{time}"
-    elif size:
-        name = size
+    elif size or unit in TIMED:
+        name = size or TIMED[unit]
     else:
         name = unit.replace("_", " ")
     if is_stored:
         name += "-month"
     if not is_plural or name in SIZES.values():
         return name
-    return f"{name[:-1]}ies" if name.endswith("y") else f"{name}s"
+    if re.search("[^aeiou]y$", name):
+        return f"{name[:-1]}ies"
+    return f"{name}es" if name.endswith(("s", "sh", "ch", "x")) else f"{name}s"
