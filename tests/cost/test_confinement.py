@@ -20,7 +20,7 @@ from gpufleet.errors import EnvironmentFault, GpufleetError, InputError
 
 HANG_GUARD_S = 60
 CANARY = "canary-8f1e"
-COMPONENT = "import pulumi\npulumi.ComponentResource('t:m:C', {name}, {{'said': {said}}})\n"
+COMPONENT = "import pulumi\npulumi.ComponentResource('t:m:C', {name}, {{'value': {value}}})\n"
 
 
 def can_confine():
@@ -58,9 +58,9 @@ def evaluate_expression(write_hostile_program):
     """Evaluate an expression inside a program, and return what it gave as text."""
 
     def evaluate(expression, before="", **options):
-        body = f"import os, sys\n{before}\n" + COMPONENT.format(name="'c'", said=f"str(({expression}))")
+        body = f"import os, sys\n{before}\n" + COMPONENT.format(name="'c'", value=f"str(({expression}))")
         resources = cost.evaluate_program(write_hostile_program(body), "dev", **options)
-        return next(resource for resource in resources if resource.name == "c").inputs["said"]
+        return next(resource for resource in resources if resource.name == "c").inputs["value"]
 
     return evaluate
 
@@ -311,12 +311,12 @@ def test_program_cannot_change_the_evaluation_of_the_other_version(project):
     subprocess.run([*git, "commit", "-qam", "base"], check=True)
     look = "[p for p in os.listdir('/proc') if p.isdigit()]"
     places = "[n for n in os.listdir('/tmp') if n.startswith('gpufleet-base')]"
-    main.write_text("import os\n" + COMPONENT.format(name="'head'", said=f"str(({look}, {places}))"))
+    main.write_text("import os\n" + COMPONENT.format(name="'head'", value=f"str(({look}, {places}))"))
     with evaluation.start_git_ref_comparison(project, "poc", "HEAD") as run:
         base, head = run()
     assert [resource.name for resource in base] == ["base"]
     assert head[0].name == "head"
-    assert head[0].inputs["said"] == "(['1', '2'], [])"
+    assert head[0].inputs["value"] == "(['1', '2'], [])"
 
 
 def test_forged_result_is_refused_by_type_and_size(write_hostile_program, monkeypatch):
@@ -449,11 +449,11 @@ def test_missing_namespaces_are_reported_and_the_remaining_confinement_applies(
     )
     expression = "str((dict(os.environ), os.read(r, 20)))"
     root = write_hostile_program(
-        f"import os\nr, w = os.pipe()\n{grandchild}" + COMPONENT.format(name="'c'", said=expression)
+        f"import os\nr, w = os.pipe()\n{grandchild}" + COMPONENT.format(name="'c'", value=expression)
     )
     code = (
         "from pathlib import Path; from gpufleet import cost;"
-        f"print(cost.evaluate_program(Path({str(root)!r}), 'dev')[0].inputs['said'])"
+        f"print(cost.evaluate_program(Path({str(root)!r}), 'dev')[0].inputs['value'])"
     )
     result = run_without_namespaces(code)
     assert result.returncode == 0, result.stderr

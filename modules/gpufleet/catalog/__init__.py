@@ -46,6 +46,7 @@ from gpufleet.catalog.price_tier import (
     find_price_tiers,
     load_price_tiers,
     match_price_tiers,
+    round_unit_price,
 )
 from gpufleet.catalog.query import (
     find_cloud_part_price,
@@ -116,6 +117,7 @@ __all__ = [
     "load_operating_systems",
     "load_price_tiers",
     "match_price_tiers",
+    "round_unit_price",
     "search_offers",
     "with_memory_size",
 ]

@@ -9,6 +9,7 @@ from functools import cache
 from gpufleet.catalog.data_file import load_catalog_rows
 
 TierKey = tuple[str, str, str]  # cloud, region, part
+_UNIT_PRICE_STEP = Decimal("1E-12")
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,11 @@ class PriceTier:
     usd: Decimal
     as_of: str | None
     source: str
+
+
+def round_unit_price(usd: Decimal) -> Decimal:
+    """Remove the error of a monthly price that was divided into hours, and trailing zeros."""
+    return usd.quantize(_UNIT_PRICE_STEP).normalize()
 
 
 @cache

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from gpufleet.catalog import data_file
 from gpufleet.catalog.entry import HOURS_PER_MONTH, MachineOffer, Price
 from gpufleet.catalog.offer import find_cheapest_commitments
-from gpufleet.catalog.price_tier import match_price_tiers
+from gpufleet.catalog.price_tier import match_price_tiers, round_unit_price
 
 if TYPE_CHECKING:
     from gpufleet.catalog.prices.check import PriceFinding
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from gpufleet.catalog.prices.store import ImportRunSummary
 
 MAX_SHOWN_FINDINGS = 10  # findings shown of each code
-PRICE_STEP = Decimal("1E-12")  # removes the error of a monthly price that was divided into hours
 
 
 def offers_as_dicts(offers: Sequence[MachineOffer], count: int | None, today: date) -> list[dict[str, Any]]:
@@ -73,7 +72,7 @@ def part_offers_as_dicts(offers: Iterable[tuple[str, str, str, Price]]) -> list[
 def _describe_part_offer(cloud: str, region: str, part: str, price: Price) -> dict[str, Any]:
     period = data_file.find_part_period(cloud, region, part)
     hours = HOURS_PER_MONTH if period == "month" else 1
-    usd = (Decimal(str(price.usd_per_hour)) * hours).quantize(PRICE_STEP).normalize()
+    usd = round_unit_price(Decimal(str(price.usd_per_hour)) * hours)
     tiers = match_price_tiers(cloud, region, part, usd) if price.purchase == "on_demand" else ()
     return {
         "cloud": cloud, "region": region, "part": part, "purchase": price.purchase, "unit": price.unit,

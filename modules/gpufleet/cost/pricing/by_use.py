@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from decimal import Decimal
 
-from gpufleet.catalog import Price, PriceTier, find_first_tier_limit, match_price_tiers
+from gpufleet.catalog import Price, PriceTier, find_first_tier_limit, match_price_tiers, round_unit_price
 from gpufleet.cost.inputs.terms import PurchaseTerms
 from gpufleet.cost.money import HOURS_PER_MONTH, to_decimal
 from gpufleet.cost.pricing.component import CostComponent, UnpricedComponent, UsageComponent
 from gpufleet.cost.pricing.monthly_use import MonthlyUse, TierShare, format_use_unit
 from gpufleet.cost.pricing.rates import UNKNOWN_REGION, PriceBook
-
-_UNIT_PRICE_STEP = Decimal("1E-12")  # removes the error of a monthly price that was divided into hours
 
 
 def resolve_usage_component(usage: UsageComponent, book: PriceBook) -> CostComponent | UnpricedComponent:
@@ -44,10 +42,10 @@ def resolve_usage_component(usage: UsageComponent, book: PriceBook) -> CostCompo
 
 def split_into_tiers(amount: Decimal, tiers: tuple[PriceTier, ...]) -> Iterator[TierShare]:
     """Yield the part of an amount in each tier that it reaches; of nothing, the first tier."""
-    ends = [*(tier.from_amount for tier in tiers[1:]), None]
-    for tier, end in zip(tiers, ends, strict=True):
+    upper_bounds = [*(tier.from_amount for tier in tiers[1:]), None]
+    for tier, upper_bound in zip(tiers, upper_bounds, strict=True):
         if amount > tier.from_amount or tier is tiers[0]:
-            upper = amount if end is None else min(amount, end)
+            upper = amount if upper_bound is None else min(amount, upper_bound)
             yield TierShare(tier.from_amount, upper - tier.from_amount, tier.usd, tier.as_of, tier.source)
 
 
@@ -71,7 +69,7 @@ def _find_caveat(usage: UsageComponent, tiers: tuple[PriceTier, ...], amount: De
 
 def _unit_price(price: Price, is_stored: bool) -> Decimal:
     months = HOURS_PER_MONTH if is_stored else 1
-    return (to_decimal(price.usd_per_hour) * months).quantize(_UNIT_PRICE_STEP).normalize()
+    return round_unit_price(to_decimal(price.usd_per_hour) * months)
 
 
 def _describe_unit_price(usage: UsageComponent, price: Price | None) -> str:

@@ -1,4 +1,4 @@
-"""Say of a component without a price which machine or region its name may mean."""
+"""Suggest the machine or region that the name of a component without a price may mean."""
 
 from __future__ import annotations
 

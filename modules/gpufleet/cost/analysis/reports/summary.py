@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from datetime import date
 from decimal import Decimal
 
-from gpufleet.catalog import Price, find_part_period
+from gpufleet.catalog import Price, find_part_period, round_unit_price
 from gpufleet.cost.analysis.diff import CodeAndPriceEffects, CostDiff, CostDiffLine, PolicyResult
 from gpufleet.cost.formatting import (
     format_amount,
@@ -19,8 +19,6 @@ from gpufleet.cost.formatting import (
 from gpufleet.cost.money import HOURS_PER_MONTH, ZERO, round_to_cents, to_decimal
 from gpufleet.cost.pricing.bill import Bill, Charge, SkippedResource, UnpricedResource
 from gpufleet.cost.pricing.monthly_use import MonthlyUse, TierShare, format_use_unit, is_time_counted
-
-_RATE_STEP = Decimal("1E-12")  # removes the error of a monthly price that was divided into hours
 
 
 def format_change_headline(diff: CostDiff) -> str:
@@ -260,7 +258,7 @@ def format_price_sources(charges: Iterable[Charge]) -> list[str]:
 def _format_rate(charge: Charge, price: Price) -> str:
     """Return the price of what runs: of an hour, or of a month if the list has it by the month."""
     if price.unit != "machine" and find_part_period(charge.cloud, charge.region, charge.item) == "month":
-        usd_per_month = (to_decimal(price.usd_per_hour) * HOURS_PER_MONTH).quantize(_RATE_STEP).normalize()
+        usd_per_month = round_unit_price(to_decimal(price.usd_per_hour) * HOURS_PER_MONTH)
         return f"{usd_per_month:f} USD per {format_use_unit(price.unit, is_stored=True)}"
     return f"{price.usd_per_hour:.6g} USD per {_unit_text(price.unit)}"
 
