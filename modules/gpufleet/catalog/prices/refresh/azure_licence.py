@@ -1,7 +1,8 @@
 """Azure's fees for Red Hat and SUSE: billed by the VM's vCPUs on top of its price, the same in all regions.
 
-Product, SKU and meter names: public code that reads these meters (stored text ids 52022709558 and 58491685621) and
-Microsoft's pages on RHEL and SUSE reservations. Red Hat has a meter for each number of vCPUs, SUSE three bands.
+Product, SKU and meter names: public code that reads these meters (flexera-public/policy_templates@d5955aed
+tools/cloud_data/azure/azure_linux_license_pricing.py, WWhaleFe/azure-cost-estimator@64a8a797 test/vm-rhel-suse.test.js)
+and Microsoft's pages on RHEL and SUSE reservations. Red Hat has a meter for each number of vCPUs, SUSE three bands.
 """
 
 from __future__ import annotations
