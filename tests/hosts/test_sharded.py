@@ -21,7 +21,8 @@ from receptor_mesh import ReceptorMesh, find_receptor
 
 pytestmark = pytest.mark.skipif(not find_receptor(), reason="needs the receptor program on PATH")
 
-SECRET = "Sesame-4711"
+# Another than that of the tests in tests/remote, which look for theirs in all command lines while these run beside.
+SECRET = "Kitezh-4713"
 BLADES = [f"poc-blade0{slot}" for slot in range(1, 5)]
 NODES = ("mesh-1", "mesh-2")
 # Blades 3 and 4 wait on purpose, so that their node can be lost while the other shard succeeds.
