@@ -311,4 +311,6 @@ def summarize_node(node: NodeNetwork) -> str:
         parts.append(f"all-reduces at {node.collective_gb_per_s:.3g} GB/s")
     elif node.collective_missing:
         parts.append("no all-reduce")
-    return ", ".join(parts) + ("" if node.outcome == "fail" else "".join(f"; {why}" for why in node.reasons))
+    return ", ".join(parts) + (
+        "" if node.outcome == "fail" else "".join(f"; {reason}" for reason in node.reasons)
+    )

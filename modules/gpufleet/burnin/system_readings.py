@@ -69,12 +69,12 @@ def count_missing_gib(total: float, expected: float) -> float | None:
     """Return the missing memory beyond what kernel and firmware keep of it; None where that is not known.
 
     A share of the declared memory that suits a small board hides a DIMM: one of 16 is 6 % of a server's memory. What
-    firmware keeps for a GPU in the same memory is no constant: a DGX Spark shows 119.7 of 128 GiB.
+    firmware keeps for a GPU in the same memory varies: a DGX Spark shows 119.7 of 128 GiB.
     """
     if expected < SMALLEST_SERVER_GIB:
         return None
-    kept = expected * (PAGE_STRUCT_SHARE + FIRMWARE_SHARE) + FIRMWARE_GIB
-    return max(0.0, expected - kept - total)
+    reserved_gib = expected * (PAGE_STRUCT_SHARE + FIRMWARE_SHARE) + FIRMWARE_GIB
+    return max(0.0, expected - reserved_gib - total)
 
 
 def compute_cache_multiple(raw: Raw) -> float | None:

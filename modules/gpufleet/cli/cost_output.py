@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from gpufleet import boundary
-from gpufleet.catalog.prices.name_check import is_future_day
 from gpufleet.cli import output
+from gpufleet.cli.day import check_not_in_future
 from gpufleet.cost import DIFF_FORMATS, CostDiff, PriceDates, render_diff
 from gpufleet.errors import InputError
 
@@ -59,12 +59,9 @@ def parse_price_dates(before: datetime | None, after: datetime | None) -> PriceD
     if before is None and after is None:
         return None
     day_before, day_after = (day.date() if day else None for day in (before, after))
-    today = datetime.now(UTC).date()
     for option, day in (("--prices-before", day_before), ("--prices-after", day_after)):
-        if day and is_future_day(day.isoformat(), today):
-            raise InputError(
-                f"{day} is in the future", where=option, remedy=f"give {today} or an earlier day"
-            )
+        if day:
+            check_not_in_future(day, option)
     if _newest(day_before) == _newest(day_after):
         raise InputError(
             "both dates select the same prices",

@@ -10,10 +10,10 @@ import click
 
 from gpufleet import paths
 from gpufleet.boundary import make_printable, make_values_printable
-from gpufleet.catalog.prices.name_check import is_future_day
 from gpufleet.catalog.prices.row import PURCHASES
 from gpufleet.catalog.prices.source_name import CLOUDS, SOURCE_NAMES
 from gpufleet.cli import output, prices_aws
+from gpufleet.cli.day import check_not_in_future
 from gpufleet.cli.number import FiniteFloatRange
 from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
 
@@ -128,10 +128,8 @@ def prices_command(  # noqa: PLR0917 - click hands each option over by name
 
 def _check_search(price_date: datetime | None, names: dict[str, str | None]) -> None:
     """Refuse a date in the future, and a name without a letter or digit, which would match everything or nothing."""
-    today = date.today()  # noqa: DTZ011 - a day
-    if price_date and is_future_day(price_date.date().isoformat(), today):
-        problem, remedy = f"{price_date.date()} is in the future", f"give {today} or an earlier day"
-        raise InputError(problem, where="--date", remedy=remedy)
+    if price_date:
+        check_not_in_future(price_date.date(), "--date")
     for option, name in names.items():
         if name is not None and not any(letter.isalnum() for letter in name):
             raise InputError(f"{name!r} is not a name", where=option, remedy="leave the option out for all")

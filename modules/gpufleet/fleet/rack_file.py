@@ -159,7 +159,7 @@ def _machine_problems(rack: Rack) -> list[SpecProblem]:
 
 
 def _explain_custom_server(suggestion: str, kind: str, key: tuple[str | int, ...]) -> str:
-    """Return the remedy for an unknown machine: a known one, or the keys that describe a server of one's own."""
+    """Return the remedy for an unknown machine: a known one, or the keys that describe a custom server."""
     place = "on the same node" if key[0] == "nodes" else "at the rack, or set machine on the nodes"
     set_kind = "" if kind == "servers" else "set kind: servers and "
     keys = "its accelerators, or hardware.vcpus and hardware.memory_gib"

@@ -55,9 +55,9 @@ def _find_end(node: Node) -> datetime | None:
 
 
 def _list_times_out_of_use(history: Sequence[NodeHistoryEntry]) -> list[OutOfUse]:
-    ends = [entry.at for entry in history[1:]]
+    next_times = [entry.at for entry in history[1:]]
     return [
         OutOfUse(entry.new_state, entry.at, end)
-        for entry, end in zip(history, [*ends, None], strict=False)
+        for entry, end in zip(history, [*next_times, None], strict=False)
         if entry.new_state in OUT_OF_USE_STATES
     ]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
+from functools import cached_property
 
 from gpufleet.cost.analysis.bill_period import BillPeriod
 from gpufleet.cost.analysis.billed_node import POOL_TAG, STACK_TAG, NodeComparison, NodeLedger, RegisteredNode
@@ -43,7 +44,7 @@ class BilledTotals:
     """The rows of exports, summed by pool of one stack.
 
     What has no pool is summed by service, or by kind if it is not usage: ``other_usd``. ``paid_elsewhere_rows`` are of
-    machines whose commitment is in another row. ``ledger`` is None where there is no registry.
+    machines whose commitment is in another row. ``ledger`` is None without a registry.
     """
 
     stack: str
@@ -70,7 +71,7 @@ class BilledTotals:
         self._note(charge)
         pool = charge.tags.get(POOL_TAG, "")
         stack = charge.tags.get(STACK_TAG)
-        if stack and stack != self._stack_tag:
+        if stack and stack != self.stack_tag:
             self.other_stacks_usd += charge.cost
             return
         is_of_another = self.ledger.add(charge) if self.ledger else False
@@ -97,8 +98,9 @@ class BilledTotals:
         if charge.kind == USAGE:  # a tax or a purchase is of the whole month, whatever the export covers
             self.usage_spans[charge.cloud] = _extend(self.usage_spans.get(charge.cloud), charge)
 
-    @property
-    def _stack_tag(self) -> str:
+    @cached_property
+    def stack_tag(self) -> str:
+        """Return the stack's name as tags have it."""
         from gpufleet.fleet import slugify  # the models of a spec, which other verbs of this room do not need
 
         return slugify(self.stack)
@@ -164,7 +166,7 @@ class PoolComparison:
 class ActualComparison:
     """A stack's declared cost beside its bill. The files have no rows of ``missing_clouds``.
 
-    ``period`` is that of all usage, ``periods`` that of each cloud's. ``nodes`` is None where there is no registry.
+    ``period`` is that of all usage, ``periods`` that of each cloud's. ``nodes`` is None without a registry.
     """
 
     billed: BilledTotals
@@ -179,7 +181,9 @@ def sum_billed_charges(
     charges: Iterable[BilledCharge], stack: str, nodes: Iterable[RegisteredNode] | None = None
 ) -> BilledTotals:
     """Sum the rows of exports, also by node of the registry if its nodes are given."""
-    totals = BilledTotals(stack, None if nodes is None else NodeLedger(nodes, stack))
+    totals = BilledTotals(stack)
+    if nodes is not None:
+        totals.ledger = NodeLedger(nodes, totals.stack_tag)
     for charge in charges:
         totals.add(charge)
     return totals

@@ -87,7 +87,7 @@ class UnregisteredMachine:
 
 @dataclass(frozen=True)
 class NodeComparison:
-    """The registry beside the bill: billed nodes, machines that it does not have, nodes that nothing is billed for."""
+    """The registry compared with the bill: billed nodes, machines that it does not have, nodes without a bill."""
 
     billed: tuple[BilledNode, ...]
     unregistered: tuple[UnregisteredMachine, ...]
@@ -118,11 +118,9 @@ class NodeLedger:
     one that existed for the most of its time, then the live one.
     """
 
-    def __init__(self, nodes: Iterable[RegisteredNode], stack: str) -> None:
-        from gpufleet.fleet import slugify  # the models of a spec, which other verbs of this room do not need
-
+    def __init__(self, nodes: Iterable[RegisteredNode], stack_tag: str) -> None:
         self._nodes = list(nodes)
-        self._stack_tag = slugify(stack)
+        self._stack_tag = stack_tag
         self._by_instance: dict[tuple[str, str], list[RegisteredNode]] = defaultdict(list)
         self._by_name: dict[tuple[str, str], list[RegisteredNode]] = defaultdict(list)
         for node in self._nodes:

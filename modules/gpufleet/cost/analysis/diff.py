@@ -121,6 +121,10 @@ class CostDiff:
         deleted = (gap for gap in self.before.unpriced_resources if (gap.urn, gap.component) not in after)
         return (*self.after.unpriced_resources, *deleted)
 
+    def without_skipped_resources(self) -> CostDiff:
+        """Return the difference without the resources that cost nothing."""
+        return replace(self, after=self.after.without_skipped_resources())
+
 
 def compare_bills(
     stack: str,

@@ -36,9 +36,9 @@ def list_bill_files(paths: Sequence[Path]) -> list[Path]:
 
 def _list_folder(root: Path) -> list[Path]:
     name = make_printable(root)
-    found = sorted(_walk(root, name))
-    manifests = [path for path in found if MANIFEST.fullmatch(path.name)]
-    files = [path for path in found if DATA_FILE.fullmatch(path.name) and path not in manifests]
+    paths = sorted(_walk(root, name))
+    manifests = [path for path in paths if MANIFEST.fullmatch(path.name)]
+    files = [path for path in paths if DATA_FILE.fullmatch(path.name) and path not in manifests]
     if not files:
         raise InputError(
             "has no export in it", where=name, remedy="give a folder of CSV, JSON or Parquet files"

@@ -83,7 +83,7 @@ def read_tags(text: str, place: str) -> Mapping[str, str]:
 def _parse_tags(text: str) -> Mapping[str, str]:
     """Return the tags of a JSON object, of a list of keys with values, or of Azure's pairs without braces.
 
-    A key without a value is no tag: Parquet has every key of the file in each row.
+    A key without a value is left out: Parquet has every key of the file in each row.
     """
     if not text or text in {"{}", "[]", "NULL"}:
         return {}

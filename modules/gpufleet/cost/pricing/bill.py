@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 
@@ -121,3 +121,7 @@ class Bill:
     def usd_per_month(self) -> Range:
         """Return the month: each charge at the hours that it bills."""
         return Range.sum_ranges(charge.usd_per_month for charge in self.charges)
+
+    def without_skipped_resources(self) -> Bill:
+        """Return the bill without the resources that cost nothing."""
+        return replace(self, skipped_resources=())

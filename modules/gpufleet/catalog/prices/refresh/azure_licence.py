@@ -39,7 +39,7 @@ class LicenceFee:
 
 
 def read_licence_fee(item: Item, usd: float | None) -> LicenceFee | None:
-    """Return the fee of an item, None for another item: a subscription of one's own is free."""
+    """Return the fee of an item, None for another item: a customer's own subscription is free."""
     system = SYSTEM_BY_PRODUCT.get(str(item.get("productName")))
     sku, meter = str(item.get("skuName") or ""), str(item.get("meterName") or "")
     if not system or not usd or item.get("type") != "Consumption" or item.get("unitOfMeasure") != "1 Hour":

@@ -29,14 +29,14 @@ ESTIMATE_FORMATS: dict[str, Callable[[CostEstimate], str]] = {
 def render_diff(diff: CostDiff, format_name: str, *, show_skipped: bool = False) -> str:
     """Return a difference in one of ``DIFF_FORMATS``; text for people has only printable names."""
     if not show_skipped:
-        diff = replace(diff, after=replace(diff.after, skipped_resources=()))
+        diff = diff.without_skipped_resources()
     return DIFF_FORMATS[format_name](diff if format_name == "json" else make_values_printable(diff))
 
 
 def render_estimate(estimate: CostEstimate, format_name: str, *, show_skipped: bool = False) -> str:
     """Return an estimate in one of ``ESTIMATE_FORMATS``."""
     if not show_skipped:
-        estimate = replace(estimate, bill=replace(estimate.bill, skipped_resources=()))
+        estimate = replace(estimate, bill=estimate.bill.without_skipped_resources())
     return ESTIMATE_FORMATS[format_name](
         estimate if format_name == "json" else make_values_printable(estimate)
     )

@@ -124,11 +124,9 @@ COMBINED_FORMATS: dict[str, Callable[[CombinedDiff], str]] = {
 def render_combined(combined: CombinedDiff, format_name: str, *, show_skipped: bool = False) -> str:
     """Return the differences of several projects in one of ``DIFF_FORMATS``, as ``render_diff`` that of one."""
     if not show_skipped:
-        projects = [replace(project, diff=_without_skipped(project.diff)) for project in combined.projects]
-        combined = CombinedDiff(tuple(projects), _without_skipped(combined.total))
+        projects = [
+            replace(project, diff=project.diff.without_skipped_resources()) for project in combined.projects
+        ]
+        combined = CombinedDiff(tuple(projects), combined.total.without_skipped_resources())
     shown = combined if format_name == "json" else make_values_printable(combined)
     return COMBINED_FORMATS[format_name](shown)
-
-
-def _without_skipped(diff: CostDiff) -> CostDiff:
-    return replace(diff, after=replace(diff.after, skipped_resources=()))

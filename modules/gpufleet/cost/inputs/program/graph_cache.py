@@ -60,14 +60,14 @@ def is_enabled() -> bool:
     Raise InputError for a value that means neither on nor off.
     """
     value = os.environ.get(SWITCH, "").strip()
-    word = value.lower()
-    if word and word not in ON_WORDS + OFF_WORDS:
+    lowercase = value.lower()
+    if lowercase and lowercase not in ON_WORDS + OFF_WORDS:
         raise InputError(
             f"{shorten_repr(value)} is not a switch",
             where=SWITCH,
             remedy=f"use {', '.join(OFF_WORDS)} or {', '.join(ON_WORDS)}",
         )
-    return word not in OFF_WORDS
+    return lowercase not in OFF_WORDS
 
 
 def find_cache_folder() -> Path:

@@ -7,7 +7,6 @@ from decimal import Decimal
 from typing import Any
 
 from gpufleet.cost.inputs.values import (
-    MARKER_REASONS,
     Number,
     Text,
     read_input,
@@ -16,6 +15,7 @@ from gpufleet.cost.inputs.values import (
 )
 from gpufleet.cost.pricing.component import Components, MachinePartContext, UnpricedComponent
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS, LOAD_BALANCER, NAT
+from gpufleet.cost.pricing.pricers.required_input import number_or_unpriced, unpriced_if_unreadable
 from gpufleet.engine import UnreadableValue
 
 # The API's own defaults (learn.microsoft.com, "Use a public standard load balancer in AKS", read 2026-11-23).
@@ -57,13 +57,13 @@ def outbound_components(inputs: Any, context: MachinePartContext) -> Components:
     outbound = parse_aks_outbound_inputs(inputs)
     for marker in (outbound.outbound_type, outbound.balancer_sku):
         if isinstance(marker, UnreadableValue):
-            return [UnpricedComponent(f"its outbound network is {MARKER_REASONS[marker]}", OUTBOUND)]
+            return [*unpriced_if_unreadable(marker, "its outbound network is", OUTBOUND)]
     kind = outbound.outbound_type or DEFAULT_OUTBOUND_TYPE
     if kind == "managedNATGateway":
         gateway = context.make_part_component(f"{OUTBOUND}:gateway", NAT)
         return [gateway, *_address_components(outbound.nat_address_count, context)]
     if kind != DEFAULT_OUTBOUND_TYPE or str(outbound.balancer_sku).lower() == "basic":
-        return []  # routes and gateways of one's own are resources of their own; a basic load balancer is free
+        return []  # the program's own routes and gateways are resources; a basic load balancer is free
     balancer = context.make_part_component(f"{OUTBOUND}:load_balancer", f"{LOAD_BALANCER}:standard")
     addresses = [] if outbound.has_own_addresses else _address_components(outbound.address_count, context)
     return [balancer, *addresses]
@@ -71,6 +71,5 @@ def outbound_components(inputs: Any, context: MachinePartContext) -> Components:
 
 def _address_components(count: Number, context: MachinePartContext) -> Components:
     name = f"{OUTBOUND}:{ADDRESS}"
-    if isinstance(count, UnreadableValue):
-        return [UnpricedComponent(f"number of its addresses is {MARKER_REASONS[count]}", name)]
-    return [context.make_part_component(name, ADDRESS, DEFAULT_ADDRESS_COUNT if count is None else count)]
+    size = number_or_unpriced(count, "number of its addresses", name, DEFAULT_ADDRESS_COUNT)
+    return [size if isinstance(size, UnpricedComponent) else context.make_part_component(name, ADDRESS, size)]

@@ -8,7 +8,6 @@ from typing import Any
 
 from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.inputs.values import (
-    MARKER_REASONS,
     Number,
     Text,
     read_input,
@@ -20,6 +19,7 @@ from gpufleet.cost.money import ZERO, Range
 from gpufleet.cost.pricing.component import Components, MachinePartContext, UnpricedComponent
 from gpufleet.cost.pricing.pricers.azure.location import standalone_part_context
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS, BASTION, LOAD_BALANCER, NAT, NAT_GIB
+from gpufleet.cost.pricing.pricers.required_input import unpriced_if_unreadable
 from gpufleet.cost.pricing.pricers.traffic import traffic_components
 from gpufleet.engine import StateResource, UnreadableValue
 
@@ -115,9 +115,9 @@ def price_public_ip(resource: StateResource, graph: ResourceGraph) -> Components
     address = parse_public_ip_inputs(resource.inputs)
     if address.is_ipv6:
         return []
-    if address.hidden_input:
-        reason = f"its SKU or allocation method is {MARKER_REASONS[address.hidden_input]}"
-        return [UnpricedComponent(reason, ADDRESS)]
+    hidden = unpriced_if_unreadable(address.hidden_input, "its SKU or allocation method is", ADDRESS)
+    if hidden:
+        return [*hidden]
     context = standalone_part_context(resource, graph)
     if address.sku not in (None, "Basic"):
         item = f"{ADDRESS}:global" if address.tier == "Global" else ADDRESS
