@@ -49,6 +49,7 @@ def _install_go(command: Path, report: Callable[[str], None]) -> None:
     target = command.parents[2]
     install = [
         sys.executable,
+        "-P",
         "-m",
         "pip",
         "install",

@@ -11,7 +11,7 @@ CLOUDS = tuple(sorted(path.stem for path in (Path(__file__).parent / "data").glo
 # A shell script instead of a "#!python" line, which fails with a long path or one with a space.
 _LAUNCHER = """#!/bin/sh
 # A simulated {cloud} provider for rehearsals (gpufleet); it never calls a cloud.
-exec {python} -m gpufleet.rehearsal.providers {cloud} "$@"
+exec {python} -P -m gpufleet.rehearsal.providers {cloud} "$@"
 """
 
 

@@ -22,7 +22,7 @@ def run_power_action(request: PowerRequest) -> PowerReport:
         )
     try:
         completed = subprocess.run(
-            [sys.executable, "-m", "gpufleet.remote.bmc"],
+            [sys.executable, "-P", "-m", "gpufleet.remote.bmc"],  # -P: no module of the current folder
             input=request.model_dump_json().encode(),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

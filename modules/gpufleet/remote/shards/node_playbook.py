@@ -13,7 +13,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-VERSIONS = "from importlib.metadata import version; import sys; print(*map(version, sys.argv[1:]))"
+# No module of the current folder: `python -P`, which a node's Python may be too old for.
+VERSIONS = """\
+import sys
+sys.path[:] = filter(None, sys.path)
+from importlib.metadata import version
+print(*map(version, sys.argv[1:]))
+"""
 NOT_USABLE = 4  # what ansible-playbook returns for bad input
 
 

@@ -26,7 +26,7 @@ class UnitGuard:
     def __init__(self, control: MeshControl, send_folder: Path) -> None:
         self._lock = threading.Lock()
         self._process = subprocess.Popen(
-            [sys.executable, "-c", GUARD_PROGRAM, str(control.socket_path), str(send_folder)],
+            [sys.executable, "-P", "-c", GUARD_PROGRAM, str(control.socket_path), str(send_folder)],
             stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
 

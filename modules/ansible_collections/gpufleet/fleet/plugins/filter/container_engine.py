@@ -133,7 +133,7 @@ def superseded_files(vendor_source: EngineSource) -> list[FileEntry]:
 def podman_config_files(settings: ContainerEngineSettings) -> list[FileEntry]:
     """Return podman's settings: containers, storage, registries and users without root."""
     folders = ("/etc/containers/containers.conf.d", "/etc/containers/registries.conf.d")
-    check = ["python3", "-c", TOML_CHECK, CHECKED_FILE]
+    check = ["python3", "-I", "-c", TOML_CHECK, CHECKED_FILE]
     return [
         {"path": folders[0], "state": "directory"},
         {"path": f"{folders[0]}/50-gpufleet.conf", "content": _containers_conf(settings), "validate": check},
