@@ -51,6 +51,24 @@ def test_names_are_folded_and_expanded():
         node_view.expand_name_ranges(["blade[01-"])
 
 
+@pytest.mark.parametrize(
+    "names",
+    [["blade[0-9999999]"], ["a[0-999]b[0-999]"], ["a[1-15000]", "b[1-15000]"], ["a[1-15000],b[1-15000]"]],
+)
+def test_ranges_of_too_many_names_are_refused_before_they_are_expanded(names, monkeypatch):
+    monkeypatch.setattr(node_view, "NodeSet", None)
+    with pytest.raises(InputError, match=r"NODE: .* expands to more than 20,000 names; write a smaller"):
+        node_view.expand_name_ranges(names)
+
+
+@pytest.mark.parametrize("name", ["blade[0-99999999999]", "blade[x-y]", "blade[9-1]", "blade[\x1b-2]"])
+def test_range_without_usable_numbers_is_one_printable_line(name):
+    with pytest.raises(InputError, match=r"like blade\[01-20\]$") as caught:
+        node_view.expand_name_ranges([name])
+    assert str(caught.value).isprintable()
+    assert caught.value.exit_code == 2
+
+
 def test_nodes_are_grouped_by_state_in_lifecycle_order():
     nodes = [node("b2", state="ready"), node("a", state="expected"), node("b1", state="ready")]
     assert node_view.format_nodes_by_state(nodes) == ["expected          1  a", "ready             2  b[1-2]"]

@@ -19,7 +19,7 @@ _PART = re.compile(f"({_NUMBER})(?:-({_NUMBER})(?:/{_NUMBER})?)?")
 
 def expand_name_range(names: str) -> tuple[str, ...]:
     """Return the names of a ClusterShell range: ``blade[01-03]`` is blade01, blade02, blade03."""
-    if _count_names_at_most(names) > MAX_NAMES:
+    if count_names_at_most(names) > MAX_NAMES:
         raise build_spec_error(f"{names[:60]!r} is more than {MAX_NAMES} names", "write a smaller range")
     try:
         # No groups: a rack file must not make ClusterShell run the group commands of its configuration.
@@ -30,8 +30,11 @@ def expand_name_range(names: str) -> tuple[str, ...]:
         ) from error
 
 
-def _count_names_at_most(names: str) -> int:
-    """Return an upper bound without expanding anything: ClusterShell keeps every number of a range in memory."""
+def count_names_at_most(names: str) -> int:
+    """Return an upper bound without expanding anything: ClusterShell keeps every number of a range in memory.
+
+    Raise PydanticCustomError for brackets without numbers or ranges of at most 9 digits.
+    """
     terms = _COMMA_OUTSIDE.split(names)
     return sum(prod(_count_numbers(group) for group in _BRACKETS.findall(term)) for term in terms)
 

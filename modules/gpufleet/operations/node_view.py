@@ -9,11 +9,15 @@ from datetime import datetime
 from typing import Any
 
 from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
+from pydantic_core import PydanticCustomError
 
 from gpufleet import paths
+from gpufleet.boundary import make_printable
 from gpufleet.errors import EnvironmentFault, InputError
+from gpufleet.fleet.name_range import count_names_at_most
 from gpufleet.nodes import STATES, Node, NodeHistoryEntry, Registry, SourceConflict, SourcedValue
 from gpufleet.nodes.model import format_utc_time, utc_now
+from gpufleet.remote.plan import MAX_NAMES
 
 
 def open_existing_registry() -> Registry:
@@ -63,11 +67,18 @@ class NodeFilter:
 
 
 def expand_name_ranges(names: Iterable[str]) -> set[str]:
-    """Return the names of folded ranges: ``blade[01-03]``."""
+    """Return the names of folded ranges, ``blade[01-03]``; InputError for more than ``MAX_NAMES``."""
+    texts = tuple(names)
     try:
-        return {str(name) for text in names for name in NodeSet(text, resolver=RESOLVER_NOGROUP)}
+        if sum(count_names_at_most(text) for text in texts) > MAX_NAMES:
+            problem = f"{make_printable(' '.join(texts), 60)} expands to more than {MAX_NAMES:,} names"
+            raise InputError(problem, where="NODE", remedy="write a smaller range")
+        return {str(name) for text in texts for name in NodeSet(text, resolver=RESOLVER_NOGROUP)}
+    except PydanticCustomError as error:
+        raise InputError(make_printable(error, 200), where="NODE") from None
     except NodeSetParseError as error:
-        raise InputError(str(error), where="NODE", remedy="write ranges like blade[01-20]") from None
+        remedy = "write ranges like blade[01-20]"
+        raise InputError(make_printable(error, 120), where="NODE", remedy=remedy) from None
 
 
 def fold_names_to_ranges(names: Iterable[str]) -> str:
