@@ -205,3 +205,57 @@ def test_setting_that_is_not_a_text_is_an_error_with_its_place(tmp_path):
     (tmp_path / "Pulumi.yaml").write_text("name: [a]\nruntime: python\n")
     with pytest.raises(InputError, match=r"Pulumi\.yaml.*name.*must be a text"):
         engine.read_project_setting(tmp_path, "name")
+
+
+# A cluster's identities go in as a list and come out as a map by id; keys are read from lists of a lookup.
+IDENTITIES_AND_KEYS = """
+import base64
+
+import pulumi
+from pulumi_azure_native import authorization, containerregistry, containerservice, keyvault, storage
+
+tenant = authorization.get_client_config().tenant_id
+assigned = "/subscriptions/s/resourceGroups/g/providers/Microsoft.ManagedIdentity/userAssignedIdentities/i"
+cluster = containerservice.ManagedCluster(
+    "models",
+    resource_group_name="group",
+    identity={"type": "UserAssigned", "user_assigned_identities": [assigned]},
+    agent_pool_profiles=[{"name": "a", "count": 1, "mode": "System", "vm_size": "Standard_D2s_v3"}],
+)
+pulumi.export("identities", cluster.identity.user_assigned_identities)
+keys = storage.list_storage_account_keys(account_name="a", resource_group_name="group")
+login = containerregistry.list_registry_credentials(registry_name="r", resource_group_name="group")
+access = containerservice.list_managed_cluster_admin_credentials("group", "models")
+text = base64.b64decode(access.kubeconfigs[0].value).decode()
+tags = {"key": keys.keys[0].value, "user": login.username, "password": login.passwords[0].value, "text": text}
+keyvault.Vault(
+    "secrets", resource_group_name="group", tags=tags,
+    properties={"tenant_id": tenant, "sku": {"family": "A", "name": "standard"}},
+)
+"""
+
+
+def test_identities_in_a_list_and_keys_of_lookups_are_evaluated(evaluate):
+    resources = evaluate(IDENTITIES_AND_KEYS)
+    cluster = resources["azure-native:containerservice:ManagedCluster", "models"]
+    assert isinstance(cluster.inputs["identity"]["userAssignedIdentities"], list | tuple)
+    vault = resources["azure-native:keyvault:Vault", "secrets"]
+    assert vault.inputs["tags"] == {"key": "<key>", "user": "<user>", "password": "<password>", "text": ""}
+    assert vault.inputs["properties"]["tenantId"] == "<tenant>"
+
+
+def test_azure_answers_assigned_identities_with_a_map():
+    from gpufleet.cost.inputs.program import monitor
+
+    inputs = {"identity": {"userAssignedIdentities": ["a", "b"]}, "pools": [{"userAssignedIdentities": {}}]}
+    answer = monitor.answer_like_provider("azure-native:web:WebApp", inputs)
+    assert answer["identity"] == {"userAssignedIdentities": {"a": {}, "b": {}}}
+    assert answer["pools"] == inputs["pools"]
+    assert monitor.answer_like_provider("aws:ec2/instance:Instance", inputs) is inputs
+
+
+def test_lookup_of_the_classic_azure_account_has_its_tenant():
+    from gpufleet.cost.inputs.program import monitor
+
+    answer = monitor.mock_lookup_result("azure:core/getClientConfig:getClientConfig", {}, "")
+    assert answer["tenantId"] == "<tenant>"

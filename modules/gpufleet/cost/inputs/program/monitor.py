@@ -61,7 +61,7 @@ class RecordingMonitor(mocks.MockMonitor):
         if request.custom:  # a provider gets the id of a resource that is passed as an input
             inputs = replace_references_by_ids(inputs)
         state = struct_pb2.Struct()
-        state.update({} if request.remote else inputs)
+        state.update({} if request.remote else answer_like_provider(request.type, inputs))
         self.states[urn] = state
         if request.type != STACK:
             if urn in self.registered:
@@ -124,6 +124,19 @@ def replace_references_by_ids(value: Any) -> Any:
     if value.get(SIGNATURE) == RESOURCE_REFERENCE:
         return (value["id"] or UNKNOWN) if "id" in value else value.get("urn", UNKNOWN)
     return {key: replace_references_by_ids(item) for key, item in value.items()}
+
+
+def answer_like_provider(type_: str, value: Any) -> Any:
+    """Return inputs as the provider's outputs: Azure answers a list of assigned identities with a map by id."""
+    if isinstance(value, list):
+        return [answer_like_provider(type_, item) for item in value]
+    if not isinstance(value, dict) or not type_.startswith("azure-native:"):
+        return value
+    outputs = {key: answer_like_provider(type_, item) for key, item in value.items()}
+    identities = outputs.get("userAssignedIdentities")
+    if isinstance(identities, list):
+        outputs["userAssignedIdentities"] = {str(each): {} for each in identities}
+    return outputs
 
 
 def build_state_record(urn: str, request: Any, inputs: dict[str, Any]) -> dict[str, Any]:
