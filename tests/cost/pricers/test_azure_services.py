@@ -116,7 +116,7 @@ HOURLY = [
         1.0081 * 730,
     ),
     ("azure-native:web:StaticSite", {"location": "centralus", "sku": {"name": "Standard"}}, 9),
-    ("azure-native:keyvault:ManagedHsm", {"location": "eastus"}, 4.85 * 730),
+    ("azure-native:keyvault:ManagedHsm", {"location": "eastus"}, 3.2 * 730),
     ("azure-native:iothub:IotHubResource", {"location": "westeurope", "sku": {"name": "S1"}}, 25),
     ("azure-native:devices:IotHubResource", {"location": "westeurope", "sku": {"name": "F1"}}, 0),
     ("azure-native:network:Zone", {}, 0.5),
@@ -173,7 +173,7 @@ HOURLY = [
     (
         "azure:keyvault/managedHardwareSecurityModule:ManagedHardwareSecurityModule",
         {"location": "eastus"},
-        4.85 * 730,
+        3.2 * 730,
     ),
     (
         "azure:signalr/service:Service",

@@ -16,7 +16,7 @@ from gpufleet.catalog.prices.refresh.azure import (
     build_region_query_filter,
     find_purchase_kind,
 )
-from gpufleet.catalog.prices.refresh.azure_parts import build_part_filters, find_part
+from gpufleet.catalog.prices.refresh.azure_parts import build_part_filters, find_parts
 
 from .conftest import DAY, TODAY, read_case
 
@@ -184,7 +184,7 @@ def test_parts_are_priced_per_unit_and_hour():
 
 @pytest.mark.parametrize("regions", [("eastus", "Global"), ("Global", "eastus"), ("eastus", "eastus")])
 def test_each_price_of_a_part_is_divided_by_its_own_unit(regions):
-    item = next(item for item in PART_ITEMS if (part := find_part(item)) and part.name == "nat_gateway")
+    item = next(item for item in PART_ITEMS if any(part.name == "nat_gateway" for part in find_parts(item)))
     hourly = {**item, "armRegionName": regions[0], "unitOfMeasure": "1 Hour", "retailPrice": 0.045}
     monthly = {**item, "armRegionName": regions[1], "unitOfMeasure": "1/Month", "retailPrice": 32.85}
     for items in ([hourly, monthly], [monthly, hourly]):
@@ -211,9 +211,9 @@ def test_refreshed_parts_pass_the_checks():
     ],
 )
 def test_other_items_are_not_parts(changed):
-    part = find_part(PART_ITEMS[0])
+    (part,) = find_parts(PART_ITEMS[0])
     assert (part.name, part.unit, part.divisor) == ("premium-ssd-p10", "disk", 730)
-    assert find_part({**PART_ITEMS[0], **changed}) is None
+    assert list(find_parts({**PART_ITEMS[0], **changed})) == []
 
 
 def test_latest_effective_primary_meter_is_used():

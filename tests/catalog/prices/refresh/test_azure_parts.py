@@ -12,8 +12,8 @@ from gpufleet import catalog
 from gpufleet.catalog.prices import check_prices
 from gpufleet.catalog.prices.check_context import load_price_check_context
 from gpufleet.catalog.prices.part_rule import PartName
-from gpufleet.catalog.prices.refresh import RequestRejected
-from gpufleet.catalog.prices.refresh.azure import AzureRetailPriceSource
+from gpufleet.catalog.prices.refresh import RequestRejected, azure_parts
+from gpufleet.catalog.prices.refresh.azure import AzureItemReader, AzureRetailPriceSource
 from gpufleet.catalog.prices.refresh.azure_licence import LICENCE_FILTER, read_licence_fee
 from gpufleet.catalog.prices.refresh.azure_parts import build_part_filters, find_divisor, list_part_meters
 
@@ -25,11 +25,11 @@ NUMBERS = ("tierMinimumUnits", "retailPrice")
 
 
 def read_case_items():
-    """Return the items of the case file, and the part that each is, if any."""
+    """Return the items of the case file, and the parts that each prices."""
     with (CASES / "azure_part_items.csv").open() as file:
         rows = list(csv.DictReader(file))
     return [
-        (build_item(**{key: row[key] for key in row if key not in {"part", "note"}}), row["part"])
+        (build_item(**{key: row[key] for key in row if key not in {"part", "note"}}), row["part"].split())
         for row in rows
     ]
 
@@ -40,6 +40,12 @@ def build_item(**cells):
         "currencyCode": "USD", "type": "Consumption", "armSkuName": "", "isPrimaryMeterRegion": True,
         "effectiveStartDate": "2025-06-01T00:00:00Z", "tierMinimumUnits": 0.0, **cells, **numbers,
     }  # fmt: skip
+
+
+def read_queried_meters():
+    """Return the names that other programs query the real API with, and the parts that they are."""
+    with (CASES / "azure_queried_meters.csv").open() as file:
+        return list(csv.DictReader(file))
 
 
 CASE_ITEMS = read_case_items()
@@ -76,7 +82,13 @@ def part_rows(start_api):
 
 
 def test_parts_of_all_services_are_read_and_no_other_item(part_rows):
-    assert set(part_rows) == {part for _, part in CASE_ITEMS if part}
+    assert set(part_rows) == {part for _, parts in CASE_ITEMS for part in parts}
+
+
+@pytest.mark.parametrize("meter", read_queried_meters(), ids=lambda meter: meter["meterName"])
+def test_rules_know_the_names_that_other_programs_query_the_api_with(meter):
+    names = {rule.find_name(meter) for rule in list_part_meters()} - {None}
+    assert names == set(meter["parts"].split())
 
 
 @pytest.mark.parametrize(
@@ -93,6 +105,12 @@ def test_parts_of_all_services_are_read_and_no_other_item(part_rows):
         ("blob_storage:lrs_hot:write", "operation", 5.5e-6),
         ("mysql_flexible:iops", "iops", 0.06 / 730),
         ("sql_database:licence:gp", "vcore", 0.099966),  # of all regions
+        ("app_service:windows_container:p1mv3", "instance", 0.346),  # the meter of Windows
+        ("egress:gib", "gib_sent", 0.087),  # after the free 100 GB
+        ("dns:zone", "zone", 0.5 / 730),  # the unit is "1": a month
+        ("synapse:serverless_sql_tib", "tib", 5),
+        ("sql_database:vcore:bc_m", "vcore", 1.67878125),  # an eighth of eight vCores
+        ("signalr:standard_s1", "unit", 1.61 / 24),
     ],
 )
 def test_price_is_per_unit_and_hour_or_use(part_rows, part, unit, usd):
@@ -106,7 +124,7 @@ def test_refreshed_parts_have_the_embedded_prices(part_rows):
         for part, price in embedded.items()
         if price
     }
-    assert len(compared) >= 40
+    assert len(compared) >= 85
     assert [part for part, (usd, known, unit, known_unit) in compared.items()
             if unit != known_unit or usd != pytest.approx(known, rel=0.07)] == []  # fmt: skip
 
@@ -126,7 +144,7 @@ def test_a_bad_price_of_a_new_part_is_found(part_rows):
 
 
 def test_every_filter_is_accepted_by_the_server_and_finds_its_items():
-    items = [item for item, part in CASE_ITEMS if part]
+    items = [item for item, parts in CASE_ITEMS if parts]
     filters = [FilterParser(text).parse() for text in build_part_filters("eastus")]
     assert [item for item in items if sum(condition(item) for condition in filters) != 1] == []
     licences = FilterParser(LICENCE_FILTER).parse()
@@ -141,6 +159,35 @@ def test_every_filter_is_accepted_by_the_server_and_finds_its_items():
 def test_the_fake_refuses_what_is_not_a_filter(text):
     with pytest.raises(FilterError):
         FilterParser(text).parse()
+
+
+def test_services_without_regions_are_read_into_the_region_global(start_api):
+    _, source = start_api([item for item, _ in CASE_ITEMS])
+    rows = source.fetch_region_prices("eastus", TODAY).rows
+    worldwide = {"cdn:gib", "dns:query", "dns:zone", "traffic_manager:query", "traffic_manager:data_point"}
+    assert {row.item for row in rows if row.region == "global"} == {
+        *worldwide,
+        "traffic_manager:endpoint:azureendpoints",
+    }
+    assert not {row.item for row in rows if row.region == "eastus"} & {"cdn:gib", "dns:query", "dns:zone"}
+
+
+def test_the_earlier_rule_of_a_part_counts_in_any_order(start_api):
+    items = [item for item, parts in CASE_ITEMS if parts == ["blob_storage:lrs_hot"]]
+    for order in (items, items[::-1]):
+        _, source = start_api(order)
+        batch = source.fetch_region_prices("eastus", TODAY)
+        assert [row.usd_per_hour for row in batch.rows] == [pytest.approx(0.0208 / 730)]
+        assert batch.left_out == ()
+
+
+def test_an_item_is_matched_with_the_rules_once(monkeypatch):
+    items = [item for item, _ in CASE_ITEMS]
+    calls = []
+    find_parts = azure_parts.find_parts
+    monkeypatch.setattr(azure_parts, "find_parts", lambda item: calls.append(item) or find_parts(item))
+    assert list(AzureItemReader("eastus", TODAY.day.isoformat(), "a test").build_part_rows(items))
+    assert len(calls) == len(items)
 
 
 def test_a_refused_filter_ends_the_region(start_api):
@@ -219,6 +266,10 @@ def test_other_items_are_not_licence_fees(changed):
         ("10K", "time", "disk", None),
         ("0 Hours", "time", "node", None),
         ("1 TB/Month", "time", "gib", None),
+        ("1 TB", "use", "tib", 1),
+        ("1 GB", "use", "tib", None),
+        ("1", "time", "zone", 730),
+        ("10", "time", "zone", None),
         ("", "time", "node", None),
         ("1/Fortnight", "time", "node", None),
     ],

@@ -12,7 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
 from gpufleet.boundary import shorten_repr
@@ -39,7 +39,26 @@ MACHINE_NAME = re.compile(r"(?:Standard|Basic)_[A-Za-z0-9_-]+\Z")
 ACCELERATED_PREFIX = "Standard_N"  # its accelerators are in the catalogue, or the machine is unknown
 REGION_PATTERN = re.compile(r"[a-z][a-z0-9]*\Z")
 Item = dict[str, Any]
-KeyT = TypeVar("KeyT", bound=tuple[Any, ...])
+PartTier = tuple[str, str, float]  # name and unit of a part, and where the tier starts
+
+
+@dataclass(frozen=True)
+class PartItem:
+    """An item and a part that it prices."""
+
+    item: Item
+    part: azure_parts.AzurePart
+
+    @property
+    def preference(self) -> tuple[int, bool, str]:
+        """Return the sort key: the earlier rule first, then the preferred item."""
+        return (-self.part.rank, *_preference(self.item))
+
+    @property
+    def usd(self) -> float | None:
+        """Return USD per hour or use, None without an amount in USD."""
+        amount = _amount_usd(self.item)
+        return None if amount is None else amount / self.part.divisor
 
 
 @dataclass
@@ -124,21 +143,27 @@ class AzureItemReader:
     def build_part_rows(self, items: Iterable[Item]) -> Iterator[PriceRow]:
         """Yield one price for each part, of tiers the first that is not free.
 
-        A price of all regions counts where the region has none of its own.
+        A price of all regions counts where the region has none of its own. Services without regions, such as DNS,
+        have the prices of all regions or of the first zone, in the catalogue's region ``global``.
         """
-        chosen: dict[str, dict[tuple[str, str, float], Item]] = {
-            azure_parts.GLOBAL_REGION: {},
-            self.region: {},
+        chosen: dict[str, dict[PartTier, PartItem]] = {
+            name: {} for name in (azure_parts.ZONE_REGION, azure_parts.GLOBAL_REGION, self.region)
         }
         for item in items:
-            part, price_region = azure_parts.find_part(item), str(item.get("armRegionName"))
-            tier_start = _number(item.get("tierMinimumUnits") or 0)
-            if part and tier_start is not None and price_region in chosen and self._is_in_force(item):
-                self._choose_item(chosen[price_region], (part.name, part.unit, tier_start), item)
-        amounts: dict[tuple[str, str], float] = {}
-        for tiers in chosen.values():  # the region's own prices replace those of all regions
-            amounts |= _find_paid_amounts(tiers)
-        yield from azure_parts.build_part_rows(amounts, self.region, self.day, self.source)
+            tiers, tier_start = (
+                chosen.get(str(item.get("armRegionName"))),
+                _number(item.get("tierMinimumUnits") or 0),
+            )
+            if tiers is not None and tier_start is not None and self._is_in_force(item):
+                for part in azure_parts.find_parts(item):
+                    self._choose_part_item(tiers, tier_start, PartItem(item, part))
+        zone, worldwide, own = map(_find_paid_amounts, chosen.values())
+        yield from azure_parts.build_part_rows(worldwide | own, self.region, self.day, self.source)
+        parts = azure_parts.list_worldwide_parts()
+        without_region = {key: usd for key, usd in (zone | worldwide).items() if key[0] in parts}
+        yield from azure_parts.build_part_rows(
+            without_region, azure_parts.WORLDWIDE_REGION, self.day, self.source
+        )
 
     def read_licence_fees(self, items: Iterable[Item]) -> list[azure_licence.LicenceFee]:
         """Return the fees in force on the day; the newest of a size counts."""
@@ -149,16 +174,30 @@ class AzureItemReader:
         fees = (azure_licence.read_licence_fee(item, _amount_usd(item)) for item in chosen.values())
         return [fee for fee in fees if fee]
 
-    def _choose_item(self, chosen: dict[KeyT, Item], key: KeyT, item: Item) -> None:
+    def _choose_item(self, chosen: dict[tuple[str, str], Item], key: tuple[str, str], item: Item) -> None:
         """Keep the preferred item; of two that are equally preferred with other amounts, the first is reported."""
         known = chosen.setdefault(key, item)
         if _preference(item) > _preference(known):
             chosen[key] = item
         elif _preference(item) == _preference(known) and _amount_usd(item) != _amount_usd(known):
-            self.left_out.append(
-                f"azure {self.region} {key[0]} {key[1]}: two prices,"
-                f" {shorten_repr(item.get('retailPrice'))} is not used"
-            )
+            self._report_second_price(key[0], key[1], item)
+
+    def _choose_part_item(
+        self, chosen: dict[PartTier, PartItem], tier_start: float, candidate: PartItem
+    ) -> None:
+        """Keep the item of the earlier rule, then the preferred item; report two prices that are equally preferred."""
+        part = candidate.part
+        known = chosen.setdefault((part.name, part.unit, tier_start), candidate)
+        if candidate.preference > known.preference:
+            chosen[part.name, part.unit, tier_start] = candidate
+        elif candidate.preference == known.preference and candidate.usd != known.usd:
+            self._report_second_price(part.name, part.unit, candidate.item)
+
+    def _report_second_price(self, name: str, detail: str, item: Item) -> None:
+        self.left_out.append(
+            f"azure {self.region} {name} {detail}: two prices,"
+            f" {shorten_repr(item.get('retailPrice'))} is not used"
+        )
 
     def _is_in_force(self, item: Item) -> bool:
         """Return whether the price is valid on the day; the API also lists past and future prices."""
@@ -247,13 +286,12 @@ def _amount_usd(item: Item) -> float | None:
     return float(amount)
 
 
-def _find_paid_amounts(items: dict[tuple[str, str, float], Item]) -> dict[tuple[str, str], float]:
+def _find_paid_amounts(items: dict[PartTier, PartItem]) -> dict[tuple[str, str], float]:
     """Return USD per hour or use of each part: of the first tier that is not free."""
     tiers: dict[tuple[str, str], dict[float, float]] = defaultdict(dict)
-    for (name, unit, tier_start), item in items.items():
-        usd, part = _amount_usd(item), azure_parts.find_part(item)
-        if usd is not None and part:
-            tiers[name, unit][tier_start] = usd / part.divisor
+    for (name, unit, tier_start), part_item in items.items():
+        if part_item.usd is not None:
+            tiers[name, unit][tier_start] = part_item.usd
     paid = {part: find_first_paid(amounts) for part, amounts in tiers.items()}
     return {part: usd for part, usd in paid.items() if usd is not None}
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from gpufleet.catalog import data_file
 from gpufleet.catalog.data_file import Row
 from gpufleet.catalog.entry import HOURS_PER_MONTH
 from gpufleet.catalog.prices import part_rule
@@ -20,15 +21,28 @@ from gpufleet.catalog.prices.row import PriceRow
 
 Item = dict[str, Any]
 GLOBAL_REGION = "Global"  # of a price that is the same in all regions, such as a load balancer's
+WORLDWIDE_REGION = "global"  # the catalogue's, of services without regions
+ZONE_REGION = (
+    "Zone 1"  # North America and Europe, of services that have zones instead of regions, such as DNS
+)
 SERVICES_PER_QUERY = 8  # so that the address stays below 2,000 characters
-STORAGE_PRODUCTS = "(contains(productName, 'Managed Disks') or productName eq 'General Block Blob v2')"
-# The unit of an item: "1 Hour", "1/Month", "1 GB/Month", "10K", "1M", "1 GB Hour", "1 IOPS/Month", "100 Hours".
+BLOB_PRODUCTS = (
+    "General Block Blob v2", "General Block Blob", "Blob Storage", "Premium Block Blob", "Files v2", "Premium Files",
+)  # fmt: skip
+STORAGE_PRODUCTS = (
+    "(contains(productName, 'Managed Disks') or "
+    + " or ".join(f"productName eq '{product}'" for product in BLOB_PRODUCTS)
+    + ")"
+)
+# The unit of an item: "1 Hour", "1/Month", "1 GB/Month", "10K", "1M", "1 GB Hour", "1 IOPS/Month", "100 Hours", "1 TB".
 MEASURE = re.compile(
-    r"(?P<count>\d+)(?P<scale>[KM]?)(?: (?:GB|GiB|IOPS))?(?: (?:Second|Minute))?"
+    r"(?P<count>\d+)(?P<scale>[KM]?)(?: (?P<size>GB|GiB|TB|IOPS))?(?: (?:Second|Minute))?"
     r"(?:(?: |/| /)(?P<time>Hour|Day|Month)s?)?"
 )
 SCALES = {"": 1, "K": 1_000, "M": 1_000_000}
 HOURS = {"Hour": 1, "Day": 24, "Month": HOURS_PER_MONTH}
+BARE_MEASURE = "1"  # of DNS zones and health checks: a month
+TERABYTE_UNIT = "tib"
 DROPPED_CHARACTERS = " -"  # "P1 v3" is p1v3, RA-GRS is ragrs
 
 
@@ -56,11 +70,15 @@ class AzurePartMeter:
 
 @dataclass(frozen=True)
 class AzurePart:
-    """A part that an item prices: its name and unit, and what the amount is divided by for USD per hour or use."""
+    """A part that an item prices: its name and unit, and what the amount is divided by for USD per hour or use.
+
+    ``rank`` is the position of the rule: of two items of a part, that of the earlier rule counts.
+    """
 
     name: str
     unit: str
     divisor: float
+    rank: int
 
 
 @cache
@@ -82,9 +100,20 @@ def list_part_services() -> tuple[str, ...]:
     return tuple(service for service in services if service != "Storage")
 
 
+@cache
+def list_worldwide_parts() -> frozenset[str]:
+    """Return the parts that pricers look for in the catalogue's region ``global``."""
+    return frozenset(
+        key[2]
+        for key in data_file.load_cloud_part_prices()
+        if key[0] == "azure" and key[1] == WORLDWIDE_REGION
+    )
+
+
 def build_part_filters(region: str) -> list[str]:
     """Return the filters for the items of all services with parts, in a region or for all regions."""
-    regions = f"(armRegionName eq '{region}' or armRegionName eq '{GLOBAL_REGION}')"
+    names = (region, GLOBAL_REGION, ZONE_REGION)
+    regions = "(" + " or ".join(f"armRegionName eq '{name}'" for name in names) + ")"
     suffix = f"{regions} and priceType eq 'Consumption'"
     services = list_part_services()
     groups = [
@@ -97,24 +126,26 @@ def build_part_filters(region: str) -> list[str]:
     return [f"serviceName eq 'Storage' and {suffix} and {STORAGE_PRODUCTS}", *filters]
 
 
-def find_part(item: Item) -> AzurePart | None:
-    """Return the part that an item prices, None for another item."""
+def find_parts(item: Item) -> Iterator[AzurePart]:
+    """Yield the parts that an item prices: none, one, or several that Azure bills by the same meter."""
     if item.get("type") != "Consumption":
-        return None
-    for meter in list_part_meters():
+        return
+    measure = str(item.get("unitOfMeasure") or "")
+    for rank, meter in enumerate(list_part_meters()):
         name = meter.find_name(item)
-        if name:
-            divisor = find_divisor(str(item.get("unitOfMeasure") or ""), meter.name)
-            return AzurePart(name, meter.name.unit, divisor * meter.amount) if divisor else None
-    return None
+        divisor = find_divisor(measure, meter.name) if name else None
+        if name and divisor:
+            yield AzurePart(name, meter.name.unit, divisor * meter.amount, rank)
 
 
 def find_divisor(measure: str, name: PartName) -> float | None:
     """Return what an amount is divided by for USD per hour, or per use; None if the unit is not that of the part."""
     match = MEASURE.fullmatch(measure)
-    if not match or not int(match["count"]):
+    if not match or not int(match["count"]) or (match["size"] == "TB") != (name.unit == TERABYTE_UNIT):
         return None
     amount = int(match["count"]) * SCALES[match["scale"]]
+    if name.per == "time" and measure == BARE_MEASURE:
+        return HOURS["Month"]
     if name.per == "time":
         return amount * HOURS[match["time"]] if match["time"] else None
     is_per_use = match["time"] is None or (match["time"] == "Hour" and name.unit.endswith("hour"))
