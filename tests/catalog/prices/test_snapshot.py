@@ -57,6 +57,37 @@ def test_nodes_of_services_have_their_list_price(part, unit, usd):
     assert (price.usd_per_hour, price.unit) == (pytest.approx(usd), unit)
 
 
+@pytest.mark.parametrize(
+    ("cloud", "region", "machine", "usd", "as_of"),
+    [
+        ("aws", "ap-southeast-6", "m7g.large", None, "2025-10-28"),  # a region opened after May 2025
+        ("aws", "ap-east-2", "m7g.large", None, "2025-10-28"),
+        ("aws", "eu-south-2", "c7i.large", 0.09575, "2025-10-28"),  # cheaper than in May
+        ("azure", "belgiumcentral", "Standard_D4s_v5", None, "2026-08-22"),
+        ("azure", "westeurope", "Standard_B2s_v2", 0.096, "2026-08-22"),  # 0.105 is with Windows
+        ("azure", "northeurope", "Standard_D4ds_v6:windows", None, "2026-08-22"),
+    ],
+)
+def test_later_lists_are_in_the_snapshot(cloud, region, machine, usd, as_of):
+    price = catalog.find_machine_price(cloud, region, machine, "on_demand")
+    assert price.as_of == as_of
+    assert "@" in price.source
+    if usd:
+        assert price.usd_per_hour == pytest.approx(usd)
+
+
+def test_every_price_of_the_later_list_is_embedded_unless_it_has_a_finding():
+    with gzip.open(ROOT / "tests/cases/catalog/newer_machines.csv.gz", "rt") as file:
+        rows = [line.rstrip("\n").split(",") for line in list(file)[1:] if ",on_demand," in line]
+    equal = 0
+    for cloud, region, machine, system, purchase, usd, *_ in rows[::20]:
+        item = machine if system == "linux" else f"{machine}:{system}"
+        price = catalog.find_machine_price(cloud, region, item, purchase)
+        equal += price is not None and price.usd_per_hour == pytest.approx(float(usd))
+    assert len(rows) > 5_000
+    assert equal > 0.95 * len(rows[::20])
+
+
 def test_machines_and_parts_are_apart():
     assert catalog.find_machine_price("aws", "us-east-1", "rds:mysql:db.t3.micro", "on_demand") is None
     assert catalog.find_cloud_part_price("aws", "us-east-1", "t3.medium") is None

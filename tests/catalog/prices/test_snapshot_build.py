@@ -44,12 +44,14 @@ def write_list(path, columns, rows):
 
 @pytest.fixture
 def build(tmp_path, capsys):
-    def run(machines=MACHINES, parts=PARTS, name="snapshot.zip"):
+    def run(machines=MACHINES, parts=PARTS, name="snapshot.zip", newer=()):
         target = tmp_path / name
-        lists = (
+        lists = [
             write_list(tmp_path / "machines.csv.gz", MACHINE_COLUMNS, machines),
             write_list(tmp_path / "parts.csv.gz", PART_COLUMNS, parts),
-        )
+        ]
+        if newer:
+            lists.append(write_list(tmp_path / "newer.csv.gz", MACHINE_COLUMNS, newer))
         main([*lists, str(target)])
         return target, capsys.readouterr().out
 
@@ -104,6 +106,35 @@ def test_the_snapshot_has_the_newest_price_of_each_purchase(build, use_snapshot)
     assert find("us-east-1", "rds:mysql:db.m9.large", "reserved_1y", kind="part") == (0.12, "2025-05-28")
     assert find("us-east-1", "opensearch:m9.large.search", kind="part") == (0.14, "2025-05-28")
     assert find("us-east-1", "m9.large", kind="part") is None
+
+
+def test_a_further_list_replaces_older_prices_and_adds_machines(build, use_snapshot):
+    newer = [
+        f"aws,us-east-1,m9.large,linux,on_demand,0.12,2,8,{EC2}",  # older than karpenter's
+        f"aws,eu-west-1,t9g.micro,linux,on_demand,0.011,0.25,1,{KARPENTER}",
+        f"aws,eu-west-1,m9.large,linux,on_demand,0.13,2,8,{KARPENTER}",
+    ]
+    use_snapshot(build(name="price_snapshot.zip", newer=newer)[0])
+    assert find("us-east-1", "m9.large") == (0.1, "2026-07-20")
+    assert find("eu-west-1", "t9g.micro") == (0.011, "2026-07-20")
+    assert find("eu-west-1", "m9.large") == (0.13, "2026-07-20")
+
+
+BURSTABLE = [
+    "azure,westeurope,Standard_B2s_v2,linux,on_demand,0.096,2,8",
+    "azure,westeurope,Standard_B4s_v2,linux,on_demand,0.192,4,16",
+    "azure,eastus,Standard_B2s_v2,linux,on_demand,0.0924,2,8",  # with Windows; 0.0832 without
+    "azure,eastus,Standard_B4s_v2,linux,on_demand,0.166,4,16",
+]
+
+
+def test_a_linux_price_with_windows_in_it_is_left_out(build, use_snapshot):
+    path, text = build([f"{row},{AZURE}" for row in BURSTABLE], name="price_snapshot.zip")
+    use_snapshot(path)
+    assert "licence-included,azure,no,1" in text
+    assert find("eastus", "Standard_B2s_v2", cloud="azure") is None
+    assert find("eastus", "Standard_B4s_v2", cloud="azure") == (0.166, "2025-05-28")
+    assert find("westeurope", "Standard_B2s_v2", cloud="azure") == (0.096, "2025-05-28")
 
 
 def test_sizes_and_architecture_are_kept(build, use_snapshot):

@@ -1,8 +1,9 @@
-"""Write the embedded price snapshot from two price lists: ``python -m gpufleet.catalog.prices.snapshot_build``.
+"""Write the embedded price snapshot from price lists: ``python -m gpufleet.catalog.prices.snapshot_build``.
 
 Input: gzipped CSV of machines (cloud, region, machine, os, purchase, usd_per_hour, vcpus, memory_gib, source, date)
-and of parts (cloud, region, part, unit, usd, source, date). Output: ``catalog/data/price_snapshot.zip``, the same bytes
-for the same input. Prices that ``prices.csv`` has and rows with a finding of ``check_prices`` are left out.
+and of parts (cloud, region, part, unit, usd, source, date), then more lists of machines. The newest price counts.
+Output: ``catalog/data/price_snapshot.zip``, the same bytes for the same input. Prices that ``prices.csv`` has and rows
+with a finding of ``check_prices`` are left out.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from gpufleet.catalog import data_file
@@ -48,8 +50,8 @@ class SnapshotContent:
     unknown_names: set[tuple[str, str]] = field(default_factory=set)
 
 
-def read_content(machines: Path, parts: Path) -> SnapshotContent:
-    """Read both lists; rows with a finding that is not accepted are left out."""
+def read_content(machines: Iterable[Path], parts: Path) -> SnapshotContent:
+    """Read all lists; rows with a finding that is not accepted are left out."""
     content = SnapshotContent()
     newest: dict[tuple[str, str, str, str], PriceRow] = {}
     for row in _parse_rows(content, machines, parts):
@@ -71,8 +73,8 @@ def read_content(machines: Path, parts: Path) -> SnapshotContent:
     return content
 
 
-def _parse_rows(content: SnapshotContent, machines: Path, parts: Path) -> Iterator[PriceRow]:
-    for cells in _read_rows(machines, MACHINE_COLUMNS):
+def _parse_rows(content: SnapshotContent, machines: Iterable[Path], parts: Path) -> Iterator[PriceRow]:
+    for cells in chain.from_iterable(_read_rows(path, MACHINE_COLUMNS) for path in machines):
         cloud, region, listed_name, system, purchase, usd, vcpus, memory_gib, source, day = cells
         machine = normalize_machine_name(cloud, listed_name)
         if machine is None:
@@ -230,9 +232,11 @@ def _read_rows(path: Path, columns: list[str]) -> Iterator[list[str]]:
 
 def main(arguments: list[str]) -> None:
     """Build the snapshot and print what is in it, and the findings by cloud and code."""
-    machines, parts, *target = map(Path, arguments)
-    path = target[0] if target else Path(data_file.__file__).parent / "data" / snapshot.SNAPSHOT_FILE
-    content = read_content(machines, parts)
+    paths = [Path(each) for each in arguments]
+    machines, parts, *newer = [path for path in paths if path.suffix == ".gz"]
+    path = next((path for path in paths if path.suffix == ".zip"), None)
+    path = path or Path(data_file.__file__).parent / "data" / snapshot.SNAPSHOT_FILE
+    content = read_content([machines, *newer], parts)
     write_snapshot(content, path)
     names = ", ".join(sorted(name for _, name in content.unknown_names))
     print(f"{path}: {len(content.rows)} prices, {path.stat().st_size} bytes")

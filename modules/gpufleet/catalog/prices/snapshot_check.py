@@ -17,6 +17,7 @@ from gpufleet.catalog import data_file
 from gpufleet.catalog.prices import snapshot
 from gpufleet.catalog.prices.check import PriceCheckContext, check_prices
 from gpufleet.catalog.prices.check_context import load_check_context_without_prices
+from gpufleet.catalog.prices.licence_check import find_licensed_prices
 from gpufleet.catalog.prices.name_check import KnownNames
 from gpufleet.catalog.prices.row import Kind, PriceRow
 from gpufleet.catalog.prices.size_check import MachineSize, machine_family
@@ -41,6 +42,7 @@ def check_snapshot_rows(
 ) -> list[SnapshotFinding]:
     """Return every finding; ``sizes`` are of machines without accelerators. Names are not checked: rows define them."""
     context = replace(_load_context(), sizes=sizes)
+    rows = list(rows)
     by_item: dict[tuple[str, str], list[PriceRow]] = defaultdict(list)
     by_family: dict[tuple[str, str], list[PriceRow]] = defaultdict(list)
     for row in rows:
@@ -51,6 +53,7 @@ def check_snapshot_rows(
         for _, family_rows in sorted(by_family.items())
         for finding in check_prices(family_rows, context)
     ]
+    found += find_licensed_prices(rows)
     ratios = {id(row): _ratio_to_median(row, by_item[row.cloud, row.item]) for _, row, _ in found}
     levels: dict[tuple[str, str], list[float]] = defaultdict(list)
     for row in {id(row): row for code, row, _ in found if code in LEVEL_CODES}.values():

@@ -11,6 +11,8 @@ SOURCES = {  # a repository and file of the lists -> the name that the catalogue
     "aws/karpenter-provider-aws@1d927085d": "karpenter-aws@1d927085d",
     "Azure/karpenter-provider-azure@352646f5": "karpenter-azure@352646f5",
     "Cyclenerd/google-cloud-pricing-cost-calculator@fd66b26": "gcosts-pricing.yml@fd66b26",
+    "andy-diericks/azure-pricing-radar@cf741f2": "azure-pricing-radar@cf741f2",
+    "lamngockhuong/aws-price@508fb45": "AWS price list ec2;lamngockhuong/aws-price@508fb45",
     "cristim/ec2-instances-info@32acf84f42eb": "ec2instances.info-via-ec2-instances-info@32acf84",
 }
 PURCHASE_NOTES = {  # the same notes as in prices.csv
