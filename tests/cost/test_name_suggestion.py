@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpufleet import cost
-from gpufleet.catalog.prices.name_suggestion import find_similar_names
+from gpufleet.catalog.prices.similar_name import find_similar_names
 from gpufleet.cost.pricing import name_suggestion
 
 REGION = "no price is known in this region, did you mean us-east-1?"

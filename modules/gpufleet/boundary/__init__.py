@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gpufleet.boundary.csv_rows import CsvRow, check_cell_safety, decode_csv
-from gpufleet.boundary.file_reader import read_bytes, read_text, read_text_stream
+from gpufleet.boundary.file_reader import describe_read_error, read_bytes, read_text, read_text_stream
 from gpufleet.boundary.file_writer import refuse_symlinks, write_bytes, write_text
 from gpufleet.boundary.identifier import IDENTIFIERS, check_identifier, is_identifier
 from gpufleet.boundary.json_value import NotJsonError, decode_json, decode_json_lines, decode_json_object
@@ -81,6 +81,7 @@ __all__ = [
     "decode_yaml_subset",
     "decode_yaml_with_comments",
     "decode_yaml_with_line_numbers",
+    "describe_read_error",
     "format_key_location",
     "is_identifier",
     "is_json_file",

@@ -38,11 +38,16 @@ def read_bytes(
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         if isinstance(error, InputError):
             raise
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InputError(f"cannot be read: {reason}", where=label) from None
+        raise InputError(f"cannot be read: {describe_read_error(error)}", where=label) from None
     if len(content) > limits.bytes:
         raise build_size_limit_error(len(content), label, limits)
     return content
+
+
+def describe_read_error(error: Exception) -> str:
+    """Return why a file cannot be read, without the number and the path of the system's message."""
+    reason = error.strerror if isinstance(error, OSError) else None
+    return make_printable(reason or error, 120)
 
 
 def read_text(

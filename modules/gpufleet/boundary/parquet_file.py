@@ -18,6 +18,7 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import IO, Any
 
+from gpufleet.boundary.file_reader import describe_read_error
 from gpufleet.boundary.json_value import decode_json_object
 from gpufleet.boundary.limit import KIB, MIB, DocumentLimits
 from gpufleet.boundary.row_file import open_regular_file
@@ -73,7 +74,7 @@ def open_parquet_file(
     try:
         source = open_regular_file(path, name)
     except OSError as error:
-        raise InputError(f"cannot be read: {make_printable(error, 120)}", where=name) from None
+        raise InputError(f"cannot be read: {describe_read_error(error)}", where=name) from None
     with source:
         child = _start_child(source, fields, limits)
     with child:
@@ -104,7 +105,7 @@ def _start_child(
                 start_new_session=True,  # so that an interrupt reaches us alone, and we stop it
             )
     except OSError as error:
-        fault = f"the process that reads Parquet cannot be started: {make_printable(error, 120)}"
+        fault = f"the process that reads Parquet cannot be started: {describe_read_error(error)}"
         raise EnvironmentFault(fault) from None
 
 

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 
 from gpufleet.boundary.csv_rows import CsvRow
 from gpufleet.boundary.csv_stream import stream_csv_rows
+from gpufleet.boundary.file_reader import describe_read_error
 from gpufleet.boundary.json_value import decode_json
 from gpufleet.boundary.limit import KIB, MIB, DocumentLimits
 from gpufleet.boundary.text import decode_text, make_printable
@@ -47,7 +48,7 @@ def read_csv_file_header(path: Path, limits: RowFileLimits = COST_EXPORT) -> lis
     try:
         header = next(csv.reader([first], strict=True), [])
     except csv.Error as error:
-        raise InputError(f"is not CSV: {make_printable(error, 120)}", where=place) from None
+        raise InputError(f"is not CSV: {describe_read_error(error)}", where=place) from None
     if not header:
         raise InputError("has no header line", where=place, remedy="give CSV")
     return header
@@ -74,7 +75,7 @@ def read_file_mark(path: Path, length: int = 4) -> bytes:
         with open_regular_file(path, name) as file:
             return file.read(length)
     except OSError as error:
-        raise InputError(f"cannot be read: {make_printable(error, 120)}", where=name) from None
+        raise InputError(f"cannot be read: {describe_read_error(error)}", where=name) from None
 
 
 def is_json_file(path: Path) -> bool:
@@ -99,7 +100,7 @@ def _read_lines(path: Path, limits: RowFileLimits) -> Iterator[bytes]:
                     raise InputError(f"has more than {limits.bytes:,} bytes", where=name)
                 yield line
     except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"cannot be read: {make_printable(error, 120)}", where=name) from None
+        raise InputError(f"cannot be read: {describe_read_error(error)}", where=name) from None
 
 
 def open_regular_file(path: Path, name: str) -> BinaryIO:

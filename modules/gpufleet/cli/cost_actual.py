@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from pathlib import Path
 
 import click
@@ -42,8 +41,7 @@ def compare_actual_cost(
         output.print_lines(
             f"without a registry, nodes are not compared; hint: gpufleet nodes sync -s {stack}", err=True
         )
-    charges = chain.from_iterable(map(cost.stream_billed_charges, bill_files))
-    billed = cost.sum_billed_charges(charges, stack, nodes)
+    billed = cost.sum_billed_charges(cost.stream_bill_files(bill_files), stack, nodes)
     estimate = cost.estimate_stack(root, stack, options=cost.CostOptions(trusted=trusted))
     comparison = cost.compare_with_bill(estimate.bill, billed)
     output.print_result(as_json, comparison, cost.build_actual_document, cost.format_actual_table)

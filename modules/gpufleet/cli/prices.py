@@ -181,7 +181,9 @@ def show_price_store_status(as_json: bool) -> None:
     metavar="NAME",
     help="Only this source; may be given several times.",
 )
-@click.option("--force", is_flag=True, help="Read sources again even if they were read today.")
+@click.option(
+    "--force", is_flag=True, help="Read sources again on the same day, and regions that no price names."
+)
 @click.option(
     "--accept", multiple=True, metavar="CODE", help="Import rows despite the finding with this code."
 )
@@ -206,7 +208,7 @@ def refresh_stored_prices(  # noqa: PLR0917 - click hands each option over by na
     def report_progress(line: str) -> None:
         output.print_lines(line, err=True)
 
-    scope = fresh.build_refresh_scope(datetime.now(UTC).date(), regions, cloud)
+    scope = fresh.build_refresh_scope(datetime.now(UTC).date(), regions, cloud, allow_new_regions=force)
     sources = fresh.build_price_sources(source_names, cloud, scope, report_progress)
     with PriceStore(_find_price_store()) as store:
         outcomes = fresh.refresh_prices(

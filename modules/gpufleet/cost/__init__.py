@@ -40,7 +40,7 @@ from gpufleet.cost.api import (
     estimate_stack,
 )
 from gpufleet.cost.inputs.automation import change_from_automation
-from gpufleet.cost.inputs.bill_export import stream_billed_charges
+from gpufleet.cost.inputs.bill_export import stream_bill_files, stream_billed_charges
 from gpufleet.cost.inputs.bill_folder import list_bill_files
 from gpufleet.cost.inputs.default_region import parse_region_options
 from gpufleet.cost.inputs.graph import ResourceGraph
@@ -149,6 +149,7 @@ __all__ = [
     "render_diff",
     "render_estimate",
     "resources_from_state",
+    "stream_bill_files",
     "stream_billed_charges",
     "sum_billed_charges",
 ]

@@ -62,6 +62,12 @@ def test_same_cost_has_no_reason(compare):
     assert {usd for _, usd in pool.reasons} == {0}
 
 
+def test_usage_that_ends_before_it_starts_is_refused(compare):
+    row = make_row("5", "1").replace(PERIOD, "2026-11-01T00:00:00Z,2026-10-01T00:00:00Z")
+    with pytest.raises(InputError, match=r":2: its period ends at 2026-10-01 00:00, before it starts"):
+        compare(row)
+
+
 def test_difference_is_split_into_hours_price_and_parts(compare):
     # 1,000 hours instead of 1,460 at 1.10 USD instead of 1.006, and a disk of 20 USD that is not declared.
     rows = [make_row("1100", "1000"), make_row("20", "30", unit="GB-Mo", category="Storage", service="EBS")]

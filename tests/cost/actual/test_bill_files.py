@@ -177,3 +177,54 @@ def test_cell_of_many_lines_is_one_line(tmp_path):
     path = write(tmp_path / "a.csv", tags=("y" * 1000 + "\n") * 1000)
     with pytest.raises(InputError, match="is not CSV: field larger than field limit"):
         list(stream_billed_charges(path))
+
+
+def copy_with(path, change):
+    content = change(path.read_bytes())
+    target = path.with_name(f"copy-{path.name}")
+    target.write_bytes(content)
+    return target
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: b"\xef\xbb\xbf" + data,
+        lambda data: data.replace(b"\n", b"\r\n"),
+        gzip.compress,
+        lambda data: data.replace(b"1,1,USD", b"1.00,1.00,USD"),
+    ],
+    ids=["bom", "crlf", "gzip", "digits"],
+)
+def test_same_rows_in_another_form_are_refused(tmp_path, change):
+    path = write(tmp_path / "a.csv", rows=2)
+    with pytest.raises(InputError, match=r"has the same rows as .*a\.csv; give each export once"):
+        list(cost.stream_bill_files([path, copy_with(path, change)]))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: data.replace(b"EC2", b"S3"),
+        lambda data: data.replace(b"2026-10-01", b"2026-09-30"),
+        lambda data: data + data.splitlines()[-1],
+    ],
+    ids=["service", "period", "row"],
+)
+def test_files_with_other_rows_are_added(tmp_path, change):
+    path = write(tmp_path / "a.csv")
+    paths = [path, copy_with(path, change)]
+    assert len(list(cost.stream_bill_files(paths))) == sum(
+        len(list(stream_billed_charges(each))) for each in paths
+    )
+
+
+def test_files_without_cost_are_not_taken_for_copies(tmp_path):
+    paths = [write(tmp_path / name, usd=0) for name in ("a.csv", "b.csv")]
+    assert len(list(cost.stream_bill_files(paths))) == 2
+
+
+def test_missing_file_is_named_without_the_number_of_the_error(tmp_path):
+    with pytest.raises(InputError) as caught:
+        list(cost.stream_bill_files([tmp_path / "a.csv"]))
+    assert str(caught.value).endswith("a.csv: cannot be read: No such file or directory")

@@ -257,6 +257,33 @@ def test_figure_without_an_effect_is_named(read_usage, make_resource, book, entr
     assert bill.usage_notes == (f"{usage.path}: {key} has no effect on the price of a",)
 
 
+def test_note_about_a_figure_without_an_effect_names_the_keys_of_the_resource(
+    read_usage, make_resource, bucket_book
+):
+    usage = read_usage("resources:\n  b: {storage_gb: 5}\n")
+    bucket = make_resource("b", "aws:s3/bucket:Bucket", {"region": "us-east-1"})
+    (note,) = cost.price_resources([bucket], bucket_book, usage=usage).usage_notes
+    assert "storage_gb has no effect on the price of b; its keys: " in note
+    assert "standard.storage_gb" in note
+
+
+@pytest.mark.parametrize("key", ["processed_gib", "monthly_data_processed_gb"])
+def test_nat_gateway_takes_our_key_and_that_of_infracost(read_usage, make_resource, book, key):
+    usage = read_usage(f"resources:\n  n: {{{key}: 400}}\n")
+    nat = make_resource("n", NAT, {"region": "us-east-1"})
+    bill = cost.price_resources([nat], book, usage=usage)  # a book without the price of a gigabyte
+    assert [gap.component for gap in bill.unpriced_resources] == ["processed"]
+    assert bill.usage_notes == ()
+
+
+@pytest.mark.parametrize(
+    "entry", ["schedule: weekdays 8-18, hours_per_month: 100", "hours: 5, schedule: daily 1-2"]
+)
+def test_hours_that_are_given_twice_are_refused(read_usage, entry):
+    with pytest.raises(InputError, match=r"usage.yaml:2.*hours are given twice"):
+        read_usage(f"resources:\n  a: {{{entry}}}\n")
+
+
 def test_figure_that_one_of_several_resources_uses_is_not_named(read_usage, make_resource, book):
     usage = read_usage("types:\n  'aws:*': {processed_gib: 500, hours_per_month: 10}\n")
     nat = make_resource("n", NAT, {"region": "us-east-1"})

@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from difflib import get_close_matches
 from functools import lru_cache
 
 from gpufleet.catalog.prices.part_rule import find_rule_unit
 from gpufleet.catalog.prices.row import PriceRow, split_licensed_machine
+from gpufleet.catalog.prices.similar_name import ask_about_names, find_similar_names
 
 ONE_DAY = timedelta(days=1)  # time zones differ by up to a day
 NO_NAMES: frozenset[str] = frozenset()
@@ -113,5 +113,5 @@ def check_price_unit(row: PriceRow, names: KnownNames) -> str | None:
 
 
 def _suggest_name(name: str, known_names: Iterable[str]) -> str:
-    matches = get_close_matches(name, known_names, n=1, cutoff=0.6)
-    return f"; did you mean {matches[0]}?" if matches else ""
+    question = ask_about_names(find_similar_names(name, known_names, cutoff=0.6))
+    return f"; {question}" if question else ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import SequenceMatcher, get_close_matches
 
 from gpufleet.boundary import shorten_repr
 from gpufleet.catalog import data_file
@@ -12,11 +11,9 @@ from gpufleet.catalog.prices.check_context import load_known_names
 from gpufleet.catalog.prices.name_check import KnownNames
 from gpufleet.catalog.prices.reader import open_price_reader
 from gpufleet.catalog.prices.row import split_licensed_machine
+from gpufleet.catalog.prices.similar_name import ask_about_names, find_similar_names
 from gpufleet.errors import InputError
 
-LONGEST_NAME = 80  # characters of a name that is compared with all known ones
-MAX_TIES = 3
-CUTOFF = 0.8  # a new machine or region must not be taken for a distant one
 STATUS = "gpufleet prices status lists the prices"
 
 
@@ -34,20 +31,6 @@ def is_priced_region(cloud: str, region: str) -> bool:
     )
 
 
-def find_similar_names(name: str, known_names: Iterable[str], cutoff: float = CUTOFF) -> tuple[str, ...]:
-    """Return the known names that are equally and most like a name, whatever its case; none if the name is known."""
-    by_lowercase = {known.lower(): known for known in known_names}
-    if len(name) > LONGEST_NAME or name in by_lowercase.values():
-        return ()
-    lowercase = name.lower()
-    matches = get_close_matches(lowercase, by_lowercase, n=MAX_TIES, cutoff=cutoff)
-    # us-esat-1 is as close to us-west-1, but two swapped letters are the likelier mistake
-    swapped = [match for match in matches if sorted(match) == sorted(lowercase)]
-    likeness = {match: SequenceMatcher(None, match, lowercase).ratio() for match in swapped or matches}
-    best = max(likeness.values(), default=0.0)
-    return tuple(sorted(by_lowercase[match] for match, ratio in likeness.items() if ratio == best))
-
-
 def suggest_region(cloud: str, region: str, names: KnownNames) -> str:
     """Return a question about the region of a cloud that a misspelt one means, empty if none is close."""
     return ask_about_names(find_similar_names(region, names.regions.get(cloud, ())))
@@ -58,11 +41,6 @@ def suggest_machine(cloud: str, machine: str, names: KnownNames) -> str:
     plain, system = split_licensed_machine(machine)
     similar = find_similar_names(plain, names.items.get(cloud, ()))
     return ask_about_names(tuple(f"{each}:{system}" if system else each for each in similar))
-
-
-def ask_about_names(names: tuple[str, ...]) -> str:
-    """Return "did you mean eastus or westus?", empty without names."""
-    return f"did you mean {' or '.join(names)}?" if names else ""
 
 
 def check_searched_names(cloud: str | None, region: str | None, machine: str | None) -> None:

@@ -63,11 +63,14 @@ class BilledTotals:
     _span: tuple[datetime, datetime] | None = None  # of all rows
 
     def add(self, charge: BilledCharge) -> None:
-        """Add one row; another currency than USD is an InputError."""
+        """Add one row; another currency than USD, and usage that ends before it starts, are an InputError."""
         if charge.currency != "USD":
             problem = f"the bill is in {charge.currency or 'an unknown currency'}"
             remedy = "export it in USD, or with the provider's conversion to USD"
             raise InputError(problem, where=charge.where or "cost actual", remedy=remedy)
+        if charge.kind == USAGE and charge.end < charge.start:
+            problem = f"its period ends at {charge.end:%Y-%m-%d %H:%M}, before it starts"
+            raise InputError(problem, where=charge.where or "cost actual", remedy="export the bill again")
         self._note(charge)
         pool = charge.tags.get(POOL_TAG, "")
         stack = charge.tags.get(STACK_TAG)

@@ -10,7 +10,7 @@ CSV and JSON lines may be gzip; Parquet needs the extra ``parquet``. Rows are re
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,30 @@ from gpufleet.errors import InputError
 
 PARQUET_MARK, ZIP_MARK = b"PAR1", b"PK\x03\x04"
 KNOWN_FIELDS = {name.lower() for name in (*FOCUS_FIELDS, *AZURE_FIELDS, *GOOGLE_FIELDS)}
+
+
+def stream_bill_files(paths: Iterable[Path]) -> Iterator[BilledCharge]:
+    """Yield the rows of exports; two files with the same rows, whatever their form, are an InputError."""
+    first_by_rows: dict[int, Path] = {}
+    for path in paths:
+        row_hash, has_cost = 0, False
+        for charge in stream_billed_charges(path):
+            row_hash = hash(
+                (
+                    row_hash,
+                    charge.cost,
+                    charge.start,
+                    charge.end,
+                    charge.resource,
+                    charge.service,
+                    charge.kind,
+                )
+            )
+            has_cost = has_cost or bool(charge.cost)
+            yield charge
+        if has_cost and (first := first_by_rows.setdefault(row_hash, path)) is not path:
+            problem = f"has the same rows as {make_printable(first)}"
+            raise InputError(problem, where=make_printable(path), remedy="give each export once")
 
 
 def stream_billed_charges(path: Path) -> Iterator[BilledCharge]:

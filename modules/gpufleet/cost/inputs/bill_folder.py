@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from gpufleet.boundary import OPERATOR_FILE, decode_json, make_printable, read_bytes
+from gpufleet.boundary import OPERATOR_FILE, decode_json, describe_read_error, make_printable, read_bytes
 from gpufleet.errors import InputError
 
 MAX_FILES = 10_000
@@ -126,6 +126,6 @@ def _compute_digest(path: Path) -> bytes:
                 digest.update(block)
     except OSError as error:
         raise InputError(
-            f"cannot be read: {make_printable(error, 120)}", where=make_printable(path)
+            f"cannot be read: {describe_read_error(error)}", where=make_printable(path)
         ) from None
     return digest.digest()

@@ -101,10 +101,13 @@ def find_region_in_provider_name(cloud: str, provider_urn: str | None) -> Defaul
 
 def _suggest_region(region: str) -> str:
     """Return a question about the region that a misspelt one means, empty if none is close."""
-    from gpufleet.catalog.prices import name_suggestion  # imported where it is used: only a mistake needs it
+    from gpufleet.catalog.prices import (  # imported where it is used: only a mistake needs it
+        name_suggestion,
+        similar_name,
+    )
 
     known = {each for regions in name_suggestion.load_priced_names().regions.values() for each in regions}
-    return name_suggestion.ask_about_names(name_suggestion.find_similar_names(region, known))
+    return similar_name.ask_about_names(similar_name.find_similar_names(region, known))
 
 
 def _guess_cloud(region: str) -> str:

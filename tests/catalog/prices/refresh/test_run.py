@@ -445,6 +445,28 @@ def test_region_of_no_cloud_is_refused(region, cloud):
         build_refresh_scope(DAY, (region,), cloud)
 
 
+@pytest.mark.parametrize(
+    ("region", "cloud", "suggested"),
+    [
+        ("us-esat-1", "aws", "us-east-1"),
+        ("us-esat-1", None, "us-east-1"),
+        ("eurpoe-west4", "gcp", "europe-west4"),
+        ("westeruope", None, "westeurope"),
+    ],
+)
+def test_misspelt_region_is_refused_with_a_suggestion_unless_forced(region, cloud, suggested):
+    with pytest.raises(InputError) as caught:
+        build_refresh_scope(DAY, (region,), cloud)
+    assert f"did you mean {suggested}?" in str(caught.value)
+    scope = build_refresh_scope(DAY, (region,), cloud, allow_new_regions=True)
+    assert scope.regions == (region,)
+
+
+@pytest.mark.parametrize("region", ["us-east-1", "us-west-9", "europe-west99", "eastus7"])
+def test_region_that_can_be_new_is_read(region):
+    assert build_refresh_scope(DAY, (region,)).regions == (region,)
+
+
 def test_case_files_name_their_source():
     for name in ("aws_products.json", "azure_items.json", "gcp_skus.json"):
         assert read_case(name)["_source"]

@@ -11,6 +11,9 @@ from collections.abc import Callable, Sequence
 from datetime import date
 from functools import partial
 
+from gpufleet import paths
+from gpufleet.catalog.prices.check_context import load_known_names
+from gpufleet.catalog.prices.name_suggestion import load_priced_names
 from gpufleet.catalog.prices.refresh.aws import RegionMachineTypes
 from gpufleet.catalog.prices.refresh.aws_capacity_blocks import AwsCapacityBlockSource
 from gpufleet.catalog.prices.refresh.aws_file import AwsPriceFileSource
@@ -36,6 +39,7 @@ from gpufleet.catalog.prices.refresh.source import (
     RequestRejected,
     SourceUnavailable,
 )
+from gpufleet.catalog.prices.similar_name import ask_about_names, find_similar_names
 from gpufleet.catalog.prices.source_name import (
     AWS_FILE_SOURCES,
     CLOUDS,
@@ -63,8 +67,13 @@ __all__ = [
 ]
 
 
-def build_refresh_scope(day: date, regions: Sequence[str] = (), cloud: str | None = None) -> RefreshScope:
-    """Return the scope of a refresh; raise InputError for a region that no cloud can have."""
+ONE_MISTAKE = 0.85  # likeness of region names with one wrong letter, or two swapped ones
+
+
+def build_refresh_scope(
+    day: date, regions: Sequence[str] = (), cloud: str | None = None, *, allow_new_regions: bool = False
+) -> RefreshScope:
+    """Return the scope of a refresh; raise InputError for a region that no cloud can have, and for a misspelt one."""
     clouds = (cloud,) if cloud else CLOUDS
     scope = RefreshScope(day, tuple(dict.fromkeys(regions)))
     for region in scope.regions:
@@ -74,7 +83,30 @@ def build_refresh_scope(day: date, regions: Sequence[str] = (), cloud: str | Non
                 where="--region",
                 remedy="write it like us-east-1 (aws), us-east1 (gcp), eastus (azure)",
             )
+        if not allow_new_regions:
+            _check_misspelt_region(scope, region, clouds)
     return scope
+
+
+def _check_misspelt_region(scope: RefreshScope, region: str, clouds: Sequence[str]) -> None:
+    """Raise InputError for an unknown region whose name is close to a known one; another number is a new region."""
+    store_file = paths.find_price_store_file()
+    names = load_priced_names() if store_file and store_file.exists() else load_known_names(None)
+    matching_clouds = [cloud for cloud in clouds if region in scope.list_cloud_regions(cloud)]
+    known_regions = {known for cloud in matching_clouds for known in names.regions.get(cloud, ())}
+    if region in known_regions or _strip_number(region) in set(map(_strip_number, known_regions)):
+        return
+    similar = find_similar_names(region, known_regions, cutoff=ONE_MISTAKE)
+    if similar:
+        raise InputError(
+            f"no price is known for region {region!r} of {' or '.join(matching_clouds)}",
+            where="--region",
+            remedy=f"{ask_about_names(similar)} --force reads it as a new region",
+        )
+
+
+def _strip_number(region: str) -> str:
+    return region.rstrip("0123456789")
 
 
 def build_price_sources(

@@ -84,6 +84,13 @@ def _parse_usage(path: Path, entry: Any, where: str, pattern: str) -> ResourceUs
                 remedy=_suggest_key(key, (*CHECKS, *load_usage_keys())),
             )
         location = _location(path, entry, key)
+        if NAMES.get(key, key) in values:
+            raise InputError(
+                "hours are given twice",
+                where=location,
+                key=f"{pattern}.{key}",
+                remedy=f"give one of {', '.join(HOUR_KEYS)}",
+            )
         values[NAMES.get(key, key)] = _check_value(check, value, location, f"{pattern}.{key}")
     usage = ResourceUsage(**values, amounts=amounts)
     if usage.min is not None and usage.max is not None and usage.min > usage.max:
@@ -201,6 +208,7 @@ SECTIONS = ("overlap_hours", "resources", "types")
 INFRACOST_SECTIONS = ("version", "resource_usage", "resource_type_default_usage")
 INFRACOST_REMEDY = "Infracost's section: give its keys under resources, by the names of your Pulumi resources"
 NAMES = {"schedule": "hours_per_month", "hours": "hours_per_month"}
+HOUR_KEYS = ("hours_per_month", *NAMES)
 CHECKS: dict[str, Callable[[Any], Decimal]] = {
     "hours_per_month": _parse_hours,
     "hours": lambda value: _parse_schedule(value) if isinstance(value, str) else _parse_hours(value),

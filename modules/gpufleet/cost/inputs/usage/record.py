@@ -13,6 +13,7 @@ from gpufleet.engine import StateResource
 # Hours and what belongs to spot are read for every resource, whether they have an effect or not.
 RECORDED = frozenset({"egress_gib", "processed_gib", "load_balancer_units", "desired", "min", "max"})
 LISTED_NAMES = 3
+LISTED_KEYS = 6
 
 
 class _RecordedAmounts(dict[str, Decimal]):
@@ -66,7 +67,14 @@ class UsageRecord:
                 names = sorted({resource.name for resource in having})
                 more = f" and {len(names) - LISTED_NAMES} more" if len(names) > LISTED_NAMES else ""
                 listed = f"{', '.join(names[:LISTED_NAMES])}{more}"
-                yield f"{usage.path}: {key} has no effect on the price of {listed}"
+                read_keys = set().union(*(self.read_by_urn.get(resource.urn, ()) for resource in having))
+                yield f"{usage.path}: {key} has no effect on the price of {listed}{_format_read_keys(read_keys)}"
+
+
+def _format_read_keys(keys: Iterable[str]) -> str:
+    """Return which keys the pricers read instead, empty if they read none or many."""
+    names = sorted(keys)
+    return f"; its keys: {', '.join(names)}" if 0 < len(names) <= LISTED_KEYS else ""
 
 
 def _list_given_keys(usage: ResourceUsage) -> Iterator[str]:
