@@ -59,7 +59,6 @@ CODES = {
     "unit-price": "far from what its vCPUs and memory cost elsewhere",
     "family-outlier": "far from the other sizes of its family",
     "licence-cheaper": "with a licensed system cheaper than without",
-    "licence-included": "a Linux price that includes the licence of Windows",
     "tagged": "tagged by its source as suspect or stale",
 }
 

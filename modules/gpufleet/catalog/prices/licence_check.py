@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from gpufleet.catalog.prices.row import PriceRow
 
 LICENCE_INCLUDED = "licence-included"
+LICENCE_INCLUDED_TEXT = "a Linux price that includes the licence of Windows"
 BURSTABLE = re.compile(r"Standard_B\d+[a-z]+_v2")
 REFERENCE_REGION = "westeurope"  # its prices are of a list that names the system of each price
 LARGEST_SPREAD = 1.035  # of the ratios of Linux prices: measured 1.02 at most; with Windows 1.05 at least

@@ -12,6 +12,7 @@ from gpufleet.catalog import data_file
 from gpufleet.catalog.cloud import CLOUDS, get_cloud
 from gpufleet.catalog.prices import snapshot
 from gpufleet.catalog.prices.check import CODES
+from gpufleet.catalog.prices.licence_check import LICENCE_INCLUDED, LICENCE_INCLUDED_TEXT
 
 TermTypes = dict[str, set[str]]  # machine types by what has a price: a purchase, or windows
 COLUMNS = ("on_demand", "spot", "reserved_1y", "windows")
@@ -110,15 +111,16 @@ def format_findings() -> str:
     lines = [
         "## What the checks found",
         "",
-        "The checks of an import ran over both price lists until no finding was left. Prices with a finding are not",
+        "The checks of an import ran over the price lists until no finding was left. Prices with a finding are not",
         "embedded. The exception is a price level: more than ten types of a region have the same ratio to the median",
         "of all regions.",
         "",
         "| code | finding | cloud | prices | embedded |",
         "|---|---|---|---|---|",
     ]
+    texts = {**CODES, LICENCE_INCLUDED: LICENCE_INCLUDED_TEXT}
     for row in snapshot.load_snapshot_findings():
-        finding = f"| `{row['code']}` | {CODES[row['code']]} | {row['cloud']}"
+        finding = f"| `{row['code']}` | {texts[row['code']]} | {row['cloud']}"
         lines.append(f"{finding} | {row['prices']} | {row['kept']} |")
     return "\n".join(lines)
 
