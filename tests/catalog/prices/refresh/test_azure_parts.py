@@ -111,6 +111,8 @@ def test_rules_know_the_names_that_other_programs_query_the_api_with(meter):
         ("synapse:serverless_sql_tib", "tib", 5),
         ("sql_database:vcore:bc_m", "vcore", 1.67878125),  # an eighth of eight vCores
         ("signalr:standard_s1", "unit", 1.61 / 24),
+        ("fabric:f64", "capacity", 64 * 0.28),
+        ("fabric:f2048", "capacity", 2048 * 0.28),
     ],
 )
 def test_price_is_per_unit_and_hour_or_use(part_rows, part, unit, usd):
@@ -168,8 +170,12 @@ def test_services_without_regions_are_read_into_the_region_global(start_api):
     assert {row.item for row in rows if row.region == "global"} == {
         *worldwide,
         "traffic_manager:endpoint:azureendpoints",
+        "traffic_manager:endpoint:externalendpoints",
+        "front_door:standard_azurefrontdoor",
+        "front_door:gib:standard_azurefrontdoor",
+        "front_door:request:premium_azurefrontdoor",
     }
-    assert not {row.item for row in rows if row.region == "eastus"} & {"cdn:gib", "dns:query", "dns:zone"}
+    assert not {row.item for row in rows if row.region == "eastus"} & {"cdn:gib", "dns:zone"}
 
 
 def test_the_earlier_rule_of_a_part_counts_in_any_order(start_api):

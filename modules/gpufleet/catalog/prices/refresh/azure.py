@@ -159,8 +159,9 @@ class AzureItemReader:
                     self._choose_part_item(tiers, tier_start, PartItem(item, part))
         zone, worldwide, own = map(_find_paid_amounts, chosen.values())
         yield from azure_parts.build_part_rows(worldwide | own, self.region, self.day, self.source)
-        parts = azure_parts.list_worldwide_parts()
-        without_region = {key: usd for key, usd in (zone | worldwide).items() if key[0] in parts}
+        without_region = {
+            key: usd for key, usd in (zone | worldwide).items() if azure_parts.is_worldwide(key[0])
+        }
         yield from azure_parts.build_part_rows(
             without_region, azure_parts.WORLDWIDE_REGION, self.day, self.source
         )

@@ -7,12 +7,12 @@ each with the public source that names them.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from gpufleet.catalog import data_file
 from gpufleet.catalog.data_file import Row
 from gpufleet.catalog.entry import HOURS_PER_MONTH
 from gpufleet.catalog.prices import part_rule
@@ -22,9 +22,8 @@ from gpufleet.catalog.prices.row import PriceRow
 Item = dict[str, Any]
 GLOBAL_REGION = "Global"  # of a price that is the same in all regions, such as a load balancer's
 WORLDWIDE_REGION = "global"  # the catalogue's, of services without regions
-ZONE_REGION = (
-    "Zone 1"  # North America and Europe, of services that have zones instead of regions, such as DNS
-)
+WORLDWIDE_SERVICES = frozenset({"cdn", "dns", "front_door", "traffic_manager"})  # pricers use that region
+ZONE_REGION = "Zone 1"  # North America and Europe, of services with zones instead of regions
 SERVICES_PER_QUERY = 8  # so that the address stays below 2,000 characters
 BLOB_PRODUCTS = (
     "General Block Blob v2", "General Block Blob", "Blob Storage", "Premium Block Blob", "Files v2", "Premium Files",
@@ -87,6 +86,15 @@ def list_part_meters() -> tuple[AzurePartMeter, ...]:
     return tuple(_build_meter(row) for row in part_rule.load_rule_rows("azure"))
 
 
+@cache
+def _group_meters_by_service() -> dict[str, list[tuple[int, AzurePartMeter]]]:
+    """Return the rules of each service with their positions."""
+    meters: dict[str, list[tuple[int, AzurePartMeter]]] = defaultdict(list)
+    for rank, meter in enumerate(list_part_meters()):
+        meters[meter.service].append((rank, meter))
+    return dict(meters)
+
+
 def _build_meter(row: Row) -> AzurePartMeter:
     product, sku, meter = (re.compile(row[column], re.IGNORECASE) for column in ("product", "sku", "meter"))
     name = part_rule.read_part_name(row)
@@ -98,16 +106,6 @@ def list_part_services() -> tuple[str, ...]:
     """Return the services with parts, without storage: of its items only some products are requested."""
     services = dict.fromkeys(meter.service for meter in list_part_meters())
     return tuple(service for service in services if service != "Storage")
-
-
-@cache
-def list_worldwide_parts() -> frozenset[str]:
-    """Return the parts that pricers look for in the catalogue's region ``global``."""
-    return frozenset(
-        key[2]
-        for key in data_file.load_cloud_part_prices()
-        if key[0] == "azure" and key[1] == WORLDWIDE_REGION
-    )
 
 
 def build_part_filters(region: str) -> list[str]:
@@ -131,11 +129,16 @@ def find_parts(item: Item) -> Iterator[AzurePart]:
     if item.get("type") != "Consumption":
         return
     measure = str(item.get("unitOfMeasure") or "")
-    for rank, meter in enumerate(list_part_meters()):
+    for rank, meter in _group_meters_by_service().get(_cell(item, "serviceName"), ()):
         name = meter.find_name(item)
         divisor = find_divisor(measure, meter.name) if name else None
         if name and divisor:
             yield AzurePart(name, meter.name.unit, divisor * meter.amount, rank)
+
+
+def is_worldwide(part: str) -> bool:
+    """Return whether pricers look for a part in the catalogue's region ``global``."""
+    return part.partition(":")[0] in WORLDWIDE_SERVICES
 
 
 def find_divisor(measure: str, name: PartName) -> float | None:
