@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 
 from gpufleet import cost
-from gpufleet.cost.inputs.program import allowlist, evaluation, graph_cache
-from gpufleet.cost.inputs.program.evaluation import start_git_ref_comparison
+from gpufleet.cost.inputs.program import allowlist, graph_cache
+from gpufleet.cost.inputs.program.evaluation import start_git_ref_comparison, start_program_evaluation
+from gpufleet.cost.inputs.program.evaluation_child import EvaluationChild
+from gpufleet.cost.inputs.program.stack_program import StackProgram
 from gpufleet.errors import InputError
 
 PROGRAMS = Path(__file__).resolve().parents[1] / "cases" / "programs"
@@ -52,13 +54,13 @@ def cache(monkeypatch, tmp_path):
 @pytest.fixture
 def runs(monkeypatch):
     """Record which programs were run: their labels, by evaluation."""
-    runs, start = [], evaluation._start_child
+    runs, run = [], EvaluationChild.run
 
-    def record(evaluations, *arguments):
+    def record(child, evaluations):
         runs.append([each.program.label or "head" for each in evaluations])
-        return start(evaluations, *arguments)
+        return run(child, evaluations)
 
-    monkeypatch.setattr(evaluation, "_start_child", record)
+    monkeypatch.setattr(EvaluationChild, "run", record)
     return runs
 
 
@@ -94,6 +96,22 @@ def test_clean_checkout_is_run_once(root, runs):
     first = cost.evaluate_program(root, "dev")
     assert cost.evaluate_program(root, "dev") == first
     assert runs == [["head"]]
+
+
+def test_child_without_a_program_to_run_is_stopped_at_once(root, monkeypatch):
+    children, start = [], subprocess.Popen
+
+    def record(arguments, **options):
+        process = start(arguments, **options)
+        if "pass_fds" in options:
+            children.append(process)
+        return process
+
+    cost.evaluate_program(root, "dev")
+    monkeypatch.setattr(subprocess, "Popen", record)
+    with start_program_evaluation([StackProgram(root, "dev")]) as run:
+        assert children[0].returncode is not None
+        assert [resource.name for resource in run()[0]] == ["c", "d"]
 
 
 def test_base_is_run_once_while_the_head_changes(root, runs):
@@ -189,6 +207,11 @@ def test_changed_packages_are_evaluated(root, runs, tmp_path, monkeypatch):
     (site / "some_sdk-1.1.dist-info/RECORD").write_text("some_sdk.py,sha256=b,1\n")
     evaluate(root)
     assert len(runs) == 3
+    (site / "unrecorded.py").write_text("A = 1\n")
+    evaluate(root)
+    (site / "unrecorded.py").write_text("A = 2\n")
+    evaluate(root)
+    assert len(runs) == 5
     editable = tmp_path / "editable"
     editable.mkdir()
     (editable / "module.py").write_text("A = 1\n")
@@ -197,7 +220,7 @@ def test_changed_packages_are_evaluated(root, runs, tmp_path, monkeypatch):
     evaluate(root)
     (editable / "module.py").write_text("A = 2\n")
     evaluate(root)
-    assert len(runs) == 5
+    assert len(runs) == 7
 
 
 def test_next_day_is_evaluated(root, runs, monkeypatch):
@@ -313,13 +336,13 @@ def test_concurrent_runs_write_one_whole_file(cache):
 
 
 def test_file_changed_while_the_program_runs_is_not_kept(root, cache, monkeypatch):
-    start = evaluation._start_child
+    run = EvaluationChild.run
 
     def change_a_file(*arguments):
         (root.parent / "shared.py").write_text("COUNT = 9\n")
-        return start(*arguments)
+        return run(*arguments)
 
-    monkeypatch.setattr(evaluation, "_start_child", change_a_file)
+    monkeypatch.setattr(EvaluationChild, "run", change_a_file)
     assert evaluate(root)["count"] == 9
     assert not cache.exists()
 

@@ -122,11 +122,20 @@ def is_row_of_machine(pattern: str, machine: str) -> bool:
 
 
 @cache
+def _load_rows_by_pattern(cloud: str) -> Mapping[str, tuple[CsvRow, ...]]:
+    """Return a cloud's rows by their machine cell: each pattern is compared once with a machine, not once a row."""
+    rows = [row for row in load_fact_rows() if row["cloud"] == cloud]
+    patterns = dict.fromkeys(row["machine"] for row in rows)
+    return {pattern: tuple(row for row in rows if row["machine"] == pattern) for pattern in patterns}
+
+
+@cache
 def _load_facts(machine: str, cloud: str) -> MachineFacts | None:
     rows = [
         row
-        for row in load_fact_rows()
-        if row["cloud"] == cloud and is_row_of_machine(row["machine"], machine)
+        for pattern, rows in _load_rows_by_pattern(cloud).items()
+        if is_row_of_machine(pattern, machine)
+        for row in rows
     ]
     if not rows:
         return None

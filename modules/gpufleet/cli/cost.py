@@ -5,33 +5,40 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from datetime import datetime
+from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from gpufleet import cost, paths
 from gpufleet.boundary import ENGINE_DOCUMENT, read_text, read_text_stream
 from gpufleet.cli import output
-from gpufleet.cli.cost_actual import compare_actual_cost
-from gpufleet.cli.cost_budget import budget_command
-from gpufleet.cli.cost_comment import post_cost_comment
 from gpufleet.cli.cost_output import (
     add_diff_output_options,
     json_format_option,
     parse_price_dates,
     write_cost_diff,
 )
-from gpufleet.cli.cost_pack import export_policy_pack
 from gpufleet.cli.cost_projects import write_projects_diff
-from gpufleet.cli.cost_purchase import show_break_even_hours, show_what_if_prices
-from gpufleet.cli.cost_tco import tco_command
 from gpufleet.cli.number import FiniteFloatRange
-from gpufleet.cost import CostDiff, CostEstimate, CostOptions
+from gpufleet.cost import CostOptions
 from gpufleet.engine import add_source_to_errors, parse_engine_json, parse_last_phase_of_log
 from gpufleet.errors import CheckFailed, InputError
 
+if TYPE_CHECKING:
+    from gpufleet.cost import CostDiff, CostEstimate
+
 Verb = TypeVar("Verb", bound=Callable[..., Any])
+COMMANDS_OF_OTHER_FILES = {
+    "actual": ("cost_actual", "compare_actual_cost"),
+    "breakeven": ("cost_purchase", "show_break_even_hours"),
+    "budget": ("cost_budget", "budget_command"),
+    "comment": ("cost_comment", "post_cost_comment"),
+    "policy-pack": ("cost_pack", "export_policy_pack"),
+    "tco": ("cost_tco", "tco_command"),
+    "what-if": ("cost_purchase", "show_what_if_prices"),
+}
 STACK = click.option("-s", "--stack", help="The stack, as in stacks/Pulumi.STACK.yaml.")
 CONFIG_FILE = click.option(
     "--config-file", type=click.Path(path_type=Path), help="Use this file instead of the stack's."
@@ -92,18 +99,23 @@ def add_program_options(command: Verb) -> Verb:
     return command
 
 
-@click.group()
+class CostGroup(click.Group):
+    """A click group that imports the file of these commands when they are used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*super().list_commands(ctx), *COMMANDS_OF_OTHER_FILES])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS_OF_OTHER_FILES:
+            return super().get_command(ctx, cmd_name)
+        module, name = COMMANDS_OF_OTHER_FILES[cmd_name]
+        command: click.Command = getattr(import_module(f"gpufleet.cli.{module}"), name)
+        return command
+
+
+@click.group(cls=CostGroup)
 def cost_command() -> None:
     """Estimate the cost of the declared fleet and of changes, without engine or credentials."""
-
-
-cost_command.add_command(compare_actual_cost)
-cost_command.add_command(budget_command)
-cost_command.add_command(post_cost_comment)
-cost_command.add_command(show_break_even_hours)
-cost_command.add_command(tco_command)
-cost_command.add_command(export_policy_pack)
-cost_command.add_command(show_what_if_prices)
 
 
 @cost_command.command("estimate")
@@ -309,8 +321,8 @@ def _read(file: str) -> tuple[str, str]:
     return read_text(Path(file), ENGINE_DOCUMENT), file
 
 
-def _usage(file: Path | None) -> cost.UsageFile:
-    return cost.load_usage_file(file) if file else cost.UsageFile()
+def _usage(file: Path | None) -> cost.UsageFile | None:
+    return cost.load_usage_file(file) if file else None
 
 
 def _commitments(file: Path | None, project: Path | None) -> tuple[Any, ...]:

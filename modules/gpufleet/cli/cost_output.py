@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from gpufleet import boundary
 from gpufleet.cli import output
 from gpufleet.cli.day import check_not_in_future
-from gpufleet.cost import DIFF_FORMATS, CostDiff, PriceDates, render_diff
+from gpufleet.cost import DIFF_FORMATS, render_diff
 from gpufleet.errors import InputError
+
+if TYPE_CHECKING:
+    from gpufleet.cost import CostDiff, PriceDates
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 EXTENSIONS = {".md": "markdown", ".json": "json", ".html": "html", ".xml": "junit", ".txt": "table"}
@@ -68,6 +71,8 @@ def parse_price_dates(before: datetime | None, after: datetime | None) -> PriceD
             where="--prices-before, --prices-after",
             remedy="give two days",
         )
+    from gpufleet.cost import PriceDates
+
     return PriceDates(day_before, day_after)
 
 

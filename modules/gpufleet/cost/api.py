@@ -11,12 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpufleet.boundary import read_text
-from gpufleet.cost.analysis.combined import CombinedDiff, ProjectDiff, combine_diffs
-from gpufleet.cost.analysis.diff import CostDiff
-from gpufleet.cost.analysis.estimate import CostEstimate, diff, estimate
-from gpufleet.cost.analysis.policy import CostPolicy, load_policy
-from gpufleet.cost.analysis.price_date import PriceDates
-from gpufleet.cost.inputs.automation import change_from_automation
 from gpufleet.cost.inputs.default_region import DefaultRegions, find_default_regions, region_variables
 from gpufleet.cost.inputs.program.evaluation import (
     TIME_LIMIT_S,
@@ -24,18 +18,23 @@ from gpufleet.cost.inputs.program.evaluation import (
     start_program_evaluation,
 )
 from gpufleet.cost.inputs.program.stack_program import StackProgram
-from gpufleet.cost.inputs.project_list import ProjectEntry, ProjectList, find_removed_projects
 from gpufleet.cost.inputs.stack_change import (
     StackChange,
     change_from_events,
     change_from_preview,
     resources_from_state,
 )
-from gpufleet.cost.inputs.usage import NO_USAGE, UsageFile, load_usage_file
 from gpufleet.engine import EventLogPhase
 from gpufleet.errors import EnvironmentFault, InputError
 
 if TYPE_CHECKING:
+    from gpufleet.cost.analysis.combined import CombinedDiff, ProjectDiff
+    from gpufleet.cost.analysis.diff import CostDiff
+    from gpufleet.cost.analysis.estimate import CostEstimate
+    from gpufleet.cost.analysis.policy import CostPolicy
+    from gpufleet.cost.analysis.price_date import PriceDates
+    from gpufleet.cost.inputs.project_list import ProjectEntry, ProjectList
+    from gpufleet.cost.inputs.usage import UsageFile
     from gpufleet.cost.pricing.commitments.model import Commitment
     from gpufleet.fleet import Fleet
 
@@ -50,7 +49,7 @@ class CostOptions:
     """
 
     policy: CostPolicy | None = None
-    usage: UsageFile = field(default=NO_USAGE)
+    usage: UsageFile | None = None
     limit_s: float = TIME_LIMIT_S
     commitments: tuple[Commitment, ...] = ()
     dates: PriceDates | None = None
@@ -67,6 +66,8 @@ def estimate_stack(
     """Evaluate a stack of any project in the working tree, and price it."""
     with start_program_evaluation([_make_program(root, stack, config_file, options)], options.limit_s) as run:
         fleet = _load_fleet(root, stack, config_file)
+        from gpufleet.cost.analysis.estimate import estimate
+
         return estimate(
             run()[0],
             fleet,
@@ -81,6 +82,8 @@ def estimate_exported_state(
     document: Mapping[str, Any], options: CostOptions = DEFAULT_OPTIONS
 ) -> CostEstimate:
     """Price the deployed resources of a ``pulumi stack export``."""
+    from gpufleet.cost.analysis.estimate import estimate
+
     resources = resources_from_state(document)
     stack = _stack_name(r.urn for r in resources)
     return estimate(
@@ -115,6 +118,10 @@ def diff_projects_against_git_ref(
 
     The policy of the options, else that of the list, applies to all together.
     """
+    from gpufleet.cost.analysis.combined import combine_diffs
+    from gpufleet.cost.analysis.policy import load_policy
+    from gpufleet.cost.inputs.project_list import find_removed_projects
+
     policy = options.policy or (load_policy(projects.policy) if projects.policy else None)
     diffs = [_diff_project(entry, base, replace(options, policy=None)) for entry in projects.projects]
     combined = combine_diffs(projects.name, diffs, policy)
@@ -128,6 +135,9 @@ def diff_projects_against_git_ref(
 
 def _diff_project(entry: ProjectEntry, base: str, options: CostOptions) -> ProjectDiff:
     """Compare one project; an error names it."""
+    from gpufleet.cost.analysis.combined import ProjectDiff
+    from gpufleet.cost.inputs.usage import load_usage_file
+
     try:
         usage = load_usage_file(entry.usage) if entry.usage else options.usage
         own_options = replace(options, usage=usage)
@@ -193,6 +203,8 @@ def diff_from_automation(
     events: Iterable[Any], result: Any = None, options: CostOptions = DEFAULT_OPTIONS
 ) -> CostDiff:
     """Compare before and after of an Automation API run: the events of ``on_event``, and its result."""
+    from gpufleet.cost.inputs.automation import change_from_automation
+
     change = change_from_automation(events, result)
     return _diff_change(change.before, change.after, change, None, options)
 
@@ -224,6 +236,8 @@ def _diff_change(  # noqa: PLR0917 - in the order of a change's own steps
     root: Path | None = None,
     config_file: Path | None = None,
 ) -> CostDiff:
+    from gpufleet.cost.analysis.estimate import diff
+
     project_name = _project_name(each.urn for each in (*before, *after))
     return diff(
         before,
@@ -250,8 +264,12 @@ def _project_name(urns: Iterable[str]) -> str:
 
 
 def _load_fleet(root: Path, stack: str, config_file: Path | None) -> Fleet | None:
-    """Return the fleet that a stack declares, None for a program without one."""
-    from gpufleet import fleet  # imported here: while it loads, the child imports the SDKs already
+    """Return the fleet that a stack declares, None for a program without one.
+
+    Called while the child imports the SDKs, so that the imports here take no time of their own.
+    """
+    import gpufleet.cost.analysis.estimate  # noqa: F401 - for what follows
+    from gpufleet import fleet
 
     if not _declares_fleet(root, stack, config_file):
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gpufleet.boundary import decode_yaml, read_text
+from gpufleet import boundary
 from gpufleet.errors import InputError
 
 PROJECT_FILE = "Pulumi.yaml"
@@ -18,10 +18,10 @@ def read_project_setting(root: Path, *keys: str) -> str:
     if the file is not valid YAML.
     """
     path = root / PROJECT_FILE
-    text = read_text(path) if path.is_file() else ""
+    text = boundary.read_text(path) if path.is_file() else ""
     if keys[-1] not in text:
         return ""
-    value: Any = decode_yaml(text, str(path))
+    value: Any = boundary.decode_yaml(text, str(path))
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     if isinstance(value, dict | list):

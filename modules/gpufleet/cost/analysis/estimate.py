@@ -96,7 +96,7 @@ def estimate(
     *,
     stack: str = "",
     book: PriceBook | None = None,
-    usage: UsageFile = NO_USAGE,
+    usage: UsageFile | None = None,
     commitments: tuple[Commitment, ...] = (),
     today: date | None = None,
     regions: DefaultRegions = NO_REGIONS,
@@ -104,6 +104,7 @@ def estimate(
     """Price resources, and add notes about the fleet, its prices and commitments."""
     from gpufleet import fleet
 
+    usage = usage or NO_USAGE
     priced_resources, day = tuple(resources), today or _utc_today()
     workloads = spot.read_fleet_spot_workloads(declared) | spot.read_usage_spot_workloads(
         priced_resources, usage
@@ -143,7 +144,7 @@ def diff(
     budget: MonthlyBudget | None = None,
     book: PriceBook | None = None,
     today: date | None = None,
-    usage: UsageFile = NO_USAGE,
+    usage: UsageFile | None = None,
     commitments: tuple[Commitment, ...] = (),
     declared: Fleet | None = None,
     dates: PriceDates | None = None,
@@ -156,7 +157,7 @@ def diff(
     ``declared`` is the fleet after the change. With ``dates`` before and after have the prices of different days,
     and the difference separates the effect of the code from that of prices.
     """
-    change = change or StackChange()
+    change, usage = change or StackChange(), usage or NO_USAGE
     old, new = tuple(before), tuple(after)
     limit, day = to_decimal(budget.max) if budget else None, today or _utc_today()
     books = (dates.book(dates.before), dates.book(dates.after)) if dates else (book, book)

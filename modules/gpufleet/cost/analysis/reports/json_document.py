@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 from typing import Any
 
@@ -12,6 +13,16 @@ from gpufleet.cost.analysis.pool import PoolCost, group_charges_by_pool
 from gpufleet.cost.money import ZERO, ZERO_RANGE, Range, round_hourly_rate, round_to_cents
 from gpufleet.cost.pricing.bill import Bill, Charge, CommitmentUse, UnpricedResource
 from gpufleet.cost.pricing.monthly_use import MonthlyUse
+
+
+def render_diff_json(diff: CostDiff) -> str:
+    """Return a difference as JSON text."""
+    return json.dumps(build_diff_document(diff), indent=2)
+
+
+def render_estimate_json(estimate: CostEstimate) -> str:
+    """Return an estimate as JSON text."""
+    return json.dumps(build_estimate_document(estimate), indent=2)
 
 
 def build_diff_document(diff: CostDiff) -> dict[str, Any]:

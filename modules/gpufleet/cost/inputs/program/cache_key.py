@@ -5,7 +5,7 @@ the stack's configuration, the allowed environment variables, the packages of th
 this package that take part, and the day. A program without a key is evaluated every time.
 """
 
-# ruff: noqa: PTH112, PTH114, PTH118 - thousands of files; a Path takes longer than reading one
+# ruff: noqa: PTH112, PTH114, PTH118, PTH123 - thousands of files; a Path takes longer than reading one
 
 from __future__ import annotations
 
@@ -170,17 +170,21 @@ def _describe_packages(python: Path | None) -> list[str]:
 
 
 def _hash_site_folder(folder: Path) -> str:
-    """Return a digest of the installed packages: an installer's record has the digest of every file."""
-    digest = hashlib.sha256()
-    for path in sorted(folder.iterdir()):
-        digest.update(f"{path.name}\n".encode())
-        if path.suffix in {".dist-info", ".egg-info"} and path.is_dir():
-            records = [path / name for name in ("RECORD", "METADATA", "PKG-INFO", "direct_url.json")]
-            for record in records:
-                with suppress(FileNotFoundError):
-                    digest.update(record.read_bytes())
-        elif path.is_file():
-            digest.update(_hash_file(path).encode())
+    """Return a digest of the installed packages: an installer's record has the digests of most files."""
+    digest, records, files = hashlib.sha256(), [], []
+    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+        digest.update(f"{entry.name}\n".encode())
+        if entry.name.endswith((".dist-info", ".egg-info")) and entry.is_dir():
+            for name in ("RECORD", "METADATA", "PKG-INFO", "direct_url.json"):
+                with suppress(FileNotFoundError), open(f"{entry.path}/{name}", "rb") as file:
+                    records.append(file.read())
+        elif entry.is_file():
+            files.append(entry)
+    all_records = b"\n".join(records)
+    digest.update(all_records)
+    for entry in files:  # a compiled module may have 40 MB
+        if f"\n{entry.name},sha256=".encode() not in all_records:
+            digest.update(_hash_file(Path(entry.path)).encode())
     return digest.hexdigest()
 
 

@@ -1,7 +1,7 @@
 """The child of ``evaluation``: run Pulumi programs under mocks and record their resources.
 
-Run as a script: the jobs are the first line of standard input, the second line is GO. Each job runs
-in a fork that ``sandbox`` confines before any code or file of its project is read. It imports nothing of gpufleet,
+Run as a script: the first line of standard input says which SDKs to import, the second line has the jobs. Each job
+runs in a fork that ``sandbox`` confines before any code or file of its project is read. It imports nothing of gpufleet,
 so that each fork takes the package that its own project brings. The project may be anybody's: one whose virtual
 environment is not this Python's gets its own Python, inside, with the job as the argument.
 """
@@ -40,7 +40,6 @@ PROVIDER_VARIABLES: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "azure-native": {"location": ("ARM_LOCATION",)},
 }
-GO = "go"
 WITHOUT_ENGINE = "GPUFLEET_WITHOUT_ENGINE"  # tells gpufleet's components that nothing is built
 MARKED_SECRET = "[secret]"  # noqa: S105 - what stands for a secret, which needs a passphrase to read
 PROJECT_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")  # the engine's rule
@@ -66,16 +65,16 @@ def main() -> None:
         evaluate_and_write_result(job)
         return
     sandbox = load_sibling_module("sandbox")
-    request: dict[str, Any] = json.loads(sys.stdin.readline())
-    jobs: list[Job] = request["jobs"]
-    if any(job["is_lazy"] for job in jobs):
+    imports: dict[str, Any] = json.loads(sys.stdin.readline())
+    if imports["is_lazy"]:
         load_sibling_module("lazy_sdk").install()
     gc.disable()  # the SDKs make a million long-lived objects; collecting among them takes a third of the time
-    if request["clouds"] is not None:
-        import_cloud_sdks(request["clouds"])
+    if imports["clouds"] is not None:
+        import_cloud_sdks(imports["clouds"])
     gc.freeze()
-    if sys.stdin.readline().strip() != GO:
-        return  # the parent has found an error meanwhile
+    jobs: list[Job] = json.loads(
+        sys.stdin.readline() or "[]"
+    )  # no line: the parent has found an error meanwhile
     supervisors = [
         sandbox.start_sandboxed_call(job["bounds"], partial(run_evaluation_job, job), report_confinement_gaps)
         for job in jobs
