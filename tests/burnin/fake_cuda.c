@@ -48,7 +48,11 @@ int cuInit(unsigned flags) { int code = failure("cuInit"); if (code) return code
 int cuDriverGetVersion(int *version) { *version = 13000; return OK; }
 int cuGetErrorName(int code, const char **text) { *text = code == OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_FAKE"; return OK; }
 int cuGetErrorString(int code, const char **text) { (void)code; *text = "from the stand-in driver"; return OK; }
-int cuDeviceGetCount(int *count) { BEGIN; *count = setting("FAKE_CUDA_DEVICES", 1); return OK; }
+int cuDeviceGetCount(int *count) {
+  BEGIN;
+  *count = getenv("CUDA_VISIBLE_DEVICES") ? 1 : setting("FAKE_CUDA_DEVICES", 1); /* as if it named one GPU */
+  return OK;
+}
 int cuDeviceGet(int *device, int ordinal) { BEGIN; if (ordinal >= setting("FAKE_CUDA_DEVICES", 1)) return 101; *device = ordinal; return OK; }
 int cuDeviceGetName(char *name, int size, int device) { BEGIN; snprintf(name, size, "FAKE GPU %d", device); return OK; }
 int cuDeviceGetPCIBusId(char *text, int size, int device) { BEGIN; snprintf(text, size, "0000:%02X:00.0", device + 1); return OK; }

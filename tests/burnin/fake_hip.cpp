@@ -97,7 +97,12 @@ extern "C" {
 int gpufleet_fake_driver = 1;
 
 int hipInit(unsigned) { return 0; }
-int hipGetDeviceCount(int *count) { return (*count = (int)read_number("FAKE_HIP_DEVICES", 1)) ? 0 : 100; }
+int hipGetDeviceCount(int *count) {
+  *count = (int)read_number("FAKE_HIP_DEVICES", 1);
+  for (const char *name : {"CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"})
+    if (getenv(name)) *count = 1;  // as if it named one GPU
+  return *count ? 0 : 100;
+}
 int hipSetDevice(int) { return 0; }
 int hipDeviceSynchronize(void) { return 0; }
 int hipDeviceGetName(char *name, int size, int) { return snprintf(name, size, "AMD Instinct MI210 (FAKE)") < 0; }

@@ -14,6 +14,7 @@ import pytest
 
 from gpufleet.burnin import mesh
 from gpufleet.burnin.agent import collective
+from gpufleet.burnin.agent.gpu_device import VISIBILITY_VARIABLES
 
 # The same in NVIDIA/nccl@021e804 and ROCm/rccl@0023b9b, src/nccl.h.in, without the parameters' names; RCCL's stream is
 # HIP's. Both are pointers to a struct.
@@ -103,6 +104,13 @@ def test_all_gpus_of_both_nodes_take_part(measure_pair, environment, listening, 
     assert facts["collective_gb_per_s"] > 0
     assert facts["collective_is_fake"] is True
     assert "error" not in facts
+
+
+@pytest.mark.parametrize("variable", VISIBILITY_VARIABLES)
+@pytest.mark.parametrize("vendor", SOURCES)
+def test_gpus_that_the_caller_hides_take_part(measure_pair, environment, vendor, variable):
+    facts = measure_pair(environment(2, vendor), environment(3, vendor, **{variable: "0"}))
+    assert facts["collective_gpus"] == 5
 
 
 @pytest.mark.parametrize("flipping", ["listener", "driver"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import yaml
 
 from gpufleet.burnin import nccl
 from gpufleet.burnin.agent import nccl as nccl_check
+from gpufleet.burnin.agent.gpu_device import VISIBILITY_VARIABLES
 from gpufleet.burnin.agent.host import CommandOutput, HostAccess
 from gpufleet.burnin.readings import extract_check_metrics
 from gpufleet.burnin.thresholds import select_thresholds
@@ -105,10 +107,14 @@ def lay_out_gpus(root, count, vendor="0x10de"):
         (device / "class").write_text("0x030200")
 
 
-def test_programs_run_over_all_gpus_with_verification(tmp_path):
+def test_programs_run_over_all_gpus_with_verification(tmp_path, monkeypatch):
     calls = []
+    for name in VISIBILITY_VARIABLES:
+        monkeypatch.setenv(name, "0")  # the caller's; a child would get it
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST")
 
     def run(argv, timeout):
+        assert not set(VISIBILITY_VARIABLES) & set(os.environ)
         calls.append((argv, timeout))
         return CommandOutput(0, VERIFIED, "")
 

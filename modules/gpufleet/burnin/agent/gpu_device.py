@@ -21,6 +21,10 @@ from .workers import run_job_with_deadline, run_jobs_in_parallel
 COUNT_SECONDS = 60.0
 # A symbol of the tests' stand-in driver: what it gives is never judged as a measurement.
 FAKE_MARK = "gpufleet_fake_driver"
+# With these, a caller hides GPUs from CUDA, from HIP and from the runtime below HIP.
+VISIBILITY_VARIABLES = (
+    "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
+)  # fmt: skip
 # A pattern as (bits of the address's hash that stay, bits that are flipped).
 ADDRESS_BITS = (0xFFFFFFFF, 0)
 NO_ERRORS = struct.pack("<3Q", 0, (1 << 64) - 1, 0)
@@ -97,8 +101,9 @@ class GpuWorkbench:
 
 
 def show_all_gpus() -> None:
-    """Let CUDA show all GPUs of this process's node, in the order of the bus."""
-    os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+    """Let CUDA and HIP show all GPUs of the node to this process, CUDA in the order of the bus."""
+    for name in VISIBILITY_VARIABLES:
+        os.environ.pop(name, None)
     os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
 
 

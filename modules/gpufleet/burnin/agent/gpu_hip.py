@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from .card_work import build_cards_result, compute_work_limit_s, try_work, work_on_card
 from .clibrary import LibraryError
 from .drm import CardSensors, explain_use
 from .gpu import AMD, list_gpu_pci_addresses
-from .gpu_device import FAKE_MARK
+from .gpu_device import FAKE_MARK, show_all_gpus
 from .hip_api import NO_DEVICE, Hip
 from .hip_device import HipDevice, list_names
 from .host import HostAccess, RawCheckResult, build_error_result, build_not_run_result
 from .workers import run_job_with_deadline, run_jobs_in_parallel
 
 COUNT_SECONDS = 60.0
-FILTERS = ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
 
 
 def open_hip(host: HostAccess) -> Hip:
     """Load the runtime, which must show all cards."""
-    for name in FILTERS:
-        os.environ.pop(name, None)
+    show_all_gpus()
     return Hip(list_names(host.get_parameter("hip_library", ""))[0])
 
 

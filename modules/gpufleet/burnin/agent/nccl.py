@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .gpu import AMD, NVIDIA, list_gpu_pci_addresses
+from .gpu_device import show_all_gpus
 from .host import HostAccess, RawCheckResult, build_not_run_result
 
 COMMAND_SECONDS = 300.0
@@ -42,6 +43,7 @@ def run_nccl_check(host: HostAccess) -> RawCheckResult:
     programs = {kind: find_program(host, name) for kind, name in PROGRAMS.items()}
     if not any(programs.values()):
         return build_not_run_result("neither nccl-tests nor rccl-tests is installed")
+    show_all_gpus()
     raw: dict[str, Any] = {"gpus": gpus, "runs": {}}
     for kind, program in programs.items():
         if program is None:
