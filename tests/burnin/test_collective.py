@@ -185,7 +185,7 @@ def test_slow_collective_blames_its_node():
     assert nodes["node3"].reasons[0].startswith("all-reduces at 40 GB/s, the rack's median is 18")
 
 
-@pytest.mark.parametrize(("measured", "outcome"), [(True, "warn"), (False, "pass")])
+@pytest.mark.parametrize(("measured", "outcome"), [(True, "warn"), (False, "not_run")])
 def test_node_with_gpus_that_did_not_take_part_does_not_pass_like_the_others(measured, outcome):
     good = {"sent_mbit": 9400.0, "received_mbit": 9400.0, "datagrams_sent": 4, "datagrams_received": 4}
     missing = {"collective_missing": "no libnccl", "partner_collective_missing": "no libnccl"}
@@ -200,8 +200,27 @@ def test_node_with_gpus_that_did_not_take_part_does_not_pass_like_the_others(mea
     nodes = mesh.judge_mesh(names, pairs)
     assert [node.outcome for node in nodes.values()] == ["pass", "pass", outcome]
     assert nodes["node3"].collective_missing == "no libnccl"
-    assert nodes["node3"].reasons == (["no all-reduce over its GPUs: no libnccl"] if measured else [])
+    assert nodes["node3"].reasons == ["no all-reduce over its GPUs: no libnccl"]
     assert nodes["node1"].collective_missing == ""
+
+
+def test_all_reduce_missing_on_every_pair_is_not_run_and_hides_no_failure():
+    missing = {"own_collective_missing": "no libnccl", "partner_collective_missing": "no libnccl"}
+    names = ["node1", "node2", "node3", "node4"]
+    pairs = [
+        mesh.read_pair_measurement(
+            one,
+            two,
+            {"sent_mbit": rate, "received_mbit": rate, "collective_missing": "no libnccl", **missing},
+        )
+        for at, one in enumerate(names)
+        for two in names[at + 1 :]
+        for rate in [100.0 if two == "node4" else 9400.0]
+    ]
+    nodes = mesh.judge_mesh(names, pairs)
+    assert [node.outcome for node in nodes.values()] == ["not_run", "not_run", "not_run", "fail"]
+    assert {node.reasons[-1] for node in nodes.values()} == {"no all-reduce over its GPUs: no libnccl"}
+    assert mesh.summarize_node(nodes["node1"]).startswith("network not_run (3 of 3 pairs), sends 9400, ")
 
 
 def test_node_without_gpus_may_miss_the_all_reduce():

@@ -158,7 +158,10 @@ def read_positive(value: Any) -> float | None:
 
 
 def judge_mesh(names: Iterable[str], pairs: Iterable[PairMeasurement]) -> dict[str, NodeNetwork]:
-    """Return each node's outcome: fail if it stands out, warn for pairs that nobody is blamed for."""
+    """Return each node's outcome: fail if it stands out, warn for pairs that nobody is blamed for.
+
+    A node whose GPUs took part in no all-reduce warns if others did; if no node's did, it was not measured.
+    """
     measured = list(pairs)
     nodes = {name: NodeNetwork(name) for name in sorted(set(names))}
     own_pairs: dict[str, list[PairMeasurement]] = defaultdict(list)
@@ -175,12 +178,16 @@ def judge_mesh(names: Iterable[str], pairs: Iterable[PairMeasurement]) -> dict[s
                 nodes[name].reasons.append(f"{other}: {problem}")
     is_measured = any(node.collective_gb_per_s for node in nodes.values())
     for node in nodes.values():
-        if is_measured and node.collective_missing:  # others could: a node with GPUs must not pass without
+        if node.collective_missing:  # a node with GPUs must not pass without
             node.reasons.append(f"no all-reduce over its GPUs: {node.collective_missing}")
         has_wrong_sums = any(
             pair.collective_wrong_values and not blamed & set(pair.ends) for pair in own_pairs[node.name]
         )
-        node.outcome = decide_outcome(node, is_blamed=node.name in blamed or has_wrong_sums)
+        node.outcome = decide_outcome(
+            node,
+            is_blamed=node.name in blamed or has_wrong_sums,
+            is_incomplete=bool(node.collective_missing) and not is_measured,
+        )
     return nodes
 
 
@@ -290,11 +297,11 @@ def list_pair_problems(pairs: list[PairMeasurement]) -> list[tuple[PairMeasureme
     return problems
 
 
-def decide_outcome(node: NodeNetwork, *, is_blamed: bool) -> str:
-    """Return a node's outcome; without any measured pair, nothing was measured."""
+def decide_outcome(node: NodeNetwork, *, is_blamed: bool, is_incomplete: bool) -> str:
+    """Return a node's outcome; without any measured pair, or any all-reduce of GPUs, the check is not complete."""
     if is_blamed and node.failed_pairs < node.pairs:
         return "fail"
-    if node.failed_pairs == node.pairs:
+    if node.failed_pairs == node.pairs or is_incomplete:
         return "not_run"
     return "warn" if node.reasons else "pass"
 
