@@ -83,6 +83,20 @@ def storage_ports(*states, rate="400 Gb/sec (4X NDR)"):
     }
 
 
+def test_ports_that_all_have_another_rate_do_not_pass_as_the_fabric(judge_sysfs):
+    rate = "800 Gb/sec (4X XDR)"
+    verdict, reason = judge_sysfs(ports(8, rate=rate), {}, ND_H100)
+    assert verdict == "degraded"
+    assert "no port has the fabric's declared rate" in reason
+    assert f"(8 ports): declared 400 Gb/sec, mlx5_0/1 {rate}, mlx5_1/1 {rate}" in reason
+
+
+def test_named_ports_of_another_rate_are_known_to_be_the_fabrics(judge_sysfs):
+    names = ",".join(f"mlx5_{number}" for number in range(8))
+    expected = ND_H100 | {"expect_fabric_devices": names}
+    assert judge_sysfs(ports(8, rate="800 Gb/sec (4X XDR)"), {}, expected)[0] == "healthy"
+
+
 UP, DOWN = "4: ACTIVE", "1: DOWN"
 UNCLEAR = "a missing one would not show"
 

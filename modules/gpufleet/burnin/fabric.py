@@ -68,15 +68,17 @@ def compare_ports(
     fabric's devices are not named, a port counts for the fabric if it has the fabric's rate: once any port has it, a
     faster one is never the fabric's, and a slower one only takes the place of one that lacks. A port that is down has
     no rate, so it is a fault only if too few others have it. Ports that may belong to either are counted: behind them
-    a missing one would not show.
+    a missing one would not show. If no active port has the rate, none can be told from the others: that is counted too.
     """
     declared = int(adapters) if adapters else len(ports)
     port_rate = gbit_per_s / declared if gbit_per_s and declared else None
-    counted_rate = math.inf
+    counted_rate, other_rates = math.inf, 0
     if port_rate and any(has_port_rate(port, port_rate) for port in ports):
         counted_rate = port_rate  # what one port has more does not make up for what another has less
         if not names:
             ports = [port for port in ports if not is_faster(port, port_rate)]
+    elif port_rate and not names:
+        other_rates = sum(is_active(port) for port in ports)
     active = sorted((port for port in ports if is_active(port)), key=read_rate, reverse=True)
     slow = [port for port in active if port_rate and read_rate(port) < port_rate * read_same_rate_share()]
     down = [port for port in ports if not is_active(port)]
@@ -94,6 +96,7 @@ def compare_ports(
             if gbit_per_s
             else None,
             "fabric_unclear_ports": float(unclear),
+            "fabric_ports_of_other_rate": float(other_rates),
         },
         {
             "fabric_adapters_missing": " ".join([f"{len(ports)} of {declared}", *missing_names]),
@@ -101,6 +104,8 @@ def compare_ports(
             "fabric_rate_share": ", ".join(f"{name_port(port)} {port.get('rate')}" for port in slow),
             "fabric_unclear_ports": f"{len(ports)} ports, {declared} declared; name the fabric's devices"
             " (hardware.fabric.devices of the rack file)",
+            "fabric_ports_of_other_rate": f"declared {port_rate or 0:g} Gb/sec, "
+            + ", ".join(f"{name_port(port)} {port.get('rate')}" for port in active),
         },
     )
 
