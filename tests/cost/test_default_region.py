@@ -153,3 +153,10 @@ def test_evaluated_program_gets_the_region_of_the_option(gpufleet, tmp_path):
     output = gpufleet(*arguments, cwd=tmp_path, env={"AWS_REGION": "eu-west-1"}).stdout
     assert "public_ipv4 in us-east-1" in output
     assert note("us-east-1", "--region")[0] in output
+
+
+@pytest.mark.parametrize("value", ["[1]", "{a: b}"])
+def test_folder_of_the_stacks_that_is_not_a_text_is_an_error(tmp_path, value):
+    (tmp_path / "Pulumi.yaml").write_text(f"name: shop\nruntime: python\nstackConfigDir: {value}\n")
+    with pytest.raises(InputError, match=r"Pulumi\.yaml: stackConfigDir: must be a text"):
+        default_region.find_default_regions({}, {}, tmp_path, "dev", "shop")

@@ -130,7 +130,10 @@ def _find_stack_file(project: Path | None, stack: str, project_name: str) -> Pat
     declared = _read_mapping(project / "Pulumi.yaml")
     if project_name and declared.get("name") != project_name:
         return None
-    path = project / str(declared.get("stackConfigDir") or ".") / f"Pulumi.{stack}.yaml"
+    folder = declared.get("stackConfigDir") or "."
+    if isinstance(folder, Mapping | list):
+        raise InputError("must be a text", where=str(project / "Pulumi.yaml"), key="stackConfigDir")
+    path = project / str(folder) / f"Pulumi.{stack}.yaml"
     return path if path.is_file() else None
 
 
