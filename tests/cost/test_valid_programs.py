@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from gpufleet import cost, engine
@@ -251,7 +253,7 @@ def test_azure_answers_assigned_identities_with_a_map():
     answer = monitor.answer_like_provider("azure-native:web:WebApp", inputs)
     assert answer["identity"] == {"userAssignedIdentities": {"a": {}, "b": {}}}
     assert answer["pools"] == inputs["pools"]
-    assert monitor.answer_like_provider("aws:ec2/instance:Instance", inputs) is inputs
+    assert monitor.answer_like_provider("aws:ec2/instance:Instance", inputs) == inputs
 
 
 def test_lookup_of_the_classic_azure_account_has_its_tenant():
@@ -259,3 +261,28 @@ def test_lookup_of_the_classic_azure_account_has_its_tenant():
 
     answer = monitor.mock_lookup_result("azure:core/getClientConfig:getClientConfig", {}, "")
     assert answer["tenantId"] == "<tenant>"
+
+
+def test_main_may_be_a_file(evaluate, tmp_path):
+    evaluate(REFERENCED)
+    (tmp_path / "tap.py").write_text((tmp_path / "__main__.py").read_text())
+    (tmp_path / "__main__.py").unlink()
+    (tmp_path / "Pulumi.yaml").write_text("name: valid\nruntime: python\nmain: tap.py\n")
+    names = {each.name for each in cost.evaluate_program(tmp_path, "dev")}
+    assert {"network", "subnet", "way-out", "scratch"} <= names
+    (tmp_path / "Pulumi.yaml").write_text("name: valid\nruntime: python\nmain: other.py\n")
+    with pytest.raises(InputError, match=r"other\.py/__main__\.py: not found"):
+        cost.evaluate_program(tmp_path, "dev")
+
+
+def test_policy_may_be_an_object(evaluate):
+    resources = evaluate("""
+import pulumi
+import pulumi_aws as aws
+
+document = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}]}
+policy = aws.iam.Policy("policy", policy=pulumi.Output.from_input("any").apply(lambda _: document))
+aws.iam.RolePolicy("inline", role="role", policy=policy.policy)
+""")
+    assert resources["aws:iam/policy:Policy", "policy"].inputs["policy"]["Version"] == "2012-10-17"
+    assert json.loads(resources["aws:iam/rolePolicy:RolePolicy", "inline"].inputs["policy"])["Statement"]

@@ -158,7 +158,7 @@ def evaluate_job(job: Job) -> list[dict[str, Any]]:
     from pulumi.runtime.stack import run_in_stack
 
     os.environ[WITHOUT_ENGINE] = "1"
-    folder = enter_program_folder(job)
+    program = enter_program_folder(job)
     set_all_config(*read_stack_configuration(job))
     name = read_project_name(job)
     recorder = load_sibling_module("monitor").RecordingMonitor(
@@ -166,13 +166,11 @@ def evaluate_job(job: Job) -> list[dict[str, Any]]:
     )
     install_mock_monitor(recorder, name, job["stack"])
     asyncio.run(
-        run_in_stack(
-            lambda: discard_program_globals(runpy.run_path(str(folder / "__main__.py"), run_name="__main__"))
-        )
+        run_in_stack(lambda: discard_program_globals(runpy.run_path(str(program), run_name="__main__")))
     )
     for urn, place in recorder.duplicates:
         problem = f"Duplicate resource URN {urn!r}: the engine refuses a second resource with this name"
-        raise InputError(problem, place or folder / "__main__.py", remedy="give each resource its own name")
+        raise InputError(problem, place or program, remedy="give each resource its own name")
     records: list[dict[str, Any]] = list(recorder.records.values())
     return records
 
@@ -216,17 +214,21 @@ def discard_program_globals(_: object) -> None:
 
 
 def enter_program_folder(job: Job) -> Path:
-    """Change to the program's folder, and put the project's packages first on the path."""
+    """Change to the program's folder, put the project's packages first on the path, and return the program's file.
+
+    ``main`` of Pulumi.yaml is a folder with ``__main__.py``, or the file itself.
+    """
     root = Path(job["root"])
-    folder = root / str(read_project_file(job).get("main", "."))
-    if not (folder / "__main__.py").is_file():
+    main = root / str(read_project_file(job).get("main", "."))
+    program = main if main.is_file() else main / "__main__.py"
+    if not program.is_file():
         remedy = "write the Pulumi program there, or set main in Pulumi.yaml"
-        raise InputError("not found", folder / "__main__.py", remedy=remedy)
-    os.chdir(folder)
-    sys.path[:0] = [str(folder), str(root / "modules")]
+        raise InputError("not found", program, remedy=remedy)
+    os.chdir(program.parent)
+    sys.path[:0] = [str(program.parent), str(root / "modules")]
     sys.dont_write_bytecode = job["may_be_absent"] or not job["bounds"]["trusted"]
     importlib.invalidate_caches()
-    return folder
+    return program
 
 
 def read_project_file(job: Job) -> dict[str, Any]:

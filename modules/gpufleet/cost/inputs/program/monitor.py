@@ -127,7 +127,13 @@ def replace_references_by_ids(value: Any) -> Any:
 
 
 def answer_like_provider(type_: str, value: Any) -> Any:
-    """Return inputs as the provider's outputs: Azure answers a list of assigned identities with a map by id."""
+    """Return inputs as the provider's outputs.
+
+    AWS answers a policy document that is an object with JSON text; Azure a list of assigned identities with a map
+    by id.
+    """
+    if isinstance(value, dict) and type_.startswith("aws:"):
+        return write_policies_as_text(value)
     if isinstance(value, list):
         return [answer_like_provider(type_, item) for item in value]
     if not isinstance(value, dict) or not type_.startswith("azure-native:"):
@@ -137,6 +143,14 @@ def answer_like_provider(type_: str, value: Any) -> Any:
     if isinstance(identities, list):
         outputs["userAssignedIdentities"] = {str(each): {} for each in identities}
     return outputs
+
+
+def write_policies_as_text(inputs: dict[str, Any]) -> dict[str, Any]:
+    """Return inputs with each policy document that is an object as JSON text, as the provider of AWS keeps it."""
+    return {
+        name: json.dumps(value) if isinstance(value, dict) and "Statement" in value else value
+        for name, value in inputs.items()
+    }
 
 
 def build_state_record(urn: str, request: Any, inputs: dict[str, Any]) -> dict[str, Any]:
