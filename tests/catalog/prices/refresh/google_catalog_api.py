@@ -20,6 +20,11 @@ SERVICE_IDS = {
     "Cloud Logging": "5490-F7B7-8DF6",
     "Cloud Run": "152E-C115-5142",
     "Artifact Registry": "149C-F9EC-3994",
+    "Cloud Run Functions": "29E7-DA93-CA13",
+    "Cloud Firestore": "EE2C-7FAC-5E08",
+    "Cloud Key Management Service (KMS)": "EE2F-D110-890C",
+    "Cloud Spanner": "CC63-0873-48FD",
+    "Vertex AI": "C7E2-9256-1C43",
 }  # fmt: skip - as public code quotes them; those of other services are ours
 
 

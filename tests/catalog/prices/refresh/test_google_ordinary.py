@@ -72,6 +72,19 @@ def test_ordinary_machine_has_the_embedded_price(batch, machine):
     assert find_usd_per_hour(batch, machine) == pytest.approx(embedded, rel=1e-4)
 
 
+def test_memory_billed_by_decimal_gigabyte_gives_the_embedded_price(start_fake_server, http_client):
+    # amounts and unit of the public catalogue for C4D in us-central1, as a public test of its reader quotes them
+    skus = [
+        build_sku("C4D Instance Core running in Americas", 32703500),
+        build_sku("C4D Instance Ram running in Americas", 3495578, group="RAM", unit="GBy.h"),
+    ]
+    fake_server = start_fake_server(catalogue(skus))
+    batch = GoogleBillingSource(http_client, fake_server.base).fetch_region_prices("us-central1", TODAY)
+    for machine in ("c4d-standard-8", "c4d-highmem-8"):
+        embedded = catalog.find_machine_price("gcp", "us-central1", machine, "on_demand").usd_per_hour
+        assert find_usd_per_hour(batch, machine) == pytest.approx(embedded, rel=1e-5)
+
+
 def test_purchases_of_ordinary_machines(batch):
     assert find_usd_per_hour(batch, "e2-standard-2", "spot") == pytest.approx(2 * 0.006543 + 8 * 0.000877)
     assert find_usd_per_hour(batch, "e2-standard-2", "reserved_1y") == pytest.approx(

@@ -65,6 +65,15 @@ CARD_DESCRIPTIONS = {
     "RTX 6000 96GB": "rtx-pro-6000",
 }
 SSD_DESCRIPTIONS = frozenset({"SSD backed Local Storage", "Local SSD"})
+# By our unit and a SKU's, how many of the SKU's are one of ours: C4D bills its memory by decimal gigabyte
+# (build/mapping.sql of Cyclenerd/google-cloud-pricing-cost-calculator@fd66b26). No other units are converted.
+GB_PER_GIB = 1024**3 / 1000**3
+TB_PER_TIB = 1024**4 / 1000**4
+UNIT_FACTORS = {
+    **{("GiBy" + per, "GBy" + per): GB_PER_GIB for per in ("", ".h", ".mo", ".s")},
+    ("TiBy", "TBy"): TB_PER_TIB,
+    ("MiBy", "MBy"): 1024**2 / 1000**2,
+}
 USAGE_UNITS = {"core": "h", "ram": "GiBy.h", "card": "h", "ssd": "GiBy.mo", "disk": "GiBy.mo", "address": "h"}
 # Family and group of the category; the group of disks is not documented, so any is accepted. Older SKUs of N1
 # have one group for cores and memory.
@@ -157,19 +166,28 @@ def _split_purchase(description: str) -> tuple[str, str]:
 
 
 def parse_unit_usd_per_hour(sku: Sku, unit: str) -> float | None:
-    """Return the newest price in USD per hour, or per use; None for another currency or unit."""
+    """Return the newest price in USD per hour, or per use; None for another currency or unit.
+
+    Of a price in tiers the first that is not free counts.
+    """
     try:
         expression = sku["pricingInfo"][-1][
             "pricingExpression"
         ]  # in order of time according to the API reference
         rates = [rate["unitPrice"] for rate in expression["tieredRates"]]
         amounts = [int(rate.get("units") or 0) + int(rate.get("nanos") or 0) / 1e9 for rate in rates]
-        is_usd_per_unit = expression["usageUnit"] == unit and all(
-            rate["currencyCode"] == "USD" for rate in rates
-        )
+        factor = find_unit_factor(expression["usageUnit"], unit)
+        is_usd = all(rate["currencyCode"] == "USD" for rate in rates)
     except (KeyError, IndexError, TypeError, ValueError):
         return None
-    if not is_usd_per_unit or not amounts:
+    if factor is None or not is_usd or not amounts:
         return None
-    usd = next((amount for amount in amounts if amount > 0), 0.0)  # the first tier that is not free
+    usd = next((amount for amount in amounts if amount > 0), 0.0) * factor
     return usd / HOURS_PER_MONTH if unit in {"GiBy.mo", "mo"} else usd
+
+
+def find_unit_factor(sku_unit: object, unit: str) -> float | None:
+    """Return how many of a SKU's unit one ``unit`` is; None if they measure different things."""
+    if sku_unit == unit:
+        return 1.0
+    return UNIT_FACTORS.get((unit, sku_unit)) if isinstance(sku_unit, str) else None
