@@ -1,7 +1,7 @@
-"""Compare embedded prices of parts, tiers and newer machines with documents that their rows do not come from.
+"""Compare embedded prices of parts and machines with documents that their rows do not come from.
 
-``later_list_prices.csv`` names the document of each line: bills and price queries in audits, answers of price lists that
-other projects recorded, and tables of other programs.
+``later_list_prices.csv`` names the document of each line: bills and price queries in audits, answers of price lists
+that other projects recorded, and tables of other programs.
 """
 
 from __future__ import annotations
