@@ -44,7 +44,8 @@ class BilledTotals:
     """The rows of exports, summed by pool of one stack.
 
     What has no pool is summed by service, or by kind if it is not usage: ``other_usd``. ``paid_elsewhere_rows`` are of
-    machines whose commitment is in another row. ``ledger`` is None without a registry.
+    machines whose commitment is in another row, ``repeated_rows`` are in an earlier file too. ``ledger`` is None
+    without a registry.
     """
 
     stack: str
@@ -56,6 +57,9 @@ class BilledTotals:
     usage_spans: dict[str, tuple[datetime, datetime]] = field(default_factory=dict)  # by cloud
     row_count: int = 0
     paid_elsewhere_rows: int = 0
+    repeated_rows: int = 0
+    repeated_usd: Decimal = ZERO
+    repeated_files: tuple[str, str] | None = None  # of the first one: the earlier file, its own place
     clouds: set[str] = field(default_factory=set)
     columns: set[str] = field(default_factory=set)
     usd: Decimal = ZERO
@@ -92,6 +96,10 @@ class BilledTotals:
     def _note(self, charge: BilledCharge) -> None:
         self.row_count += 1
         self.paid_elsewhere_rows += charge.is_paid_by_commitment
+        if charge.earlier_file:
+            self.repeated_rows += 1
+            self.repeated_usd += charge.cost
+            self.repeated_files = self.repeated_files or (charge.earlier_file, charge.where)
         self.clouds.add(charge.cloud)
         self.columns.add(charge.column)
         self.usd += charge.cost

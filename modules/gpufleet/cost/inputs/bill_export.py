@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from gpufleet.boundary import (
     read_file_mark,
     read_json_file_rows,
 )
+from gpufleet.cost.inputs.bill_overlap import RowSample, compute_row_identity
 from gpufleet.cost.inputs.bill_row import (
     AZURE_FIELDS,
     FOCUS_FIELDS,
@@ -41,24 +43,23 @@ KNOWN_FIELDS = {name.lower() for name in (*FOCUS_FIELDS, *AZURE_FIELDS, *GOOGLE_
 
 
 def stream_bill_files(paths: Iterable[Path]) -> Iterator[BilledCharge]:
-    """Yield the rows of exports; two files with the same rows, whatever their form, are an InputError."""
+    """Yield the rows of exports; two files with the same rows, whatever their form, are an InputError.
+
+    A row with a cost that an earlier file has too is marked: ``earlier_file``.
+    """
+    files, sample = list(paths), RowSample()
     first_by_rows: dict[int, Path] = {}
-    for path in paths:
+    for number, path in enumerate(files):
         row_hash, has_cost = 0, False
         for charge in stream_billed_charges(path):
-            row_hash = hash(
-                (
-                    row_hash,
-                    charge.cost,
-                    charge.start,
-                    charge.end,
-                    charge.resource,
-                    charge.service,
-                    charge.kind,
-                )
-            )
+            if len(files) == 1:
+                yield charge
+                continue
+            identity = compute_row_identity(charge)
+            row_hash = hash((row_hash, identity))
             has_cost = has_cost or bool(charge.cost)
-            yield charge
+            earlier = sample.add(identity, number) if charge.cost else None
+            yield charge if earlier is None else replace(charge, earlier_file=make_printable(files[earlier]))
         if has_cost and (first := first_by_rows.setdefault(row_hash, path)) is not path:
             problem = f"has the same rows as {make_printable(first)}"
             raise InputError(problem, where=make_printable(path), remedy="give each export once")

@@ -118,6 +118,7 @@ class BilledCharge:
     column: str = ""
     where: str = field(default="", compare=False)
     is_paid_by_commitment: bool = False  # and the cost is not in this row
+    earlier_file: str = field(default="", compare=False)  # that has the same row
 
 
 def find_row_parser(columns: list[str], where: str) -> RowParser:

@@ -93,6 +93,13 @@ def _list_notes(comparison: ActualComparison) -> list[str]:
             f"the invoices say {format_usd(invoiced)} (BilledCost), not {format_usd(billed.usd)}: "
             "here a commitment's cost is in the usage that it pays for"
         )
+    if billed.repeated_files:
+        earlier, place = billed.repeated_files
+        rows = pluralize(billed.repeated_rows, "row")
+        notes.append(
+            f"at least {rows}, {format_usd(billed.repeated_usd)}, are counted twice if the exports overlap: "
+            f"{place} is also in {earlier}; give each time of a cloud once"
+        )
     if billed.paid_elsewhere_rows:
         notes.append(
             f"{billed.paid_elsewhere_rows:,} rows of machines cost 0 because a reservation or savings plan pays: "
@@ -126,6 +133,8 @@ def build_actual_document(comparison: ActualComparison) -> dict[str, Any]:
             for cloud, each in sorted(comparison.periods.items())
         ],
         "rows": billed.row_count,
+        "repeated_rows": billed.repeated_rows,
+        "repeated_usd": round_for_json(billed.repeated_usd),
         "cost_columns": sorted(billed.columns),
         "billed_usd": round_for_json(billed.usd),
         "invoiced_usd": None if billed.invoiced_usd is None else round_for_json(billed.invoiced_usd),
