@@ -17,15 +17,22 @@ STATE_FOLDER = ".gpufleet"
 EMBEDDED_PRICES = "embedded"  # value of GPUFLEET_PRICES that selects no store
 
 
-def find_project_root(start: Path | None = None) -> Path:
+def find_project_root(start: Path | None = None, remedy: str = "run inside a gpufleet project") -> Path:
     """Return the nearest folder at or above ``start`` (default: here) that holds Pulumi.yaml."""
     here = (start or Path.cwd()).resolve()
     for folder in (here, *here.parents):
         if (folder / "Pulumi.yaml").is_file():
             return folder
-    raise InputError(
-        "no Pulumi.yaml in this folder or above", where=str(here), remedy="run inside a gpufleet project"
-    )
+    raise InputError("no Pulumi.yaml in this folder or above", where=str(here), remedy=remedy)
+
+
+def find_given_project(folder: Path | None) -> Path:
+    """Return the project of ``--project``, the current one without it."""
+    if folder is None:
+        return find_project_root(remedy="run inside a Pulumi project, or give --project DIR")
+    if not (folder / "Pulumi.yaml").is_file():
+        raise InputError("has no Pulumi.yaml", where=f"--project {folder}")
+    return folder.resolve()
 
 
 def state_home(root: Path | None = None) -> Path:

@@ -119,6 +119,15 @@ def test_mistakes_are_reported_in_one_line_and_exit_with_2(gpufleet, project, ar
     assert result.stdout == ""
 
 
+def test_command_outside_of_a_project_names_the_option_for_it(gpufleet, tmp_path):
+    result = gpufleet("cost", "estimate", "-s", "dev", cwd=tmp_path)
+    assert result.returncode == 2
+    assert (
+        "no Pulumi.yaml in this folder or above; run inside a Pulumi project, or give --project DIR"
+        in result.stderr
+    )
+
+
 def test_command_line_itself_imports_neither_an_sdk_nor_the_models_of_a_spec(gpufleet, project):
     import subprocess
     import sys

@@ -44,7 +44,7 @@ def test_stack_without_a_file_is_evaluated_if_no_stack_has_one(write_program):
 
 
 def test_misspelt_stack_is_refused_if_others_have_files(write_program):
-    with pytest.raises(InputError, match="stack 'dve' not found"):
+    with pytest.raises(InputError, match="stack 'dve' not found; stacks here: dev"):
         machines(write_program(VOLUME, Pulumi_dev="config: {}\n"), "dve")
 
 

@@ -261,7 +261,9 @@ def _estimate(
     project: Path | None,
 ) -> CostEstimate:
     if state is None:
-        return cost.estimate_stack(_project(project), _require_stack(stack), config_file, options)
+        return cost.estimate_stack(
+            paths.find_given_project(project), _require_stack(stack), config_file, options
+        )
     if stack is not None or config_file is not None or project is not None:
         raise InputError("cannot be combined with --stack, --project or --config-file", where="--state")
     text, name = _read(state)
@@ -282,7 +284,7 @@ def _diff_source(  # noqa: PLR0917 - click hands each option over by name
     sources = [source for source in (base, preview, event_log, state) if source is not None]
     if options.dates and not sources:
         return cost.diff_stack_between_price_dates(
-            _project(project), _require_stack(stack), config_file, options
+            paths.find_given_project(project), _require_stack(stack), config_file, options
         )
     if len(sources) != 1:
         raise InputError(
@@ -292,14 +294,14 @@ def _diff_source(  # noqa: PLR0917 - click hands each option over by name
         )
     if base is not None:
         return cost.diff_stack_against_git_ref(
-            _project(project), _require_stack(stack), base, config_file, options
+            paths.find_given_project(project), _require_stack(stack), base, config_file, options
         )
     if state is not None:
         text, name = _read(state)
         document = parse_engine_json(text, name)
         with add_source_to_errors(name):
             return cost.diff_stack_against_state(
-                document, _project(project), _require_stack(stack), config_file, options
+                document, paths.find_given_project(project), _require_stack(stack), config_file, options
             )
     if config_file is not None:
         raise InputError(
@@ -334,19 +336,10 @@ def _commitments(file: Path | None, project: Path | None) -> tuple[Any, ...]:
     return cost.load_commitments(file or Path(str(project_file))).commitments
 
 
-def _project(folder: Path | None) -> Path:
-    """Return the given project, else the current one."""
-    if folder is None:
-        return paths.find_project_root()
-    if not (folder / "Pulumi.yaml").is_file():
-        raise InputError("has no Pulumi.yaml", where=f"--project {folder}")
-    return folder.resolve()
-
-
 def _root(project: Path | None) -> Path | None:
     """Return the project, None without one: a preview can be priced anywhere."""
     try:
-        return _project(project)
+        return paths.find_given_project(project)
     except InputError:
         return None
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from gpufleet import paths
 from gpufleet.cli import output
 
 
@@ -30,12 +31,12 @@ def compare_actual_cost(
     FILES: exports in FOCUS, Azure's cost details or Google's billing export: CSV, JSON lines, Parquet, gzip, or folders
     of their parts.
     """
-    from gpufleet import cost, paths
+    from gpufleet import cost
     from gpufleet.operations import billed_nodes
 
     stack = cost.parse_stack_name(stack)
     bill_files = cost.list_bill_files(files)
-    root = project.resolve() if project else paths.find_project_root()
+    root = paths.find_given_project(project)
     nodes = billed_nodes.list_registered_nodes(root)
     if nodes is None:
         output.print_lines(

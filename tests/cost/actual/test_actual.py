@@ -62,6 +62,12 @@ def test_same_cost_has_no_reason(compare):
     assert {usd for _, usd in pool.reasons} == {0}
 
 
+def test_folder_that_is_not_a_project_is_named(gpufleet, tmp_path):
+    result = gpufleet("cost", "actual", "-s", "dev", "--project", tmp_path / "none", "bill.csv", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "none: has no Pulumi.yaml" in result.stderr
+
+
 def test_usage_that_ends_before_it_starts_is_refused(compare):
     row = make_row("5", "1").replace(PERIOD, "2026-11-01T00:00:00Z,2026-10-01T00:00:00Z")
     with pytest.raises(InputError, match=r":2: its period ends at 2026-10-01 00:00, before it starts"):

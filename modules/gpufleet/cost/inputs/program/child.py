@@ -42,6 +42,7 @@ PROVIDER_VARIABLES: dict[str, dict[str, tuple[str, ...]]] = {
 }
 WITHOUT_ENGINE = "GPUFLEET_WITHOUT_ENGINE"  # tells gpufleet's components that nothing is built
 MARKED_SECRET = "[secret]"  # noqa: S105 - what stands for a secret, which needs a passphrase to read
+MAX_LISTED_STACKS = 10  # in an error
 PROJECT_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")  # the engine's rule
 Job = dict[str, Any]
 
@@ -299,7 +300,10 @@ def read_stack_configuration(job: Job) -> tuple[dict[str, str], list[str]]:
     if job["config_file"] and not find_stack_file(job).is_file():
         raise InputError("file not found", find_stack_file(job), remedy="give the path of a stack's file")
     if not is_stack_declared(job):
-        raise InputError(f"stack {job['stack']!r} not found", find_stack_file(job))
+        path = find_stack_file(job)
+        stacks = sorted(file.stem.partition(".")[2] for file in path.parent.glob("Pulumi.*.yaml"))
+        remedy = f"stacks here: {', '.join(stacks[:MAX_LISTED_STACKS])}" if stacks else ""
+        raise InputError(f"stack {job['stack']!r} not found", path, remedy=remedy)
     values = read_stack_settings(job)
     secrets = [key for key, value in values.items() if is_encrypted_setting(value)]
     return {key: format_setting(value) for key, value in values.items()}, secrets
