@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 import pytest
 
@@ -139,6 +139,22 @@ def test_larger_disk_tiers_cost_more():
     prices = [parts["azure", "eastus", f"premium-ssd-p{tier}", "on_demand"] for tier in (4, 10, 15, 20, 30)]
     assert [price.unit for price in prices] == ["disk"] * 5
     assert [price.usd_per_hour for price in prices] == sorted(price.usd_per_hour for price in prices)
+
+
+def test_a_part_has_one_unit_and_one_period_in_all_regions():
+    units = defaultdict(set)
+    for name in ("parts.csv", *SERVICE_PARTS):
+        for row in data_file.load_catalog_rows(name):
+            units[row["cloud"], row["part"]].add((row["unit"], row["per"]))
+    assert len(units) > 800
+    assert [key for key, found in units.items() if len(found) > 1] == []
+
+
+def test_every_price_has_a_source_that_can_be_followed():
+    for name in ("parts.csv", *SERVICE_PARTS):
+        for row in data_file.load_catalog_rows(name):
+            assert "public repository;" not in row["source"] + ";", row
+            assert "stored" not in row["source"], row
 
 
 def test_every_priced_machine_is_described():
