@@ -10,7 +10,8 @@ import pytest
 
 from gpufleet import cost
 from gpufleet.cost import OutOfUse, RegisteredNode
-from gpufleet.cost.analysis.reports.actual_nodes import format_node_lines
+from gpufleet.cost.analysis.billed_node import find_account
+from gpufleet.cost.analysis.reports.actual_nodes import build_node_document, format_node_lines
 from gpufleet.cost.inputs.bill_export import stream_billed_charges
 
 HEADER = (
@@ -163,6 +164,57 @@ def test_name_is_of_one_cloud_unless_the_row_names_none(join, cloud, is_of_node)
     nodes = join([make_row(9, machine, cloud=cloud)], [make_node("gpu-0", "vm-id", cloud="azure")]).nodes
     assert [each.node.name for each in nodes.billed] == (["gpu-0"] if is_of_node else [])
     assert [each.id for each in nodes.unregistered] == ([] if is_of_node else ["gpu-0"])
+
+
+def gcp_row(usd, project, kind="instances", **tags):
+    resource = f"//compute.googleapis.com/projects/{project}/zones/z/{kind}/gpu-0"
+    return make_row(usd, resource, 1, cloud="Google", **tags)
+
+
+def test_name_in_two_projects_is_reported_and_counted_for_no_node(join):
+    node = make_node("gpu-0", "77", cloud="gcp")
+    nodes = join([gcp_row(1, "a"), gcp_row(2, "b"), gcp_row(4, "b", "disks", node="gpu-0")], [node]).nodes
+    assert (nodes.billed, nodes.unregistered, nodes.unbilled) == ((), (), (node,))
+    assert [(each.account, each.billed.usd) for each in nodes.namesakes] == [("a", 1), ("b", 6)]
+    lines = format_node_lines(nodes)
+    assert "  gpu-0 in b: $6.00, 2 h" in lines
+    assert build_node_document(nodes)["namesakes"][0] == {
+        "name": "gpu-0", "cloud": "gcp", "account": "a", "hours": 1.0, "billed_usd": 1.0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "own", [gcp_row(8, "b", stack="prod"), gcp_row(8, "b").replace("gpu-0", "77")], ids=["tag", "instance id"]
+)
+def test_name_in_two_projects_is_the_nodes_in_its_own_project(join, own):
+    nodes = join([gcp_row(1, "a"), gcp_row(2, "b"), own], [make_node("gpu-0", "77", cloud="gcp")]).nodes
+    assert [(each.node.name, each.usd) for each in nodes.billed] == [("gpu-0", 10)]
+    assert [(each.account, each.billed.usd) for each in nodes.namesakes] == [("a", 1)]
+
+
+def test_name_in_one_project_is_the_nodes(join):
+    nodes = join([gcp_row(1, "a"), gcp_row(2, "a")], [make_node("gpu-0", "77", cloud="gcp")]).nodes
+    assert [each.usd for each in nodes.billed] == [3]
+    assert nodes.namesakes == ()
+
+
+def test_number_of_accounts_of_a_name_is_bounded(join):
+    nodes = join([gcp_row(1, number) for number in range(50)], [make_node("gpu-0", "77", cloud="gcp")]).nodes
+    assert len(nodes.namesakes) == 21
+    assert sum(each.billed.usd for each in nodes.namesakes) == 50
+
+
+@pytest.mark.parametrize(
+    ("resource", "account"),
+    [
+        ("//compute.googleapis.com/projects/shop-1/zones/z/instances/a", "shop-1"),
+        ("/subscriptions/AB-1/resourceGroups/g/providers/x", "ab-1"),
+        ("arn:aws:ec2:us-east-1:123456789012:instance/i-0a", "123456789012"),
+        ("i-0a", ""),
+    ],
+)
+def test_account_is_read_from_the_resource(resource, account):
+    assert find_account(resource) == account
 
 
 def test_unregistered_machines_of_one_name_in_two_clouds_are_two(join):

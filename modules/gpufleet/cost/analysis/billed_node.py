@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -14,6 +15,10 @@ from gpufleet.cost.money import ZERO
 from gpufleet.cost.pricing.bill import Charge
 
 MAX_MACHINES = 1000
+MAX_ACCOUNTS = 20  # of one name
+LONGEST_ID = 1000
+# The Google project, the Azure subscription or the AWS account in a resource's id.
+ACCOUNT = re.compile(r"(?i)(?:^|/)(?:projects|subscriptions)/([^/]+)/|^arn:[^:]*:[^:]*:[^:]*:([^:]+):")
 NODE_TAG, NAME_TAG, POOL_TAG, STACK_TAG = "gpufleet-node", "name", "gpufleet-pool", "gpufleet-stack"
 OTHER_MACHINES = "(others)"
 
@@ -71,6 +76,21 @@ class BilledNode:
                 wasted = charge.cost * count_hours(start, end) / length
                 self.wasted_usd[each.state] = self.wasted_usd.get(each.state, ZERO) + wasted
 
+    def merge(self, other: BilledNode) -> None:
+        """Add what was summed apart."""
+        self.usd += other.usd
+        self.hours += other.hours
+        for state, usd in other.wasted_usd.items():
+            self.wasted_usd[state] = self.wasted_usd.get(state, ZERO) + usd
+
+
+@dataclass(frozen=True)
+class Namesake:
+    """What was billed under the name of a node in an account that may not be the node's; ``account`` may be empty."""
+
+    account: str
+    billed: BilledNode
+
 
 @dataclass
 class UnregisteredMachine:
@@ -92,6 +112,7 @@ class NodeComparison:
     billed: tuple[BilledNode, ...]
     unregistered: tuple[UnregisteredMachine, ...]
     unbilled: tuple[RegisteredNode, ...]
+    namesakes: tuple[Namesake, ...] = ()
 
     @property
     def wasted_usd(self) -> Decimal:
@@ -116,6 +137,9 @@ class NodeLedger:
     A row belongs to a node by its instance id first, then by the tag gpufleet-node, then by the machine's name: a name
     is of one cloud. Of several nodes with one id or name the row's is that of the stack which its tag names, then the
     one that existed for the most of its time, then the live one.
+
+    A name is not of one account: rows that only have a node's name are summed by account. The node's own account is
+    that of its other rows. If no row tells it, and the name is in several accounts, the node gets the cost of none.
     """
 
     def __init__(self, nodes: Iterable[RegisteredNode], stack_tag: str) -> None:
@@ -129,31 +153,59 @@ class NodeLedger:
                 if node.instance_id:
                     self._by_instance[cloud, node.instance_id.lower()].append(node)
         self._billed: dict[str, BilledNode] = {}
+        self._own_accounts: dict[str, set[str]] = defaultdict(set)
+        self._by_account: dict[str, dict[str, BilledNode]] = defaultdict(dict)
         self._unregistered: dict[tuple[str, str], UnregisteredMachine] = {}
 
     def add(self, charge: BilledCharge) -> bool:
         """Add one row of the stack, or of no stack; return whether it is of another stack's node."""
-        node = self._find_node(charge)
+        node, is_certain = self._find_node(charge)
         if node is None:
             if charge.machine and charge.kind == USAGE:
                 self._add_unregistered(charge)
         elif self._is_of_stack(node):
-            self._billed.setdefault(node.id, BilledNode(node)).add(charge)
+            self._add_to_node(node, charge, is_certain=is_certain)
         else:
             return True
         return False
 
+    def _add_to_node(self, node: RegisteredNode, charge: BilledCharge, *, is_certain: bool) -> None:
+        account = find_account(charge.resource)
+        if is_certain:
+            self._billed.setdefault(node.id, BilledNode(node)).add(charge)
+            if account and len(self._own_accounts[node.id]) < MAX_ACCOUNTS:
+                self._own_accounts[node.id].add(account)
+            return
+        sums = self._by_account[node.id]
+        if account not in sums and len(sums) >= MAX_ACCOUNTS:
+            account = OTHER_MACHINES
+        sums.setdefault(account, BilledNode(node)).add(charge)
+
+    def _separate_namesakes(self) -> Iterator[Namesake]:
+        """Give each node the rows of its name in its own account; yield the others."""
+        for node_id, sums in self._by_account.items():
+            own = self._own_accounts.get(node_id) or ()
+            accounts = {account for account in sums if account}
+            for account, billed in sums.items():
+                is_own = account in own or not account if own else len(accounts) <= 1
+                if is_own:
+                    self._billed.setdefault(node_id, BilledNode(billed.node)).merge(billed)
+                else:
+                    yield Namesake(account, billed)
+        self._by_account.clear()
+
     def _is_of_stack(self, node: RegisteredNode) -> bool:
         return node.stack in {self._stack_tag, ""}
 
-    def _find_node(self, charge: BilledCharge) -> RegisteredNode | None:
+    def _find_node(self, charge: BilledCharge) -> tuple[RegisteredNode | None, bool]:
+        """Return the node of a row, and whether its instance id or the stack's tag says so, not only a name."""
         for key in (charge.machine, charge.resource):
             if key and (nodes := self._by_instance.get((charge.cloud, key.lstrip("/").lower()))):
-                return self._choose_node(nodes, charge)
+                return self._choose_node(nodes, charge), True
         for name in (charge.tags.get(NODE_TAG), charge.machine, charge.tags.get(NAME_TAG)):
             if name and (nodes := self._by_name.get((charge.cloud, name.lower()))):
-                return self._choose_node(nodes, charge)
-        return None
+                return self._choose_node(nodes, charge), bool(charge.tags.get(STACK_TAG))
+        return None, False
 
     def _choose_node(self, nodes: list[RegisteredNode], charge: BilledCharge) -> RegisteredNode:
         has_stack = bool(charge.tags.get(STACK_TAG))
@@ -185,6 +237,7 @@ class NodeLedger:
         clouds: set[str],
     ) -> NodeComparison:
         """Return the comparison with the stack's nodes, as far as the bill has rows of their clouds."""
+        namesakes = tuple(self._separate_namesakes())
         names = {name.lower() for charge in declared for name in _list_names(charge) if name}
         for machine in self._unregistered.values():
             machine.is_declared = bool({machine.name.lower(), machine.id} & names)
@@ -200,7 +253,14 @@ class NodeLedger:
             tuple(sorted(self._billed.values(), key=lambda each: (-each.usd, each.node.name))),
             tuple(sorted(self._unregistered.values(), key=lambda each: (-each.usd, each.id))),
             tuple(sorted(unbilled, key=lambda node: (node.pool, node.name))),
+            tuple(sorted(namesakes, key=lambda each: (each.billed.node.name, each.account))),
         )
+
+
+def find_account(resource: str) -> str:
+    """Return the account, project or subscription of a resource's id, empty if it has none."""
+    match = ACCOUNT.search(resource[:LONGEST_ID])
+    return (match[1] or match[2]).lower() if match else ""
 
 
 def _list_names(charge: Charge) -> tuple[str, ...]:

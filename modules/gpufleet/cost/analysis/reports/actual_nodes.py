@@ -6,6 +6,7 @@ from typing import Any
 
 from gpufleet.cost.analysis.billed_node import (
     BilledNode,
+    Namesake,
     NodeComparison,
     RegisteredNode,
     UnregisteredMachine,
@@ -42,6 +43,10 @@ def format_node_lines(comparison: NodeComparison) -> list[str]:
             "Billed but not in the registry", _shorten(list(map(_format_machine, comparison.unregistered)))
         ),
         *format_titled_list(
+            "Billed under a node's name in an account that may not be its own, and not counted for it",
+            _shorten(list(map(_format_namesake, comparison.namesakes))),
+        ),
+        *format_titled_list(
             "In the registry but not billed", _shorten(list(map(_format_unbilled, comparison.unbilled)))
         ),
     ]
@@ -65,6 +70,12 @@ def _format_machine(machine: UnregisteredMachine) -> str:
     hours = f", {machine.hours:,.0f} h" if machine.hours else ""
     known = ", declared by the stack: run nodes sync" if machine.is_declared else ""
     return f"{machine.id}{name}: {format_usd(machine.usd)}{hours}, {pool}{known}"
+
+
+def _format_namesake(namesake: Namesake) -> str:
+    billed, account = namesake.billed, namesake.account or "(no account in the row)"
+    hours = f", {billed.hours:,.0f} h" if billed.hours else ""
+    return f"{billed.node.name} in {account}: {format_usd(billed.usd)}{hours}"
 
 
 def _format_unbilled(node: RegisteredNode) -> str:
@@ -103,6 +114,16 @@ def build_node_document(comparison: NodeComparison) -> dict[str, Any]:
                 "declared": each.is_declared,
             }
             for each in comparison.unregistered
+        ],
+        "namesakes": [
+            {
+                "name": each.billed.node.name,
+                "cloud": each.billed.node.cloud,
+                "account": each.account,
+                "hours": float(each.billed.hours),
+                "billed_usd": round_for_json(each.billed.usd),
+            }
+            for each in comparison.namesakes
         ],
         "unbilled": [
             {
