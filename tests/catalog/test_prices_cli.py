@@ -88,6 +88,14 @@ def test_search_without_matches_exits_with_1(run_prices):
             "--machine: no price is known for machine 'm5.lrage'; did you mean m5.large?",
         ),
         (
+            ("--machine", "m5.large:windws"),
+            "--machine: no price is known for machine 'm5.large:windws'; did you mean m5.large:windows?",
+        ),
+        (
+            ("--machine", "ebs:gp33"),
+            "--machine: no price is known for machine 'ebs:gp33'; did you mean ebs:gp3?",
+        ),
+        (
             ("--region", "us-esat-1"),
             "--region: no price is known for region 'us-esat-1'; did you mean us-east-1?",
         ),

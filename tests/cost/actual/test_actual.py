@@ -62,6 +62,12 @@ def test_same_cost_has_no_reason(compare):
     assert {usd for _, usd in pool.reasons} == {0}
 
 
+def test_columns_with_semicolons_are_named(tmp_path):
+    (tmp_path / "bill.csv").write_text(HEADER.replace(",", ";") + "\n")
+    with pytest.raises(InputError, match="separate its columns by commas"):
+        list(stream_billed_charges(tmp_path / "bill.csv"))
+
+
 def test_folder_that_is_not_a_project_is_named(gpufleet, tmp_path):
     result = gpufleet("cost", "actual", "-s", "dev", "--project", tmp_path / "none", "bill.csv", cwd=tmp_path)
     assert result.returncode == 2

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gpufleet import cost
 from gpufleet.cost.analysis.actual import PoolComparison
-from gpufleet.cost.analysis.bill_period import BillPeriod
+from gpufleet.cost.analysis.bill_period import BillPeriod, list_months
 from gpufleet.cost.inputs.bill_export import stream_billed_charges
 from gpufleet.cost.money import round_parts_to_total, round_to_cents
 from gpufleet.errors import InputError
@@ -158,3 +158,35 @@ def test_parts_are_rounded_by_the_largest_remainder():
     ]
     assert round_parts_to_total([Decimal("0.005")], round_to_cents(Decimal("0.005"))) == [Decimal("0.01")]
     assert round_parts_to_total([], Decimal(0)) == []
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "months"),
+    [
+        ("2026-10-01", "2026-11-01", [(2026, 10)]),
+        ("2026-10-31", "2026-11-02", [(2026, 10), (2026, 11)]),
+        ("2026-12-31", "2027-01-01", [(2026, 12)]),
+        ("2026-11-01", "2026-11-01", [(2026, 11)]),
+        ("2026-11-01", "2027-02-01", [(2026, 11), (2026, 12), (2027, 1)]),
+    ],
+)
+def test_months_of_a_time(start, end, months):
+    moments = (datetime.fromisoformat(f"{day}T00:00:00+00:00") for day in (start, end))
+    assert list_months(*moments) == tuple(months)
+
+
+def test_month_without_usage_is_a_note(compare):
+    august = "2026-08-01T00:00:00Z,2026-09-01T00:00:00Z"
+    comparison = compare(make_row("5", 5, period=august), make_row("5", 5))
+    (note,) = cost.build_actual_document(comparison)["notes"]
+    assert (
+        note
+        == "no usage is billed in 2026-09 aws, of which the declared cost is counted: give these exports too"
+    )
+
+
+def test_adjacent_months_and_a_tax_of_another_month_are_not_a_gap(compare):
+    september, may = "2026-09-01T00:00:00Z,2026-10-01T00:00:00Z", "2026-05-01T00:00:00Z,2026-06-01T00:00:00Z"
+    tax = make_row("1", period=may, category="Tax")
+    comparison = compare(make_row("5", 5, period=september), make_row("5", 5), tax)
+    assert cost.build_actual_document(comparison)["notes"] == []

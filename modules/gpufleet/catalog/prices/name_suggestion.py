@@ -8,9 +8,9 @@ from gpufleet.boundary import shorten_repr
 from gpufleet.catalog import data_file
 from gpufleet.catalog.prices import snapshot
 from gpufleet.catalog.prices.check_context import load_known_names
-from gpufleet.catalog.prices.name_check import KnownNames
+from gpufleet.catalog.prices.name_check import KnownNames, find_refreshed_part_unit
 from gpufleet.catalog.prices.reader import open_price_reader
-from gpufleet.catalog.prices.row import split_licensed_machine
+from gpufleet.catalog.prices.row import LICENSED_SYSTEMS, split_licensed_machine
 from gpufleet.catalog.prices.similar_name import ask_about_names, find_similar_names
 from gpufleet.errors import InputError
 
@@ -53,8 +53,18 @@ def check_searched_names(cloud: str | None, region: str | None, machine: str | N
     if region and region not in regions:
         raise _unknown_name_error("region", region, regions)
     machines = {known for each in clouds for known in names.items.get(each, ())}
-    if machine and split_licensed_machine(machine)[0] not in machines and ":" not in machine:
-        raise _unknown_name_error("machine", machine, machines)
+    if machine and split_licensed_machine(machine)[0] not in machines:
+        _check_machine_name(machine, machines)
+
+
+def _check_machine_name(machine: str, known_machines: Iterable[str]) -> None:
+    """Raise InputError for an unknown machine, and for an unknown part or system that is close to a known one."""
+    plain, colon, _ = machine.rpartition(":")
+    if not colon:
+        raise _unknown_name_error("machine", machine, known_machines)
+    known_names = {*known_machines, *(f"{plain}:{system}" for system in LICENSED_SYSTEMS)}
+    if find_refreshed_part_unit(machine) is None and find_similar_names(machine, known_names):
+        raise _unknown_name_error("machine", machine, known_names)
 
 
 def _unknown_name_error(kind: str, name: str, known_names: Iterable[str]) -> InputError:

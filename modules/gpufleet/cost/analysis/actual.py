@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import cached_property
 
-from gpufleet.cost.analysis.bill_period import BillPeriod
+from gpufleet.cost.analysis.bill_period import BillPeriod, list_months
 from gpufleet.cost.analysis.billed_node import POOL_TAG, STACK_TAG, NodeComparison, NodeLedger, RegisteredNode
 from gpufleet.cost.inputs.bill_row import USAGE, BilledCharge
 from gpufleet.cost.money import ZERO, round_parts_to_total, round_to_cents
@@ -18,6 +18,7 @@ from gpufleet.errors import InputError
 MAX_GROUPS = 1000
 OTHERS = "(others)"
 CREDITS = "credits"
+LONGEST_ROW = timedelta(days=1100)
 
 
 @dataclass
@@ -55,6 +56,7 @@ class BilledTotals:
     other_usd: dict[str, Decimal] = field(default_factory=dict)
     other_stacks_usd: Decimal = ZERO
     usage_spans: dict[str, tuple[datetime, datetime]] = field(default_factory=dict)  # by cloud
+    usage_months: dict[str, set[tuple[int, int]]] = field(default_factory=dict)  # by cloud: year and month
     row_count: int = 0
     paid_elsewhere_rows: int = 0
     repeated_rows: int = 0
@@ -108,6 +110,9 @@ class BilledTotals:
         self._span = _extend(self._span, charge)
         if charge.kind == USAGE:  # a tax or a purchase is of the whole month, whatever the export covers
             self.usage_spans[charge.cloud] = _extend(self.usage_spans.get(charge.cloud), charge)
+            months = self.usage_months.setdefault(charge.cloud, set())
+            if charge.end - charge.start < LONGEST_ROW:  # a longer one is not usage of a provider
+                months.update(list_months(charge.start, charge.end))
 
     @cached_property
     def stack_tag(self) -> str:
@@ -128,6 +133,15 @@ class BilledTotals:
             )
         start, end = min(start for start, _ in spans), max(end for _, end in spans)
         return BillPeriod(start, max(start, end))
+
+    def list_months_without_usage(self) -> list[tuple[str, str]]:
+        """Return each cloud and month (2026-09) within its period of which no row is usage."""
+        return [
+            (cloud, f"{year}-{month:02}")
+            for cloud, (start, end) in sorted(self.usage_spans.items())
+            for year, month in list_months(start, end)
+            if (year, month) not in self.usage_months[cloud]
+        ]
 
     def find_period(self, cloud: str) -> BillPeriod:
         """Return the period of one cloud's usage: the exports of two clouds may end on different days."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import lru_cache
 
 from gpufleet import catalog
 from gpufleet.cost.money import HOURS_PER_MONTH, ZERO
@@ -68,3 +69,13 @@ def _find_month(moment: datetime) -> tuple[datetime, datetime]:
 def count_hours(start: datetime, end: datetime) -> Decimal:
     """Return the hours between two moments."""
     return Decimal((end - start).total_seconds()) / SECONDS_PER_HOUR
+
+
+@lru_cache(maxsize=4096)
+def list_months(start: datetime, end: datetime) -> tuple[tuple[int, int], ...]:
+    """Return the year and the month of each month from one moment to another, without one that begins at the end."""
+    first = start.year * DECEMBER + start.month - 1
+    last = end.year * DECEMBER + end.month - 1
+    if end > start and end == end.replace(day=1, hour=0, minute=0, second=0, microsecond=0):
+        last -= 1
+    return tuple((number // DECEMBER, number % DECEMBER + 1) for number in range(first, last + 1))

@@ -129,10 +129,13 @@ def find_row_parser(columns: list[str], where: str) -> RowParser:
     cost = next((names[each] for each in AZURE_COSTS if each in names), None)
     if cost and all(column in names for column in AZURE_COLUMNS):
         return _AzureParser(names, cost)
+    is_of_semicolons = len(columns) == 1 and ";" in columns[0]
     raise InputError(
         "is not an export of costs that is known",
         where=where,
-        remedy="give FOCUS CSV, Azure's cost details, or JSON lines of Google's billing export",
+        remedy="separate its columns by commas, as in the provider's file"
+        if is_of_semicolons
+        else "give FOCUS CSV, Azure's cost details, or JSON lines of Google's billing export",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -460,6 +461,19 @@ def test_misspelt_region_is_refused_with_a_suggestion_unless_forced(region, clou
     assert f"did you mean {suggested}?" in str(caught.value)
     scope = build_refresh_scope(DAY, (region,), cloud, allow_new_regions=True)
     assert scope.regions == (region,)
+
+
+@pytest.mark.parametrize(
+    ("region", "suggested"),
+    [
+        ("US-EAST-1", "did you mean us-east-1?"),
+        ("eu-west-1a", "did you mean eu-west-1?"),
+        ("x y", "write it like"),
+    ],
+)
+def test_region_of_no_cloud_is_refused_with_the_closest_name(region, suggested):
+    with pytest.raises(InputError, match=re.escape(suggested)):
+        build_refresh_scope(DAY, (region,))
 
 
 @pytest.mark.parametrize("region", ["us-east-1", "us-west-9", "europe-west99", "eastus7"])

@@ -81,7 +81,8 @@ def build_refresh_scope(
             raise InputError(
                 f"{region!r} is not a region of {' or '.join(clouds)}",
                 where="--region",
-                remedy="write it like us-east-1 (aws), us-east1 (gcp), eastus (azure)",
+                remedy=ask_about_names(find_similar_names(region, _list_known_regions(clouds)))
+                or "write it like us-east-1 (aws), us-east1 (gcp), eastus (azure)",
             )
         if not allow_new_regions:
             _check_misspelt_region(scope, region, clouds)
@@ -90,10 +91,8 @@ def build_refresh_scope(
 
 def _check_misspelt_region(scope: RefreshScope, region: str, clouds: Sequence[str]) -> None:
     """Raise InputError for an unknown region whose name is close to a known one; another number is a new region."""
-    store_file = paths.find_price_store_file()
-    names = load_priced_names() if store_file and store_file.exists() else load_known_names(None)
     matching_clouds = [cloud for cloud in clouds if region in scope.list_cloud_regions(cloud)]
-    known_regions = {known for cloud in matching_clouds for known in names.regions.get(cloud, ())}
+    known_regions = _list_known_regions(matching_clouds)
     if region in known_regions or _strip_number(region) in set(map(_strip_number, known_regions)):
         return
     similar = find_similar_names(region, known_regions, cutoff=ONE_MISTAKE)
@@ -103,6 +102,13 @@ def _check_misspelt_region(scope: RefreshScope, region: str, clouds: Sequence[st
             where="--region",
             remedy=f"{ask_about_names(similar)} --force reads it as a new region",
         )
+
+
+def _list_known_regions(clouds: Sequence[str]) -> set[str]:
+    """Return the regions of these clouds with a price, also of the store if there is one."""
+    store_file = paths.find_price_store_file()
+    names = load_priced_names() if store_file and store_file.exists() else load_known_names(None)
+    return {region for cloud in clouds for region in names.regions.get(cloud, ())}
 
 
 def _strip_number(region: str) -> str:

@@ -15,6 +15,7 @@ from gpufleet.cost.formatting import format_usd, round_for_json
 from gpufleet.cost.money import ZERO, round_to_cents
 
 MAX_UNTAGGED_LINES = 20
+MAX_LISTED_MONTHS = 6
 
 
 def format_actual_table(comparison: ActualComparison) -> str:
@@ -99,6 +100,14 @@ def _list_notes(comparison: ActualComparison) -> list[str]:
         notes.append(
             f"at least {rows}, {format_usd(billed.repeated_usd)}, are counted twice if the exports overlap: "
             f"{place} is also in {earlier}; give each time of a cloud once"
+        )
+    if missing := billed.list_months_without_usage():
+        months = ", ".join(
+            " ".join(filter(None, (month, cloud))) for cloud, month in missing[:MAX_LISTED_MONTHS]
+        )
+        more = f" and {len(missing) - MAX_LISTED_MONTHS} more" if len(missing) > MAX_LISTED_MONTHS else ""
+        notes.append(
+            f"no usage is billed in {months}{more}, of which the declared cost is counted: give these exports too"
         )
     if billed.paid_elsewhere_rows:
         notes.append(
