@@ -112,9 +112,8 @@ def import_rows(name, file, store):
     """Import a file by the command, and say how long that took and what came of it."""
     from gpufleet.catalog.prices import PriceReader
 
-    seconds, _ = run_query(
-        store, "import", file, *(("--accept", "not-offered") if name == "generated" else ())
-    )
+    accepted = ("--accept", "not-offered", "--accept", "unknown-region") if name == "generated" else ()
+    seconds, _ = run_query(store, "import", file, *accepted)
     rows = next(iter(PriceReader(store).run_query("SELECT count(*) FROM prices")))[0]
     print(f"\n{name}: {rows:,} prices in the store, imported in {seconds:.1f} s")
 
