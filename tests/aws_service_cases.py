@@ -48,6 +48,26 @@ CASES = {
             "storage_gb": "100",
         },
     ),
+    "flow-logs-to-the-default-destination": ServiceCase(
+        "aws:ec2/flowLog:FlowLog",
+        {"trafficType": "ALL"},
+        {"delivered": ("cloudwatch:logs:vended:cloud-watch-logs", "120", "0.50", USE)},
+        "60.00",
+        {"monthly_data_ingested_gb": "120"},
+    ),
+    "flow-logs-to-a-bucket": ServiceCase(
+        "aws:ec2/flowLog:FlowLog",
+        {"trafficType": "ALL", "logDestinationType": "s3"},
+        {"delivered": ("cloudwatch:logs:vended:s3", "120", "0.25", USE)},
+        "30.00",
+        {"monthly_data_ingested_gb": "120"},
+    ),
+    "contributor-insights-rule": ServiceCase(
+        "aws:cloudwatch/contributorInsightRule:ContributorInsightRule",
+        {"ruleState": "ENABLED"},
+        {"rule": ("cloudwatch:contributor_insights:rule", "1", "0.50", MONTH)},
+        "0.50",
+    ),
     "efs-provisioned-throughput": ServiceCase(
         "aws:efs/fileSystem:FileSystem",
         {"throughputMode": "provisioned", "provisionedThroughputInMibps": 100},

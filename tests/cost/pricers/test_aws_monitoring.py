@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 
 from gpufleet import cost
@@ -36,3 +38,13 @@ def test_detailed_monitoring_of_a_template_is_listed_with_its_group(make_resourc
     )
     gaps = cost.price_resources([template, group], book).unpriced_resources
     assert {gap.name for gap in gaps if gap.component == "monitoring"} == {"g"}
+
+
+def test_detailed_monitoring_bills_seven_metrics_of_each_instance(make_resource):
+    inputs = {"instanceType": "t3.micro", "imageId": "ami-1", "monitoring": {"enabled": True}}
+    template = make_resource("t", TEMPLATE, inputs, id="lt-1")
+    sizes = {"desiredCapacity": 3, "minSize": 1, "maxSize": 3, "region": "eu-central-1"}
+    group = make_resource("g", "aws:autoscaling/group:Group", {**sizes, "launchTemplate": {"id": "lt-1"}})
+    charges = cost.price_resources([template, group]).charges
+    (amount,) = (each.usd_per_month for each in charges if each.component == "monitoring")
+    assert [round(each, 6) for each in (amount.low, amount.expected)] == [Decimal("2.1"), Decimal("6.3")]

@@ -44,7 +44,7 @@ from gpufleet.engine import StateResource
 
 BY_USE = ("use", "stored")
 EARLIER_NAMES = {"aws:s3/bucketV2:BucketV2": "aws:s3/bucket:Bucket"}  # of version 6 of the provider
-_PLACEHOLDER = re.compile(r"\{([\w.]+)(?:\|([\w.]+)|\?([\w:]+))?\}")
+_PLACEHOLDER = re.compile(r"\{([\w.]+)(?:\|([\w.-]+)|\?([\w:]+))?\}")
 
 
 @dataclass(frozen=True)

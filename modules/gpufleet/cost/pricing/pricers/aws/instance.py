@@ -62,7 +62,7 @@ def price_ec2_instance(resource: StateResource, graph: ResourceGraph) -> Compone
             context.with_billed_hours(terms.hours),
             is_in_default_subnet=placement.names_no_subnet and launch.placement.names_no_subnet,
         ),
-        *surcharge_components(launch),
+        *surcharge_components(launch, context.with_billed_hours(terms.hours)),
     ]
     if (unbilled := unbilled_machine_components(launch, graph, resource, template)) is not None:
         return [*unbilled, *parts]

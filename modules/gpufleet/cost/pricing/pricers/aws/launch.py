@@ -213,7 +213,7 @@ def launched_part_components(
         context,
         is_in_default_subnet=placement.names_no_subnet and launch.placement.names_no_subnet,
     )
-    return [*volumes, *addresses, *surcharge_components(launch)]
+    return [*volumes, *addresses, *surcharge_components(launch, context)]
 
 
 def with_max_spot_price(terms: PurchaseTerms, *offers: Number) -> PurchaseTerms:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64decode
 from contextlib import suppress
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from gpufleet.cost.inputs.graph import ResourceGraph
@@ -18,7 +19,7 @@ from gpufleet.cost.inputs.values import (
     read_input_text,
     text_if_known,
 )
-from gpufleet.cost.pricing.component import Components, UnpricedComponent
+from gpufleet.cost.pricing.component import Components, MachinePartContext, UnpricedComponent
 from gpufleet.cost.pricing.pricers.aws.location import PlacementInputs, parse_placement_inputs
 from gpufleet.cost.pricing.pricers.aws.volume import (
     AttachedVolumes,
@@ -39,9 +40,7 @@ SHARED_TENANCY = "default"
 CAPACITY_BLOCK = "aws:ec2/capacityBlockReservation:CapacityBlockReservation"
 IN_CAPACITY_BLOCK = "runs in a capacity block, which is prepaid: its price is not in the price list"
 ON_DEDICATED_HOST = "runs on a dedicated host, which bills instead: hosts are not in the price list"
-DETAILED_MONITORING = (
-    "its detailed monitoring bills CloudWatch metrics, which the price list here does not have"
-)
+MONITORED_METRICS = Decimal(7)  # CloudWatch pricing: detailed monitoring bills seven metrics of each instance
 DEDICATED_TENANCY = "dedicated tenancy costs more than this price, which is for shared hardware"
 RESERVATION_SPECIFICATION = "capacityReservationSpecification"
 RESERVATION_ID_PATH = (RESERVATION_SPECIFICATION, "capacityReservationTarget", "capacityReservationId")
@@ -147,13 +146,13 @@ def unbilled_machine_components(
     return [UnpricedComponent(ON_DEDICATED_HOST, "machine")] if launch.is_on_dedicated_host else None
 
 
-def surcharge_components(launch: LaunchInputs) -> Components:
+def surcharge_components(launch: LaunchInputs, context: MachinePartContext) -> Components:
     """Return what such a machine bills on top of its price here."""
     surcharges: Components = []
     if launch.tenancy == "dedicated":
         surcharges.append(UnpricedComponent(DEDICATED_TENANCY, "dedicated_tenancy"))
     if launch.has_detailed_monitoring:
-        surcharges.append(UnpricedComponent(DETAILED_MONITORING, "monitoring"))
+        surcharges.append(context.make_part_component("monitoring", "cloudwatch:metric", MONITORED_METRICS))
     return [*surcharges, *system_licence_components(launch.platform)]
 
 
