@@ -168,6 +168,19 @@ def test_set_apart_prices_are_counted_by_check_and_can_be_accepted(run_prices):
     one_line(run_prices("check"), 1, "1 suspicious prices")
 
 
+def test_price_of_a_month_that_is_given_as_one_of_an_hour_names_the_columns(run_prices):
+    result = run_prices(
+        "import", "-", stdin=HEAD + "aws,us-east-1,ebs:gp3,on_demand,0.08,2026-11-01,our quote\n"
+    )
+    assert result.returncode == 1
+    assert "in the median region; if it is the price of a month, give usd and per" in result.stdout
+    outlier = run_prices(
+        "import", "-", stdin=HEAD + "aws,us-east-1,ebs:gp3,on_demand,8,2026-11-01,our quote\n"
+    )
+    assert outlier.returncode == 1
+    assert "in the median region\n" in outlier.stdout
+
+
 def test_missing_store_is_reported_in_one_line(clean_env, tmp_path):
     for arguments in (["--gpu", "t4"], ["status"], ["check"]):
         result = subprocess.run(

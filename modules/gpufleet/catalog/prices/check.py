@@ -14,6 +14,7 @@ from datetime import date, timedelta
 from functools import cached_property
 from statistics import median
 
+from gpufleet.catalog.entry import HOURS_PER_MONTH
 from gpufleet.catalog.prices import name_check, size_check
 from gpufleet.catalog.prices.name_check import KnownNames
 from gpufleet.catalog.prices.row import COMMITMENTS, PriceRow, split_licensed_machine
@@ -267,7 +268,9 @@ def _check_region_outlier(row: PriceRow, batch: PriceBatch) -> str | None:
         return None
     if low <= row.usd_per_hour / median_price <= high:
         return None
-    return f"{row.usd_per_hour:g} in {row.region}, {median_price:g} in the median region"
+    is_of_month = low <= row.usd_per_hour / HOURS_PER_MONTH / median_price <= high
+    hint = "; if it is the price of a month, give usd and per" if is_of_month else ""
+    return f"{row.usd_per_hour:g} in {row.region}, {median_price:g} in the median region{hint}"
 
 
 def _choose_region_bounds(row: PriceRow, batch: PriceBatch) -> tuple[float, float]:
