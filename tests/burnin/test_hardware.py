@@ -123,6 +123,24 @@ def test_ethernet_interfaces_are_counted_without_ip_over_infiniband(measure, rec
     assert result.outcome == outcome
 
 
+@pytest.mark.parametrize(
+    ("mtus", "outcome"),
+    [((1500, 9000), "pass"), ((1500, 1500), "warn"), ((1500, 9216), "warn"), ((), "pass")],
+)
+def test_declared_mtu_must_be_that_of_an_interface(measure, records_of, mtus, outcome):
+    files = {f"/sys/class/net/eth{number}/mtu": str(mtu) for number, mtu in enumerate(mtus)}
+    files |= {f"/sys/class/net/eth{number}/device/driver/module": "" for number in range(2)}
+    record = measure((H100, 8), files=files)
+    result = judge(records_of, record, {**DECLARED, "expect_mtu": 9000}).find_check_result("hardware")
+    assert result.outcome == outcome
+    text = (
+        f"no interface has the declared MTU (1 MTUs): declared 9000, eth0 1500, eth1 {mtus[-1]}"
+        if mtus
+        else "-"
+    )
+    assert (text in result.reason) == (outcome == "warn")
+
+
 def test_rehearsed_blade_is_judged_by_its_fake_drive_and_a_server_without_one_by_its_cards(records_of):
     drive = {"name": "nvme0", "model": "FAKE NVMe 500GB", "sectors": 976_773_168}
     raw = {"root": "/etc/gpufleet-rehearsal/sys", "devices": [], "drives": [drive]}

@@ -11,6 +11,7 @@ from gpufleet.burnin.agent.settings import parse_settings
 from gpufleet.fleet import load_rack
 from gpufleet.nodes import Node, NodeIdentity, NodeObservation, build_expected_hardware, build_rack_report
 from gpufleet.nodes.declaration import NEVER, list_declared_nodes, list_machine_accelerators
+from gpufleet.nodes.host import make_inventory_host
 from gpufleet.nodes.inventory import assemble_ansible_inventory
 
 SERVERS = """\
@@ -102,3 +103,12 @@ def test_node_cannot_change_what_is_expected_of_it(registry, rack):
         NodeObservation("burn_in", "gpu01", NodeIdentity(rack="r1", slot="1"), observed=claims)
     )
     assert build_expected_hardware(registry.get_node("gpu01")) == before
+
+
+def test_mtu_of_the_template_is_expected():
+    for variables, expected in (
+        ({"gpufleet_hardware": {"mtu": 9000}}, 9000),
+        ({"gpufleet_hardware": {}}, None),
+    ):
+        host = make_inventory_host("a", cloud_node("aws", "p5.48xlarge"), None, variables)
+        assert host.vars["gpufleet_burn_in_expected"].get("expect_mtu") == expected

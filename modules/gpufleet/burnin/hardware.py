@@ -63,6 +63,7 @@ def extract_hardware_metrics(raw: Raw) -> CheckReadings:
         "drive_share": compute_drive_share(drives, find_expected_drive_gib(raw)),
         "drives_missing": count_missing_drives(raw, drives),
         "interfaces_missing": count_missing_interfaces(raw),
+        "mtu_missing": count_missing_mtu(raw),
     }
     for name, vendor in VENDORS.items():
         present = sum(device.vendor == vendor for device in gpus)
@@ -73,7 +74,7 @@ def extract_hardware_metrics(raw: Raw) -> CheckReadings:
         drop_missing_metrics(**metrics),
         float(len(gpus)),
         "GPUs",
-        details=fabric.details | list_present_numbers(raw, metrics),
+        details=fabric.details | list_present_numbers(raw, metrics) | {"mtu_missing": describe_mtus(raw)},
     )
 
 
@@ -133,6 +134,25 @@ def count_missing_interfaces(raw: Raw) -> float | None:
     listed = list_or_empty(mapping_or_empty(raw.get("fabric")).get("interfaces"))
     present = sum(mapping_or_empty(entry).get("type") == ETHERNET for entry in listed)
     return count_missing(to_finite_number(raw.get("expect_interfaces")), float(present))
+
+
+def list_interface_mtus(raw: Raw) -> dict[str, float]:
+    """Return the MTU of each interface, IP over InfiniBand included; none from an agent that did not read them."""
+    listed = map(mapping_or_empty, list_or_empty(mapping_or_empty(raw.get("fabric")).get("interfaces")))
+    mtus = {str(entry.get("name")): to_finite_number(entry.get("mtu")) for entry in listed}
+    return {name: mtu for name, mtu in mtus.items() if mtu is not None}
+
+
+def count_missing_mtu(raw: Raw) -> float | None:
+    """Return 1 if no interface has the declared MTU: a template does not say which one should."""
+    declared, mtus = to_finite_number(raw.get("expect_mtu")), list_interface_mtus(raw)
+    return float(declared not in mtus.values()) if declared and mtus else None
+
+
+def describe_mtus(raw: Raw) -> str:
+    """Return the declared MTU and that of each interface."""
+    mtus = ", ".join(f"{name} {mtu:g}" for name, mtu in sorted(list_interface_mtus(raw).items()))
+    return f"declared {to_finite_number(raw.get('expect_mtu')) or 0:g}, {mtus}"
 
 
 def count_missing_drives(raw: Raw, drives: list[Raw]) -> float | None:

@@ -90,7 +90,10 @@ def make_inventory_host(
         operator_values["gpufleet_volumes"] = list(volumes)
     if blueprint_variables is not None:  # so the stack declares a template of that name
         operator_values["gpufleet_template"] = node.template
-    if expected := expectation.build_expected_hardware(node):  # numbers and names of the catalogue
+    expected = expectation.build_expected_hardware(node)  # numbers and names of the catalogue
+    if mtu := (blueprint_variables or {}).get("gpufleet_hardware", {}).get("mtu"):
+        expected["expect_mtu"] = mtu
+    if expected:
         operator_values[expectation.VARIABLE] = expected
     if kind := get_fabric_kind(node):
         operator_values["gpufleet_fabric"] = kind

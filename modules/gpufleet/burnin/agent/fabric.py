@@ -53,7 +53,12 @@ def list_interfaces(host: HostAccess, base: str) -> list[dict[str, Any]]:
     """Return network interfaces that are devices, with their driver: virtual ones have none."""
     found = [(name, read_driver_name(host, f"{base}/{name}/device")) for name in host.list_folder(base)]
     return [
-        {"name": name, "driver": driver, "type": host.read_text_file(f"{base}/{name}/type")}
+        {
+            "name": name,
+            "driver": driver,
+            "type": host.read_text_file(f"{base}/{name}/type"),
+            "mtu": host.read_integer_file(f"{base}/{name}/mtu"),
+        }
         for name, driver in found
         if driver
     ]

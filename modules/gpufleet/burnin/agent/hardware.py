@@ -19,6 +19,7 @@ EXPECTATIONS: dict[str, Any] = {
     "expect_drive_gib": 0.0,
     "expect_drives": 0,
     "expect_interfaces": 0,
+    "expect_mtu": 0,
     "expect_fabric": "",
     "expect_fabric_adapters": 0,
     "expect_fabric_devices": "",

@@ -45,6 +45,7 @@ PARAMETERS: dict[str, Setting] = {
     "expect_drive_gib": Setting(float, 0, 1 << 30),
     "expect_drives": COUNT,
     "expect_interfaces": COUNT,
+    "expect_mtu": COUNT,
     "expect_fabric": Setting(str, words=FABRICS),
     "expect_fabric_adapters": COUNT,
     "expect_fabric_devices": TEXT,
