@@ -289,6 +289,32 @@ def test_dataproc_costs_machines_disks_and_a_fee_per_vcpu():
     assert reasons(bill) == ""
 
 
+def test_dataproc_without_machine_types_runs_the_default_ones():
+    pools = {"masterConfig": {"numInstances": 1}, "workerConfig": {"numInstances": 2}}
+    named = {key: {**pool, "machineType": "n1-standard-4"} for key, pool in pools.items()}
+    bills = [
+        price(DATAPROC, {"region": REGION, "clusterConfig": config}, HAND_BOOK) for config in (pools, named)
+    ]
+    assert month(bills[0]) == month(bills[1]) > 3 * 730 * 0.19
+    assert {charge.item for charge in bills[0].charges} >= {"n1-standard-4", "dataproc:vcpu"}
+
+
+def test_place_in_capitals_is_the_same_place():
+    small, capital = (
+        price("gcp:compute/disk:Disk", {"zone": zone, "size": 100, "type": "pd-standard"})
+        for zone in ("us-central1-a", "US-CENTRAL1-A")
+    )
+    assert month(small) == month(capital) > 0
+    inputs = {"initialNodeCount": 1, "nodeConfig": {"machineType": "e2-standard-4"}}
+    for zones in ({}, {"nodeLocations": ["US-CENTRAL1-A", "us-central1-a"]}):
+        bills = [
+            price("gcp:container/cluster:Cluster", {**inputs, **zones, "location": location})
+            for location in ("us-central1", "US-CENTRAL1")
+        ]
+        assert month(bills[0]) == month(bills[1]) > 73
+    assert reasons(bills[0]) == reasons(bills[1])
+
+
 def test_secondary_workers_of_dataproc_are_spot():
     config = {
         "masterConfig": {"machineType": "n1-standard-4"},
@@ -304,7 +330,10 @@ def test_secondary_workers_of_dataproc_are_spot():
     ("inputs", "reason"),
     [
         ({"clusterConfig": {"masterConfig": {"numInstances": HIDDEN}}}, "number of machines is not known"),
-        ({"clusterConfig": {}}, "machine type is not set"),
+        (
+            {"clusterConfig": {"masterConfig": {"machineType": HIDDEN}}},
+            "machine type is not known until deployment",
+        ),
         ({"virtualClusterConfig": {}}, "runs on a GKE cluster"),
     ],
 )

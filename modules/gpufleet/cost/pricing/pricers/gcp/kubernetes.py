@@ -198,7 +198,7 @@ def price_gke_node_pool(resource: StateResource, graph: ResourceGraph) -> Compon
 def _region_of_inputs(inputs: Any, resource: StateResource, graph: ResourceGraph) -> str:
     """Return the region of the location, or that of the provider if there is none."""
     location = text_if_known(read_input_text(inputs, "location"))
-    return gcp_region_of_zone(location) if location else find_region(resource, graph)
+    return gcp_region_of_zone(location.lower()) if location else find_region(resource, graph)
 
 
 @dataclass(frozen=True)

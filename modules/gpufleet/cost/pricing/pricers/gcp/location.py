@@ -17,10 +17,14 @@ def parse_regions_and_zones(resource: StateResource) -> tuple[str, ...]:
 
 
 def find_region(resource: StateResource, graph: ResourceGraph) -> str:
-    """Return the region: the resource's own, its zone's, its provider's or the default; empty if unknown."""
+    """Return the region: the resource's own, its zone's, its provider's or the default; empty if unknown.
+
+    Buckets show their places in capitals (US-CENTRAL1), and programs copy that; prices have us-central1.
+    """
     provider = graph.find_provider_resource(resource)
     locations = parse_regions_and_zones(resource) or (parse_regions_and_zones(provider) if provider else ())
-    return gcp_region_of_zone(locations[0] if locations else graph.find_default_region("gcp", resource))
+    place = locations[0] if locations else graph.find_default_region("gcp", resource)
+    return gcp_region_of_zone(place.lower())
 
 
 def standalone_part_context(resource: StateResource, graph: ResourceGraph) -> MachinePartContext:

@@ -48,6 +48,8 @@ from gpufleet.engine import StateResource, UnreadableValue
 WORKBENCH_TYPE, WORKBENCH_DISK_GIB, WORKBENCH_DISK = "e2-standard-4", Decimal(150), "pd-balanced"
 CONNECTOR_TYPE, CONNECTOR_MINIMUM, CONNECTOR_MAXIMUM = "e2-micro", Decimal(2), Decimal(3)
 WORKSTATION_TYPE = "e2-standard-4"
+# Where none is given (pulumi-gcp 10.2, dataproc.Cluster, `machine_type`: "currently `n1-standard-4`").
+DATAPROC_MACHINE = "n1-standard-4"
 DATAPROC_WORKERS, DATAPROC_DISK_GIB = Decimal(2), Decimal(500)
 STOPPED = "STOPPED"
 _VCPUS = re.compile(r"-(\d{1,4})(?:-\d{1,8}(?:-ext)?)?\Z")
@@ -97,6 +99,7 @@ def parse_dataproc_pools(inputs: Any) -> tuple[MachinePoolInputs, ...]:
         ("secondary", "preemptibleWorkerConfig", Decimal(0), worker_type),
     ):
         pool = read_input(config, key)
+        machine_type = DATAPROC_MACHINE if machine_type is None else machine_type
         count = read_input_number(pool, "numInstances")
         size = default if count is None else count
         size_gib = read_input_number(pool, "diskConfig", "bootDiskSizeGb")
