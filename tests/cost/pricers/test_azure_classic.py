@@ -310,7 +310,7 @@ def test_data_of_a_balancer_and_a_gateway_bill_with_the_usage_file(tmp_path):
     usage = load_usage_file(path)
     balancer = {**EAST, "sku": {"name": "Standard"}, "loadBalancingRules": [{}]}
     total, _ = monthly_usd("azure-native:network:LoadBalancer", balancer, usage=usage)
-    assert total == round(Decimal("0.025") * 730 + 5, 2)
+    assert total == round(Decimal("0.025") * 730 + 5, 2), "data of a balancer is not data of a NAT gateway"
     total, _ = monthly_usd("azure:network/natGateway:NatGateway", {"location": "westeurope"}, usage=usage)
     assert total == round(Decimal("0.045") * 730 + 45, 2)
 

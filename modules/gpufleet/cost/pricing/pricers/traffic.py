@@ -15,12 +15,15 @@ INFRACOST_PROCESSED_KEY = "monthly_data_processed_gb"
 
 
 def traffic_components(
-    resource: StateResource, graph: ResourceGraph, context: MachinePartContext
+    resource: StateResource,
+    graph: ResourceGraph,
+    context: MachinePartContext,
+    processed_item: str = NAT_GIB,
 ) -> Iterator[UsageComponent]:
-    """Yield the traffic of a month that the usage file has of a resource."""
+    """Yield the traffic of a month that the usage file has of a resource; its processed data bills as an item."""
     usage = graph.usage_of_resource(resource)
     for component, item, key, gib in (
-        ("processed", NAT_GIB, "processed_gib", _read_processed_gib(usage)),
+        ("processed", processed_item, "processed_gib", _read_processed_gib(usage)),
         ("egress", EGRESS_GIB, "egress_gib", usage.egress_gib),
     ):
         if gib:

@@ -16,15 +16,14 @@ from gpufleet.cost.inputs.values import (
     read_input_text,
 )
 from gpufleet.cost.money import ZERO, Range
-from gpufleet.cost.pricing.component import Components, MachinePartContext, UnpricedComponent
+from gpufleet.cost.pricing.component import Components, UnpricedComponent
 from gpufleet.cost.pricing.pricers.azure.location import standalone_part_context
-from gpufleet.cost.pricing.pricers.part_names import ADDRESS, BASTION, LOAD_BALANCER, NAT, NAT_GIB
+from gpufleet.cost.pricing.pricers.part_names import ADDRESS, BASTION, LOAD_BALANCER, NAT
 from gpufleet.cost.pricing.pricers.required_input import unpriced_if_unreadable
 from gpufleet.cost.pricing.pricers.traffic import traffic_components
 from gpufleet.engine import StateResource, UnreadableValue
 
 INCLUDED_SCALE_UNITS = 2  # in a bastion's price
-PROCESSED_KEY = "monthly_data_processed_gb"
 RULES = ("loadBalancingRules", "outboundRules")
 INCLUDED_RULES = 5  # in a load balancer's hourly price
 CLASSIC_RULES = ("azure:lb/rule:Rule", "azure:lb/outboundRule:OutboundRule")  # resources of their own
@@ -147,7 +146,6 @@ def price_nat_gateway(resource: StateResource, graph: ResourceGraph) -> Componen
     return [
         gateway,
         *traffic_components(resource, graph, context),
-        *_processed(resource, graph, context, NAT_GIB),
     ]
 
 
@@ -185,15 +183,4 @@ def price_load_balancer(resource: StateResource, graph: ResourceGraph) -> Compon
     if rule_count > INCLUDED_RULES:
         size = Decimal(rule_count - INCLUDED_RULES)
         components.append(context.make_part_component("rules", f"{LOAD_BALANCER}:{sku.lower()}:rule", size))
-    processed = _processed(resource, graph, context, f"{LOAD_BALANCER}:gib")
-    return [*components, *traffic_components(resource, graph, context), *processed]
-
-
-def _processed(
-    resource: StateResource, graph: ResourceGraph, context: MachinePartContext, item: str
-) -> Components:
-    """Return the data that the usage file says a gateway or balancer processes; none is declared without it."""
-    usage = graph.usage_of_resource(resource)
-    if PROCESSED_KEY not in usage.amounts:
-        return []
-    return [context.make_usage_component("data", item, PROCESSED_KEY, usage)]
+    return [*components, *traffic_components(resource, graph, context, f"{LOAD_BALANCER}:gib")]

@@ -47,7 +47,7 @@ def parse_gke_location_inputs(inputs: Any) -> GkeLocationInputs:
     zones = read_input_list(inputs, "nodeLocations")
     known_location = text_if_known(read_input_text(inputs, "location"))
     known_location = known_location and known_location.lower()
-    zones = tuple(each.lower() if isinstance(each, str) else each for each in zones)
+    zones = [each.lower() if isinstance(each, str) else each for each in zones]
     names = {
         f"{index}" if isinstance(each, UnreadableValue) else str(each) for index, each in enumerate(zones)
     }

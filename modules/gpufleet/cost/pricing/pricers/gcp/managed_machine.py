@@ -99,7 +99,6 @@ def parse_dataproc_pools(inputs: Any) -> tuple[MachinePoolInputs, ...]:
         ("secondary", "preemptibleWorkerConfig", Decimal(0), worker_type),
     ):
         pool = read_input(config, key)
-        machine_type = DATAPROC_MACHINE if machine_type is None else machine_type
         count = read_input_number(pool, "numInstances")
         size = default if count is None else count
         size_gib = read_input_number(pool, "diskConfig", "bootDiskSizeGb")
@@ -108,7 +107,7 @@ def parse_dataproc_pools(inputs: Any) -> tuple[MachinePoolInputs, ...]:
             MachinePoolInputs(
                 name,
                 {
-                    "machineType": machine_type,
+                    "machineType": DATAPROC_MACHINE if machine_type is None else machine_type,
                     "guestAccelerators": _dataproc_cards(pool),
                     "localSsdCount": read_input(pool, "diskConfig", "numLocalSsds"),
                 },

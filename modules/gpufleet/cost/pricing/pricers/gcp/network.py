@@ -62,11 +62,7 @@ def price_cloud_nat(resource: StateResource, graph: ResourceGraph) -> Components
     context = _network_context(resource, graph)
     usage = graph.usage_of_resource(resource)
     machines = usage.amounts.get("assigned_vms")
-    data = context.make_usage_component("data", f"{NAT}:gib", "monthly_data_processed_gb", usage)
-    traffic: Components = [
-        *([data] if data.amount is not None else []),
-        *traffic_components(resource, graph, context),
-    ]
+    traffic: Components = [*traffic_components(resource, graph, context)]
     if machines is None:
         reason = (
             "Cloud NAT bills by the machines that use it and their traffic, which its inputs do not have; "
