@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import resource
 import shutil
 import socket
 import ssl
@@ -25,6 +26,7 @@ from bmc_emulator import (
 from gpufleet.boundary import make_values_printable
 from gpufleet.fleet import Bmc
 from gpufleet.remote.bmc import PowerReport, PowerRequest, run_power_action
+from gpufleet.remote.bmc import __main__ as bmc_child
 from gpufleet.remote.bmc.__main__ import remove_secrets, run_request
 from gpufleet.remote.bmc.sequence import BmcError, MachineIdentity, PowerSequence
 
@@ -218,3 +220,19 @@ def test_sequence_waits_and_falls_back(states, action, refuses, orders, problem)
     request = build_request(bmc, action, force=True, shutdown_seconds=0)
     report = PowerSequence(FakeMachine(*states, refuses=refuses), request, 0).run()
     assert (report.orders, report.problem) == (orders, problem)
+
+
+@pytest.mark.parametrize("hard", [1 << 20, -1])
+def test_child_keeps_a_lower_hard_limit_and_runs_without_one_of_memory(monkeypatch, hard):
+    limits = {}
+
+    def set_limit(kind, bounds):
+        if kind == resource.RLIMIT_AS and hard == -1:
+            raise ValueError("current limit exceeds maximum limit")  # as on macOS
+        limits[kind] = bounds
+
+    monkeypatch.setattr(resource, "getrlimit", lambda _kind: (hard, hard))
+    monkeypatch.setattr(resource, "setrlimit", set_limit)
+    bmc_child.limit_resources()
+    memory = {} if hard == -1 else {resource.RLIMIT_AS: (hard, hard)}
+    assert limits == {**memory, resource.RLIMIT_CORE: (0, 0)}

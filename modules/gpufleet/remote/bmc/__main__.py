@@ -7,6 +7,7 @@ import logging
 import resource
 import sys
 import warnings
+from contextlib import suppress
 from typing import Any
 
 from gpufleet.boundary import decode_json_object, validate_with_pydantic
@@ -57,9 +58,21 @@ def remove_secrets(report: PowerReport, request: PowerRequest) -> PowerReport:
     return report.model_copy(update=cleaned)
 
 
+def limit_resources() -> None:
+    """Limit this process, to less where the system's hard limit is lower."""
+    limits = {
+        resource.RLIMIT_AS: MEMORY_BYTES,
+        resource.RLIMIT_CORE: 0,
+    }  # a core file would hold the password
+    for kind, most in limits.items():
+        hard = resource.getrlimit(kind)[1]
+        bound = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        with suppress(ValueError, OSError):  # macOS has no limit of the address space
+            resource.setrlimit(kind, (bound, bound))
+
+
 def main() -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would hold the password
+    limit_resources()
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     values = decode_json_object(sys.stdin.buffer.read(), "request")
