@@ -203,6 +203,16 @@ def test_project_file_in_flow_style_has_a_name_and_a_folder_of_stacks(tmp_path):
     assert allowlist.guess_clouds(tmp_path, "dev", None) == ["gcp"]
 
 
+@pytest.mark.parametrize("key", ["main", "stackConfigDir"])
+@pytest.mark.parametrize("value", ["[1]", "3", "{a: b}"])
+def test_folder_that_is_not_a_text_is_an_error_with_its_line(tmp_path, key, value):
+    (tmp_path / "Pulumi.yaml").write_text(f"name: shop\nruntime: python\n{key}: {value}\n")
+    (tmp_path / "Pulumi.dev.yaml").write_text("config: {}\n")
+    (tmp_path / "__main__.py").write_text("import pulumi\n")
+    with pytest.raises(InputError, match=rf"Pulumi\.yaml:3: {key}: .* is not a text"):
+        cost.evaluate_program(tmp_path, "dev")
+
+
 def test_setting_that_is_not_a_text_is_an_error_with_its_place(tmp_path):
     (tmp_path / "Pulumi.yaml").write_text("name: [a]\nruntime: python\n")
     with pytest.raises(InputError, match=r"Pulumi\.yaml.*name.*must be a text"):

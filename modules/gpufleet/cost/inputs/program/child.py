@@ -73,9 +73,7 @@ def main() -> None:
     if imports["clouds"] is not None:
         import_cloud_sdks(imports["clouds"])
     gc.freeze()
-    jobs: list[Job] = json.loads(
-        sys.stdin.readline() or "[]"
-    )  # no line: the parent has found an error meanwhile
+    jobs: list[Job] = json.loads(sys.stdin.readline() or "[]")  # no line: the parent has ended
     supervisors = [
         sandbox.start_sandboxed_call(job["bounds"], partial(run_evaluation_job, job), report_confinement_gaps)
         for job in jobs
@@ -220,7 +218,7 @@ def enter_program_folder(job: Job) -> Path:
     ``main`` of Pulumi.yaml is a folder with ``__main__.py``, or the file itself.
     """
     root = Path(job["root"])
-    main = root / str(read_project_file(job).get("main", "."))
+    main = root / read_project_folder(job, "main")
     program = main if main.is_file() else main / "__main__.py"
     if not program.is_file():
         remedy = "write the Pulumi program there, or set main in Pulumi.yaml"
@@ -242,8 +240,18 @@ def find_stack_file(job: Job) -> Path:
     """Return the stack's file: the given one, else the project's."""
     if job["config_file"]:
         return Path(job["config_file"])
-    folder = str(read_project_file(job).get("stackConfigDir", "."))
-    return Path(job["root"]) / folder / f"Pulumi.{job['stack']}.yaml"
+    return Path(job["root"]) / read_project_folder(job, "stackConfigDir") / f"Pulumi.{job['stack']}.yaml"
+
+
+def read_project_folder(job: Job, key: str) -> str:
+    """Return a folder that the project's file names, the project's own by default."""
+    folder = read_project_file(job).get(key)
+    if folder is not None and not isinstance(folder, str):
+        path = Path(job["root"]) / "Pulumi.yaml"
+        raise InputError(
+            f"{folder!r} is not a text", find_line(path, key), key, "give a folder of the project"
+        )
+    return folder or "."
 
 
 @cache
