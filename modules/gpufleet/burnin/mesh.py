@@ -158,7 +158,7 @@ def read_positive(value: Any) -> float | None:
 
 
 def judge_mesh(names: Iterable[str], pairs: Iterable[PairMeasurement]) -> dict[str, NodeNetwork]:
-    """Return each node's outcome: fail if it stands out, warn for pairs that nobody is blamed for.
+    """Return each node's outcome: fail if it stands out, warn for pairs of which neither node is blamed.
 
     A node whose GPUs took part in no all-reduce warns if others did; if no node's did, it was not measured.
     """

@@ -48,15 +48,15 @@ def check_snapshot_rows(
     for row in rows:
         by_item[row.cloud, row.item].append(row)
         by_family[row.cloud, machine_family(row.cloud, row.item)].append(row)
-    found = [
+    findings = [
         (finding.code, finding.row, finding.reason)
         for _, family_rows in sorted(by_family.items())
         for finding in check_prices(family_rows, context)
     ]
-    found += find_licensed_prices(rows)
-    ratios = {id(row): _ratio_to_median(row, by_item[row.cloud, row.item]) for _, row, _ in found}
+    findings += find_licensed_prices(rows)
+    ratios = {id(row): _ratio_to_median(row, by_item[row.cloud, row.item]) for _, row, _ in findings}
     levels: dict[tuple[str, str], list[float]] = defaultdict(list)
-    for row in {id(row): row for code, row, _ in found if code in LEVEL_CODES}.values():
+    for row in {id(row): row for code, row, _ in findings if code in LEVEL_CODES}.values():
         levels[row.cloud, row.region].append(ratios[id(row)])
     return [
         SnapshotFinding(
@@ -65,7 +65,7 @@ def check_snapshot_rows(
             reason,
             code in LEVEL_CODES and _is_level(ratios[id(row)], levels[row.cloud, row.region]),
         )
-        for code, row, reason in found
+        for code, row, reason in findings
     ]
 
 

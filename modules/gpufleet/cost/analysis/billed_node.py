@@ -184,10 +184,10 @@ class NodeLedger:
     def _separate_namesakes(self) -> Iterator[Namesake]:
         """Give each node the rows of its name in its own account; yield the others."""
         for node_id, sums in self._by_account.items():
-            own = self._own_accounts.get(node_id) or ()
+            own_accounts = self._own_accounts.get(node_id) or ()
             accounts = {account for account in sums if account}
             for account, billed in sums.items():
-                is_own = account in own or not account if own else len(accounts) <= 1
+                is_own = account in own_accounts or not account if own_accounts else len(accounts) <= 1
                 if is_own:
                     self._billed.setdefault(node_id, BilledNode(billed.node)).merge(billed)
                 else:

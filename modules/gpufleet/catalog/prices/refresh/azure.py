@@ -157,8 +157,8 @@ class AzureItemReader:
             if tiers is not None and tier_start is not None and self._is_in_force(item):
                 for part in azure_parts.find_parts(item):
                     self._choose_part_item(tiers, tier_start, PartItem(item, part))
-        zone, worldwide, own = map(_find_paid_amounts, chosen.values())
-        yield from azure_parts.build_part_rows(worldwide | own, self.region, self.day, self.source)
+        zone, worldwide, regional = map(_find_paid_amounts, chosen.values())
+        yield from azure_parts.build_part_rows(worldwide | regional, self.region, self.day, self.source)
         without_region = {
             key: usd for key, usd in (zone | worldwide).items() if azure_parts.is_worldwide(key[0])
         }

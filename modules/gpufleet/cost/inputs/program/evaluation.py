@@ -91,21 +91,21 @@ def start_program_evaluation(
         child = cleanup.enter_context(start_child(programs, setting))
         installation = Installation(setting.python, setting.variables)
         graphs = [load_kept_graph(program, installation) for program in programs]
-        kept = [_decode_kept_graph(graph) for graph in graphs]
-        missing = [index for index, resources in enumerate(kept) if resources is None]
+        resource_lists = [_decode_kept_graph(graph) for graph in graphs]
+        missing = [index for index, resources in enumerate(resource_lists) if resources is None]
         for index in missing:
             cleanup.enter_context(_unpack_other_commit(child.evaluations[index]))
 
         def run_programs() -> list[tuple[StateResource, ...]]:
             if not missing:
-                return [resources or () for resources in kept]
+                return [resources or () for resources in resource_lists]
             outputs, is_confined = child.run([child.evaluations[index] for index in missing])
             installation = Installation(setting.python, setting.variables)  # as it is after the evaluation
             for index, output in zip(missing, outputs, strict=True):
-                kept[index] = _select_billable(output)
+                resource_lists[index] = _select_billable(output)
                 if is_confined:
                     graphs[index].store_records(output.records, installation)
-            return [resources or () for resources in kept]
+            return [resources or () for resources in resource_lists]
 
         if not missing:
             child.stop()
