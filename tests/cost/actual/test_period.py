@@ -190,3 +190,12 @@ def test_adjacent_months_and_a_tax_of_another_month_are_not_a_gap(compare):
     tax = make_row("1", period=may, category="Tax")
     comparison = compare(make_row("5", 5, period=september), make_row("5", 5), tax)
     assert cost.build_actual_document(comparison)["notes"] == []
+
+
+@pytest.mark.parametrize("day", ["9999-12-31", "0001-01-01", "1999-12-31"])
+def test_time_that_no_bill_has_is_refused(tmp_path, day):
+    period = f"{day}T00:00:00Z,{day}T01:00:00Z"
+    file = tmp_path / "bill.csv"
+    file.write_text("\n".join([HEADER, make_row("1", period=period)]) + "\n")
+    with pytest.raises(InputError, match=f"{day}.* is not a time of a bill"):
+        list(stream_billed_charges(file))

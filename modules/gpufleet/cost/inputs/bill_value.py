@@ -18,6 +18,9 @@ AZURE_PAIR = re.compile(r'"([^"]*)"\s*:\s*"([^"]*)"')
 TAG_LIMITS = DocumentLimits(bytes=256 * 1024, depth=8, values=5000)
 DATE_FORMS = ("%m/%d/%Y", "%Y-%m-%d %H:%M:%S UTC", "%Y-%m-%d %H:%M:%S.%f UTC")  # others are ISO 8601
 CACHED_TEXTS = 4096  # rows of one resource repeat their times and tags
+BILLED_YEARS = range(
+    2000, 3000
+)  # others are no one's bill, and a period's months need the year after its last
 LONGEST_CACHED = 4096  # characters: hostile texts would fill the memory
 LONGEST_RESOURCE = 2048  # characters of a resource id that can be a machine's
 HOUR_UNITS = re.compile(r"(?i)(1 )?hours?|(1 )?h(rs?)?")
@@ -50,8 +53,8 @@ def parse_amount(value: Any, place: str, key: str) -> Decimal:
 def parse_time(value: Any, place: str, key: str) -> datetime:
     """Return a moment in UTC; a text without a zone is UTC."""
     moment = _find_moment(str(value or ""))
-    if moment is None:
-        raise InputError(f"{shorten_repr(str(value))} is not a time", where=place, key=key)
+    if moment is None or moment.year not in BILLED_YEARS:
+        raise InputError(f"{shorten_repr(str(value))} is not a time of a bill", where=place, key=key)
     return moment
 
 
