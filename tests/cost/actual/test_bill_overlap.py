@@ -11,13 +11,13 @@ from gpufleet.cost.inputs.bill_overlap import RowSample
 
 HEADER = (
     "BilledCost,EffectiveCost,BillingCurrency,ChargeCategory,ChargePeriodStart,ChargePeriodEnd,ConsumedQuantity,"
-    "ConsumedUnit,ServiceCategory,ServiceName,ProviderName,ResourceId,Tags"
+    "ConsumedUnit,ServiceCategory,ServiceName,ProviderName,ResourceId,SkuId,Tags"
 )
 
 
-def make_row(day, machine="i-0a", usd="1", tags=""):
+def make_row(day, machine="i-0a", usd="1", tags="", sku="BoxUsage"):
     hours = f"2026-10-{day:02}T00:00:00Z,2026-10-{day:02}T01:00:00Z"
-    return f"{usd},{usd},USD,Usage,{hours},1,Hours,Compute,EC2,AWS,{machine},{tags}"
+    return f"{usd},{usd},USD,Usage,{hours},1,Hours,Compute,EC2,AWS,{machine},{sku},{tags}"
 
 
 @pytest.fixture
@@ -44,7 +44,13 @@ def test_rows_of_a_day_in_the_exports_of_a_month_and_a_day_are_reported(compare)
 
 @pytest.mark.parametrize(
     "other",
-    [make_row(2), make_row(1, "i-0b"), make_row(1, usd="2"), make_row(1, tags='"{""a"": ""b""}"')],
+    [
+        make_row(2),
+        make_row(1, "i-0b"),
+        make_row(1, usd="2"),
+        make_row(1, sku="DataTransfer"),
+        make_row(1, tags='"{""a"": ""b""}"'),
+    ],
 )
 def test_other_rows_are_not_repeated(compare, other):
     document, table = compare([make_row(1)], [other, make_row(9)])

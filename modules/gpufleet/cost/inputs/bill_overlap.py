@@ -1,7 +1,7 @@
 """Find rows of one export in another: the exports overlap, and the rows are billed twice in their sum.
 
-Neither FOCUS nor Azure nor Google gives a row an id. Two rows are the same if cost, time, resource, service, kind,
-hours and tags are.
+Neither FOCUS nor Azure nor Google gives a row an id. Two rows are the same if cost, time, resource, service, SKU,
+kind, hours and tags are.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ def compute_row_identity(charge: BilledCharge) -> int:
             charge.end,
             charge.resource,
             charge.service,
+            charge.sku,
             charge.kind,
             charge.hours,
             charge.credit,

@@ -40,6 +40,7 @@ FOCUS_FIELDS = (
     "ResourceId",
     "ServiceCategory",
     "ServiceName",
+    "SkuId",
     "Tags",
     "x_BilledCostInUsd",
     "x_EffectiveCostInUsd",
@@ -54,6 +55,7 @@ AZURE_FIELDS = (
     "billingcurrencycode",
     "chargetype",
     "costinusd",
+    "meterid",
     "pricingmodel",
     "resourceid",
     "tags",
@@ -68,6 +70,7 @@ GOOGLE_FIELDS = (
     "labels",
     "resource",
     "service",
+    "sku",
     "usage_end_time",
     "usage_start_time",
 )
@@ -119,6 +122,9 @@ class BilledCharge:
     where: str = field(default="", compare=False)
     is_paid_by_commitment: bool = False  # and the cost is not in this row
     earlier_file: str = field(default="", compare=False)  # that has the same row
+    sku: str = field(
+        default="", compare=False
+    )  # the provider's id of what is billed: a machine has rows of several
 
 
 def find_row_parser(columns: list[str], where: str) -> RowParser:
@@ -166,6 +172,7 @@ def parse_focus_row(row: CsvRow) -> BilledCharge:
         invoiced if currency == row["BillingCurrency"] else None,
         column=column,
         where=row.where,
+        sku=_get_cell(row, "SkuId"),
     )
 
 
@@ -230,6 +237,7 @@ class _AzureParser:
             column=column,
             where=row.where,
             is_paid_by_commitment=is_committed and is_machine and kind == USAGE and not cost,
+            sku=self._get(row, "meterid"),
         )
 
     def _get(self, row: CsvRow, name: str) -> str:
@@ -264,6 +272,7 @@ def parse_google_record(record: Mapping[str, Any], place: str) -> BilledCharge:
         credit=credits_usd[True] / rate,
         column="cost with credits",
         where=place,
+        sku=_read_text(record, "sku", "id"),
     )
 
 
