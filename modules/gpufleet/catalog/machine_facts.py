@@ -6,6 +6,7 @@ facts from here. A fact that no source states is None or empty; ``is_known`` tel
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -122,11 +123,13 @@ def is_row_of_machine(pattern: str, machine: str) -> bool:
 
 
 @cache
-def _load_rows_by_pattern(cloud: str) -> Mapping[str, tuple[CsvRow, ...]]:
+def _load_rows_by_pattern(cloud: str) -> Mapping[str, list[CsvRow]]:
     """Return a cloud's rows by their machine cell: each pattern is compared once with a machine, not once a row."""
-    rows = [row for row in load_fact_rows() if row["cloud"] == cloud]
-    patterns = dict.fromkeys(row["machine"] for row in rows)
-    return {pattern: tuple(row for row in rows if row["machine"] == pattern) for pattern in patterns}
+    rows: dict[str, list[CsvRow]] = defaultdict(list)
+    for row in load_fact_rows():
+        if row["cloud"] == cloud:
+            rows[row["machine"]].append(row)
+    return rows
 
 
 @cache

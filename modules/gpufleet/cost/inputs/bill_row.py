@@ -122,9 +122,8 @@ class BilledCharge:
     where: str = field(default="", compare=False)
     is_paid_by_commitment: bool = False  # and the cost is not in this row
     earlier_file: str = field(default="", compare=False)  # that has the same row
-    sku: str = field(
-        default="", compare=False
-    )  # the provider's id of what is billed: a machine has rows of several
+    # the provider's id of what is billed: a machine has rows of several
+    sku: str = field(default="", compare=False)
 
 
 def find_row_parser(columns: list[str], where: str) -> RowParser:

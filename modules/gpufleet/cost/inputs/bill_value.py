@@ -18,9 +18,8 @@ AZURE_PAIR = re.compile(r'"([^"]*)"\s*:\s*"([^"]*)"')
 TAG_LIMITS = DocumentLimits(bytes=256 * 1024, depth=8, values=5000)
 DATE_FORMS = ("%m/%d/%Y", "%Y-%m-%d %H:%M:%S UTC", "%Y-%m-%d %H:%M:%S.%f UTC")  # others are ISO 8601
 CACHED_TEXTS = 4096  # rows of one resource repeat their times and tags
-BILLED_YEARS = range(
-    2000, 3000
-)  # others are no one's bill, and a period's months need the year after its last
+# No bill has others, and a period's months need the year after its last.
+BILLED_YEARS = range(2000, 3000)
 LONGEST_CACHED = 4096  # characters: hostile texts would fill the memory
 LONGEST_RESOURCE = 2048  # characters of a resource id that can be a machine's
 HOUR_UNITS = re.compile(r"(?i)(1 )?hours?|(1 )?h(rs?)?")
