@@ -156,7 +156,7 @@ STEPS: dict[str, Step] = {
 
 
 # Ansible waits one millisecond for an ssh that closed its input, then leaves unread what ssh says about the cause.
-SEND_FAILURE = re.compile(r"Data could not be sent to remote host .* over SSH\.: \[Errno 32\]", re.DOTALL)
+SEND_FAILURE = re.compile(r"Data could not be sent to remote host .* over SSH\.?: \[Errno 32\]", re.DOTALL)
 ENDED_EARLY = "ssh ended before Ansible had sent its data, and Ansible did not read why"
 
 
