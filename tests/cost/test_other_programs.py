@@ -96,6 +96,12 @@ def test_other_program_language_is_refused(write_program):
         machines(write_program("", yaml="name: other\nruntime:\n  name: nodejs\n"))
 
 
+@pytest.mark.parametrize("runtime", ["", " {options: {virtualenv: venv}}", " [python]", " {name: 3}"])
+def test_runtime_without_the_name_of_a_language_is_refused(write_program, runtime):
+    with pytest.raises(InputError, match=r"Pulumi\.yaml:2: runtime: names no language; give python"):
+        machines(write_program("", yaml=f"name: other\nruntime:{runtime}\n"))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

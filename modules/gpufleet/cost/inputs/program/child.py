@@ -178,9 +178,12 @@ def require_python_runtime(job: Job) -> None:
     """Refuse a program in another language: only the engine can run that."""
     runtime_setting = read_project_file(job).get("runtime", "python")
     runtime = runtime_setting.get("name") if isinstance(runtime_setting, dict) else runtime_setting
+    path = Path(job["root"]) / "Pulumi.yaml"
+    if not isinstance(runtime, str):
+        raise InputError("names no language", find_line(path, "runtime"), "runtime", "give python")
     if runtime != "python":
         problem = f"the program is in {runtime}; only Python is evaluated without an engine: use --preview"
-        raise InputError(problem, Path(job["root"]) / "Pulumi.yaml")
+        raise InputError(problem, path)
 
 
 def read_project_name(job: Job) -> str:
@@ -247,10 +250,8 @@ def read_project_folder(job: Job, key: str) -> str:
     """Return a folder that the project's file names, the project's own by default."""
     folder = read_project_file(job).get(key)
     if folder is not None and not isinstance(folder, str):
-        path = Path(job["root"]) / "Pulumi.yaml"
-        raise InputError(
-            f"{folder!r} is not a text", find_line(path, key), key, "give a folder of the project"
-        )
+        path, remedy = Path(job["root"]) / "Pulumi.yaml", "give a folder of the project"
+        raise InputError(f"{folder!r} is not a text", find_line(path, key), key, remedy)
     return folder or "."
 
 
@@ -269,9 +270,8 @@ def read_settings_file(path: Path) -> dict[str, Any]:
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
         raise InputError(f"is not YAML: {problem}", f"{path}:{mark.line + 1}") from error
     if not isinstance(document, dict):
-        raise InputError(
-            "must be a mapping of keys", f"{path}:1", remedy="for example config: {aws:region: us-east-1}"
-        )
+        remedy = "for example config: {aws:region: us-east-1}"
+        raise InputError("must be a mapping of keys", f"{path}:1", remedy=remedy)
     return document
 
 
