@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 from collections import Counter
 
 import pytest
@@ -158,7 +159,10 @@ def test_pair_of_agents_measures_both_directions(agent):
     assert pair.received_mbit > 10
     assert (pair.loss_share, pair.local_mtu) == (0, pair.path_mtu)
     assert json.loads(session.stdout)["method"] == "built-in"
-    # The listener has ended with the session.
+    # The listener ends with the session.
+    port = int(ends[2].partition("=")[2])
+    while network_stream.is_listening(port):
+        time.sleep(0.01)  # the test would hang if it did not end
     again = run_agent(agent, "pair-measure", *ends, "--seconds=0.1")
     assert "connect: " in mesh.read_pair_session("a", "b", again.stdout, again.stderr).error
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -137,13 +138,22 @@ def test_kill_of_any_process_in_the_chain_leaves_no_process(start_agent, tool, p
     wait_until(lambda: have_all_stopped(known, mark), "the tools to end")
 
 
+def read_command_line(pid):
+    """Return a process's command line, nothing if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
 @pytest.mark.parametrize("tool", ["fio", "stress-ng"])
 def test_kill_of_all_agent_processes_leaves_no_tool_running(start_agent, tool):
     process, mark = start_agent(tool)
     known = start_times_by_descendant(process.pid)
-    agent_process_ids = [pid for pid in known if b"agent.pyz" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    agent_process_ids = [pid for pid in known if b"agent.pyz" in read_command_line(pid)]
     for pid in [process.pid, *agent_process_ids]:
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # the death of one may have ended the next already
+            os.kill(pid, signal.SIGKILL)
     wait_until(lambda: have_all_stopped(known, mark), "the tools to end")
 
 

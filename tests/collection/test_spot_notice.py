@@ -182,7 +182,7 @@ def test_hook_over_the_time_limit_is_stopped_with_its_children(watch, add_hook, 
     add_hook("10-hangs", f"sleep 600 & echo $! >{tmp_path}/child; wait")
     add_hook("20-late", "true")
     metadata.announce(**NOTICES["aws"])
-    watcher = watch("aws", drain_seconds=1)
+    watcher = watch("aws", drain_seconds=5)
     watcher.check(may_wait=False)
     assert [hook["outcome"] for hook in watcher.state["hooks"]] == [
         "stopped: the time was over",

@@ -152,6 +152,9 @@ class PairListener:
         limit = str(int(seconds + MARGIN_SECONDS))
         argv = ["timeout", limit, "iperf3", "-s", "-1", "-B", host, "-p", str(port)]
         null = subprocess.DEVNULL
+        deadline = time.monotonic() + CONNECT_SECONDS
+        while is_listening(port) and time.monotonic() < deadline:
+            time.sleep(0.05)  # the server of the first direction has had its test, and ends
         process = subprocess.Popen(argv, stdin=null, stdout=null, stderr=null)
         deadline = time.monotonic() + CONNECT_SECONDS
         while process.poll() is None and time.monotonic() < deadline:

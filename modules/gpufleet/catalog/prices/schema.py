@@ -90,8 +90,9 @@ def migrate_store_schema(connection: sqlite3.Connection, path: str) -> None:
 def read_store_schema_version(connection: sqlite3.Connection, path: str) -> int:
     """Return the version of a store's tables, 0 for an empty file."""
     try:
-        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+        # Tables and version are written together: counted first, tables of another process's migration have a version.
         tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     except sqlite3.DatabaseError as error:
         raise EnvironmentFault(
             f"{path} is not a price store: {error}", hint="move it away and import the prices again"
