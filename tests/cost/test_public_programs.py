@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import date
 from decimal import Decimal
 
 import pytest
@@ -84,6 +85,14 @@ def test_nothing_free_is_listed(measured):
 def test_most_of_the_money_is_priced(measured):
     assert table.add_shares(measured)[1] >= Decimal("0.85")
     assert table.add_shares(measured[1:])[1] >= Decimal("0.85"), "without the largest program"
+
+
+@pytest.mark.parametrize(("day", "usd"), [(date(2026, 12, 2), 73), (date(2026, 12, 3), 438)])
+def test_version_bills_extended_support_from_the_day_after_its_end(day, usd):
+    preview = build_preview(PROGRAMS["aws-ts-eks-gpu-dra"])
+    bill = cost.diff_from_preview(preview, options=cost.CostOptions(today=day)).after
+    (charge,) = [each for each in bill.charges if each.component == "control_plane"]
+    assert charge.usd_per_month.expected == usd
 
 
 def test_table_of_the_docs_is_current(measured):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
 
 from gpufleet import cost
@@ -10,6 +11,7 @@ from programs.case import HandRow, Program, build_preview
 
 TOLERANCE = Decimal("0.02")
 EXACT_USD = Decimal("0.01")
+CHECKED_ON = date(2026, 11, 24)  # the day of the arithmetic: later, more versions bill extended support
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,10 @@ class Measurement:
 
 def measure_program(program: Program) -> Measurement:
     """Price a program's preview and compare it resource by resource."""
-    return compare_bill(program, cost.diff_from_preview(build_preview(program)).after)
+    return compare_bill(
+        program,
+        cost.diff_from_preview(build_preview(program), options=cost.CostOptions(today=CHECKED_ON)).after,
+    )
 
 
 def compare_bill(program: Program, bill: cost.Bill) -> Measurement:

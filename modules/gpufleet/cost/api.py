@@ -28,6 +28,8 @@ from gpufleet.engine import EventLogPhase
 from gpufleet.errors import EnvironmentFault, InputError
 
 if TYPE_CHECKING:
+    from datetime import date
+
     from gpufleet.cost.analysis.combined import CombinedDiff, ProjectDiff
     from gpufleet.cost.analysis.diff import CostDiff
     from gpufleet.cost.analysis.estimate import CostEstimate
@@ -45,7 +47,7 @@ class CostOptions:
 
     ``limit_s`` bounds the evaluation of a program. ``dates`` gives before and after prices of different days.
     ``regions`` are those of ``--region``, by cloud. A ``trusted`` program gets the whole environment, the network
-    and every file.
+    and every file. ``today`` is the day of commitments, reservations and support if it is not the current day.
     """
 
     policy: CostPolicy | None = None
@@ -55,6 +57,7 @@ class CostOptions:
     dates: PriceDates | None = None
     trusted: bool = False
     regions: DefaultRegions = field(default_factory=dict)
+    today: date | None = None
 
 
 DEFAULT_OPTIONS = CostOptions()
@@ -74,6 +77,7 @@ def estimate_stack(
             stack=stack,
             usage=options.usage,
             commitments=options.commitments,
+            today=options.today,
             regions=find_default_regions(options.regions, os.environ, root, stack, config_file=config_file),
         )
 
@@ -91,6 +95,7 @@ def estimate_exported_state(
         stack=stack,
         usage=options.usage,
         commitments=options.commitments,
+        today=options.today,
         regions=find_default_regions(options.regions, os.environ),
     )
 
@@ -249,6 +254,7 @@ def _diff_change(  # noqa: PLR0917 - in the order of a change's own steps
         commitments=options.commitments,
         declared=fleet,
         dates=options.dates,
+        today=options.today,
         regions=find_default_regions(
             options.regions, os.environ, root, change.stack, project_name, config_file
         ),

@@ -8,7 +8,6 @@ from decimal import Decimal
 import pytest
 
 from gpufleet.cost import price_resources
-from gpufleet.cost.pricing.pricers.aws import rds_support
 from gpufleet.cost.pricing.pricers.aws.rds_support import count_class_vcpus, find_support_dates
 from gpufleet.engine import UnreadableValue
 from programs.case import build_preview, load_programs
@@ -17,28 +16,7 @@ from programs.measure import measure_program
 AFTER = date(2026, 11, 23)
 
 
-class Clock:
-    """A date that stands still."""
-
-    today = AFTER
-
-    @classmethod
-    def now(cls, _zone):
-        return cls
-
-    @classmethod
-    def date(cls):
-        return cls.today
-
-
-@pytest.fixture(autouse=True)
-def clock(monkeypatch):
-    monkeypatch.setattr(rds_support, "datetime", Clock)
-    monkeypatch.setattr(Clock, "today", AFTER)
-    return Clock
-
-
-def price(resource, **inputs):
+def price(resource, on_date=AFTER, **inputs):
     defaults = {
         "engine": "mysql",
         "engineVersion": "5.7",
@@ -46,7 +24,7 @@ def price(resource, **inputs):
         "allocatedStorage": 20,
     }
     bill = price_resources(
-        [resource("aws:rds/instance:Instance", {**defaults, **inputs}, region="us-east-1")]
+        [resource("aws:rds/instance:Instance", {**defaults, **inputs}, region="us-east-1")], on_date=on_date
     )
     support = [charge for charge in bill.charges if charge.component == "extended_support"]
     gaps = [gap.reason for gap in bill.unpriced_resources if gap.component == "extended_support"]
@@ -105,9 +83,8 @@ def test_unknown_version_and_size_are_listed(resource):
     ("day", "usd"),
     [((2024, 2, 29), None), ((2024, 3, 1), "0.1"), ((2026, 2, 28), "0.1"), ((2026, 3, 1), "0.2")],
 )
-def test_price_follows_the_calendar(resource, clock, day, usd):
-    clock.today = date(*day)
-    assert price(resource)[0] == ([] if usd is None else [pytest.approx(2 * Decimal(usd) * 730)])
+def test_price_follows_the_calendar(resource, day, usd):
+    assert price(resource, date(*day))[0] == ([] if usd is None else [pytest.approx(2 * Decimal(usd) * 730)])
 
 
 def test_sizes_and_versions():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from datetime import UTC, date, datetime
 from typing import TypeVar
 
 from gpufleet.cost.inputs.default_region import (
@@ -69,15 +70,18 @@ class ResourceGraph:
         usage: UsageFile = NO_USAGE,
         updated_from: Iterable[StateResource] = (),
         regions: DefaultRegions = NO_REGIONS,
+        on_date: date | None = None,
     ) -> None:
         """``updated_from`` are resources before the change that these come from, without those it replaces.
 
-        ``regions`` are those of resources that name none, by cloud.
+        ``regions`` are those of resources that name none, by cloud. ``on_date`` is the day of the bill, today without
+        one: what a version bills depends on it.
         """
         self.resources = tuple(resources)
         self._usage = usage
         self._usage_record = UsageRecord()
         self._regions = regions
+        self.on_date = on_date or datetime.now(UTC).date()
         self.region_notes: set[str] = set()
         self._updated_from = {resource.urn: resource for resource in updated_from}
         self._by_urn = {resource.urn: resource for resource in self.resources if not resource.delete}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import date
 from decimal import Decimal
 from fnmatch import fnmatchcase
 from functools import cache
@@ -54,10 +54,11 @@ def price_resources(
 
     ``regions`` are those of resources that name none, by cloud.
 
-    What ``commitments`` in force on that day (today) pay for already costs nothing more.
+    What ``commitments`` in force on that day (today) pay for already costs nothing more; versions out of support on
+    that day bill their extended support.
     """
     prices = with_price_cache(book or PriceBook())
-    graph = ResourceGraph(resources, usage, updated_from, regions)
+    graph = ResourceGraph(resources, usage, updated_from, regions, on_date)
     entries = [
         (resource, resolve_usage_component(entry, prices) if isinstance(entry, UsageComponent) else entry)
         for resource in graph.resources
@@ -72,7 +73,7 @@ def price_resources(
     reserved = allocate_reservations(
         (resource.urn, component) for resource, component in components if not resource.delete
     )
-    committed, uses = _allocate_commitments(components, reserved, tuple(commitments), prices, on_date)
+    committed, uses = _allocate_commitments(components, reserved, tuple(commitments), prices, graph.on_date)
     charges: list[Charge] = []
     missing_prices: list[tuple[int, CostComponent]] = []  # the place in ``unpriced``
     for resource, component in components:
@@ -116,7 +117,7 @@ def _allocate_commitments(
     reserved: dict[Key, ReservationShare],
     commitments: tuple[Commitment, ...],
     book: PriceBook,
-    on: date | None,
+    on: date,
 ) -> tuple[dict[Key, CommittedComponent], tuple[CommitmentUse, ...]]:
     """Return what commitments pay for beyond the reservations of the stack, and each commitment's use."""
     if not commitments:
@@ -138,8 +139,7 @@ def _allocate_commitments(
         (key, replace(component, count=reserved[key].remaining) if key in reserved else component)
         for key, component in by_key
     ]
-    today = on or datetime.now(UTC).date()
-    return allocate_commitments(uncovered, commitments, today, AllocationLookups(on_demand_usd_per_hour))
+    return allocate_commitments(uncovered, commitments, on, AllocationLookups(on_demand_usd_per_hour))
 
 
 def _components(resource: StateResource, graph: ResourceGraph) -> Components:

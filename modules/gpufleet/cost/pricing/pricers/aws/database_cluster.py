@@ -166,7 +166,7 @@ def _instance_components(
         version = instance.engine_version or cluster.engine_version
         context = make_service_context(resource, graph)
         components += price_extended_support(
-            rds_engine_name(engine, None), version, instance_class, ONE, context
+            rds_engine_name(engine, None), version, instance_class, ONE, context, on_date=graph.on_date
         )
     return components
 

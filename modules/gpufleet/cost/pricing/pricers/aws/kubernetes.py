@@ -113,7 +113,11 @@ def price_eks_cluster(resource: StateResource, graph: ResourceGraph) -> Componen
     """Return a control plane. What Auto Mode starts follows the pods, which the program does not declare."""
     cluster = parse_eks_cluster_inputs(resource.inputs)
     context = standalone_part_context(resource, graph)
-    note = "" if cluster.declines_extended_support else find_extended_support_note(cluster.version)
+    note = (
+        ""
+        if cluster.declines_extended_support
+        else find_extended_support_note(cluster.version, graph.on_date)
+    )
     item = EXTENDED_SUPPORT if note else KUBERNETES
     components: Components = [replace(context.make_part_component("control_plane", item), note=note)]
     if isinstance(cluster.scaling_tier, UnreadableValue):

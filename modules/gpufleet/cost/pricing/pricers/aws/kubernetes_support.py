@@ -9,14 +9,14 @@ is supported longer than the next ones.
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import date
 from functools import cache
 
 from gpufleet.boundary import read_packaged_rows
 from gpufleet.cost.inputs.values import Text
 
 
-def find_extended_support_note(version: Text, on_date: date | None = None) -> str:
+def find_extended_support_note(version: Text, on_date: date) -> str:
     """Return when a cluster's version left standard support; empty if it has not, or EKS chooses the version."""
     if not isinstance(version, str):
         return ""
@@ -25,7 +25,7 @@ def find_extended_support_note(version: Text, on_date: date | None = None) -> st
     if key is None or oldest is None:
         return ""
     end = end_dates.get(key, end_dates[oldest] if key < oldest else None)
-    if end is None or (on_date or datetime.now(UTC).date()) <= end:
+    if end is None or on_date <= end:
         return ""
     since = f"on {end}" if key in end_dates else f"before {end}"
     return f"Kubernetes {version} left EKS's standard support {since}"

@@ -108,7 +108,12 @@ def price_rds_instance(resource: StateResource, graph: ResourceGraph) -> Compone
         components.append(make_instance_component(resource, graph, item, database.copies))
         if database.has_extended_support:
             components += price_extended_support(
-                engine, database.engine_version, instance_class, database.copies, context
+                engine,
+                database.engine_version,
+                instance_class,
+                database.copies,
+                context,
+                on_date=graph.on_date,
             )
     components += insights_components(resource.inputs)
     components += _storage_components(database, context)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date
 from decimal import Decimal
 from functools import cache
 
@@ -40,8 +40,10 @@ def price_extended_support(
     instance_class: str,
     copies: Range,
     context: MachinePartContext,
+    *,
+    on_date: date,
 ) -> Components:
-    """Return what the version of a database bills for extended support; nothing while it is supported."""
+    """Return what the version of a database bills for extended support on a day; nothing while it is supported."""
     if engine not in {name for name, _ in load_rds_support_dates()}:
         return []
     if isinstance(version, UnreadableValue):
@@ -49,13 +51,12 @@ def price_extended_support(
             UnpricedComponent("its version is not known until deployment: an old one bills more", COMPONENT)
         ]
     dates = find_support_dates(engine, version)
-    today = datetime.now(UTC).date()
-    if dates is None or today <= dates.standard_support_ends:
+    if dates is None or on_date <= dates.standard_support_ends:
         return []
     vcpus = count_class_vcpus(instance_class)
     if vcpus is None:
         return [UnpricedComponent(f"the vCPUs of {instance_class} are not in our table", COMPONENT)]
-    item = f"rds:extended_support:{'year_3' if today >= dates.year_3_begins else 'year_1'}"
+    item = f"rds:extended_support:{'year_3' if on_date >= dates.year_3_begins else 'year_1'}"
     return [make_counted_component(context, COMPONENT, item, copies * Decimal(vcpus))]
 
 
