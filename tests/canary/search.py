@@ -6,6 +6,7 @@ import base64
 import json
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -63,5 +64,7 @@ class Search:
             for path in folder.rglob("*"):
                 yield from (Hit(name, f"the name {path}") for name in self.names(str(path).encode()))
                 if path.is_file() and not path.is_symlink() and path.resolve() not in left_out:
-                    data = path.read_bytes()[:LARGEST]
+                    data = b""
+                    with suppress(FileNotFoundError):  # a host that runs meanwhile removes files
+                        data = path.read_bytes()[:LARGEST]
                     yield from (Hit(name, str(path)) for name in self.names(data))

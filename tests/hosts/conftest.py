@@ -103,8 +103,7 @@ class RackHome:
         rows = [*_run("ip", "netns").splitlines(), *_run("ip", "-brief", "link").splitlines()]
         leftovers = [row.split()[0] for row in rows if row.startswith(mark)]
         leftovers += [f"mount {line}" for line in _run("mount").splitlines() if str(self.home) in line]
-        leftovers += [str(path) for path in Path("/sys/fs/cgroup").glob(f"**/{mark}*")]
-        leftovers += [str(path) for path in Path("/run/systemd/nspawn").glob(f"**/{mark}*")]
+        leftovers += [path for top in ("/sys/fs/cgroup", "/run/systemd/nspawn") for path in _find(top, mark)]
         leftovers += [
             f"process {pid}" for pid in _pids() if str(self.home) in _text(f"/proc/{pid}/mountinfo")
         ]
@@ -125,6 +124,16 @@ def is_alive(pid):
     """Return (pid, start time) of a process, or None if it has ended, also as a zombie."""
     fields = _text(f"/proc/{pid}/stat").rpartition(")")[2].split()
     return (int(pid), int(fields[19])) if fields and fields[0] != "Z" else None
+
+
+def _find(top, mark):
+    """List the files and folders whose names begin so; folders of other hosts may vanish meanwhile."""
+    return [
+        f"{folder}/{name}"
+        for folder, folders, files in os.walk(top)
+        for name in (*folders, *files)
+        if name.startswith(mark)
+    ]
 
 
 def _pids():

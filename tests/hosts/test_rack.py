@@ -68,7 +68,8 @@ def test_boot_has_no_failed_unit(faulty_rack):
 
 def test_services_restart_without_delay(faulty_rack):
     assert (
-        faulty_rack.read(SOUND, "timeout 5 systemctl restart ssh dbus && systemctl is-active ssh") == "active"
+        faulty_rack.read(SOUND, "timeout 60 systemctl restart ssh dbus && systemctl is-active ssh")
+        == "active"
     )
 
 

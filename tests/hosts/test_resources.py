@@ -50,7 +50,7 @@ class BareHost:
             *(["--check"] if check else []),
         ]
         result = subprocess.run(
-            command, env=self.env, capture_output=True, text=True, timeout=120, check=False, cwd=self.box.home
+            command, env=self.env, capture_output=True, text=True, timeout=600, check=False, cwd=self.box.home
         )
         return json.loads(result.stdout.partition(" => ")[2])
 

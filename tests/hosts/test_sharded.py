@@ -62,7 +62,7 @@ class Rack:
     def on_mesh(self):
         """Return the options of a run on both nodes, two hosts a shard."""
         socket = str(self.mesh.control_socket)
-        return ("--mesh", socket, "--mesh-nodes", ",".join(NODES), "--shard-size", "2", "--lost-after", "3")
+        return ("--mesh", socket, "--mesh-nodes", ",".join(NODES), "--shard-size", "2")
 
     def configure(self, *options):
         play = () if "--resume" in options else ("--play", "mark")  # a resumed run keeps its play
@@ -170,7 +170,7 @@ def test_no_unit_folder_or_process_remains(rack):
 
 @pytest.mark.usefixtures("first_run")
 def test_hosts_of_a_lost_node_are_left_to_the_next_run(rack):
-    options = ("-e", "wait=300", "-e", f"secret={SECRET}")
+    options = ("--lost-after", "3", "-e", "wait=300", "-e", f"secret={SECRET}")
     run = rack.start("--limit", "new_blades", *rack.on_mesh, *options)
     waiting = "pgrep -f 'sleep 30[0]' >/dev/null && echo waiting || true"
     wait_until(lambda: rack.run_on(3, waiting) == "waiting" and rack.run_on(4, waiting) == "waiting")
@@ -179,7 +179,7 @@ def test_hosts_of_a_lost_node_are_left_to_the_next_run(rack):
     (unit,) = rack.mesh.units().values()
     lost = unit["ExtraData"]["RemoteNode"]
     rack.mesh.kill(lost)
-    out, err = run.communicate(timeout=120)
+    out, err = run.communicate(timeout=600)
     assert run.returncode == 3, err
     assert "poc-blade[03-04]" in out
     assert f"not done: mesh node {lost}: lost: no route to the node for 3 s" in out

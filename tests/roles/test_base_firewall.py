@@ -132,7 +132,7 @@ def test_published_container_port_keeps_working(firewall_lab):
     """A network namespace behind a bridge port and a DNAT rule: a FAKE of the rules of podman and Docker."""
     host = firewall_lab.host("wall01")
     host.check_output(
-        "systemd-run --quiet --collect --unit=pod -p PrivateNetwork=yes python3 -c 'import socket\n"
+        "systemd-run --quiet --collect --service-type=exec --unit=pod -p PrivateNetwork=yes python3 -c 'import socket\n"
         's = socket.create_server(("", 80))\n'
         'while True: c = s.accept()[0]; c.sendall(b"container"); c.close()\''
     )

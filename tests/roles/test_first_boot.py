@@ -18,7 +18,7 @@ from gpufleet.operations import export
 
 SEED = "/var/lib/cloud/seed/nocloud"
 INSTALL = "apt-get -qq install -y --no-install-recommends cloud-init >/dev/null 2>&1"
-DEADLINE_SECONDS = 120
+DEADLINE_SECONDS = 600
 
 
 class FreshHost:
@@ -71,7 +71,7 @@ class FreshHost:
             f"UserKnownHostsFile={self.known_hosts}",
         ]
         command_line = ["ssh", *files, *strict, f"ops@{self.address}", command]
-        return subprocess.run(command_line, capture_output=True, text=True, timeout=90, check=False)
+        return subprocess.run(command_line, capture_output=True, text=True, timeout=600, check=False)
 
     def restart(self):
         """Restart, and wait until cloud-init reports its end."""

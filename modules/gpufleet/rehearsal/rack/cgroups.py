@@ -8,7 +8,7 @@ from pathlib import Path
 
 # Version 2 alone, or version 1 with systemd's own tree (and version 2 next to it).
 TREES = tuple(Path("/sys/fs/cgroup") / name for name in ("", "systemd", "unified"))
-REMOVE_TIMEOUT_S = 5.0
+REMOVE_TIMEOUT_S = 60.0  # the last process of a host writes its file system back before it ends
 POLL_S = 0.02
 
 

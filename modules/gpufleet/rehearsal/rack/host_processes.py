@@ -46,7 +46,7 @@ def find_nspawn_pid(pids: Iterable[int]) -> int | None:
 
 
 def stop_hosts(
-    labels: Iterable[str], *, terminate_timeout_s: float = 3, kill_timeout_s: float = 10
+    labels: Iterable[str], *, terminate_timeout_s: float = 3, kill_timeout_s: float = 60
 ) -> list[str]:
     """Stop all processes inside the namespaces, first with SIGTERM; return the labels with remaining processes."""
     labels = list(labels)
