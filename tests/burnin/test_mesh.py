@@ -150,7 +150,8 @@ def free_port():
 
 
 def test_pair_of_agents_measures_both_directions(agent):
-    ends = ("--address=127.0.0.1", "--partner=127.0.0.1", f"--port={free_port()}")
+    port = free_port()
+    ends = ("--address=127.0.0.1", "--partner=127.0.0.1", f"--port={port}")
     assert run_agent(agent, "pair-serve", *ends, "--seconds=30").returncode == 0
     session = run_agent(agent, "pair-measure", *ends, "--seconds=0.1", "--no-iperf3")
     pair = mesh.read_pair_session("a", "b", session.stdout, session.stderr)
@@ -160,7 +161,6 @@ def test_pair_of_agents_measures_both_directions(agent):
     assert (pair.loss_share, pair.local_mtu) == (0, pair.path_mtu)
     assert json.loads(session.stdout)["method"] == "built-in"
     # The listener ends with the session.
-    port = int(ends[2].partition("=")[2])
     while network_stream.is_listening(port):
         time.sleep(0.01)  # the test would hang if it did not end
     again = run_agent(agent, "pair-measure", *ends, "--seconds=0.1")

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -152,8 +151,7 @@ def test_kill_of_all_agent_processes_leaves_no_tool_running(start_agent, tool):
     known = start_times_by_descendant(process.pid)
     agent_process_ids = [pid for pid in known if b"agent.pyz" in read_command_line(pid)]
     for pid in [process.pid, *agent_process_ids]:
-        with suppress(ProcessLookupError):  # the death of one may have ended the next already
-            os.kill(pid, signal.SIGKILL)
+        supervisor.send_signal(pid, signal.SIGKILL)  # the death of one may have ended the next already
     wait_until(lambda: have_all_stopped(known, mark), "the tools to end")
 
 

@@ -58,8 +58,10 @@ def test_smaller_rack_stops_the_removed_hosts(box):
     box.slots = 1
     assert list(box.up()) == [ONE]
     processes = subprocess.run(["ps", "axww"], capture_output=True, text=True, check=True).stdout.splitlines()
-    own = [line for line in processes if f"--machine={rehearsal_name_prefix(box.home)}" in line]
-    assert {name for line in own for name in re.findall("--hostname=([^ ]+)", line)} == {"poc-blade01"}
+    rack_processes = [line for line in processes if f"--machine={rehearsal_name_prefix(box.home)}" in line]
+    assert {name for line in rack_processes for name in re.findall("--hostname=([^ ]+)", line)} == {
+        "poc-blade01"
+    }
 
 
 def test_fault_on_an_unknown_node_boots_nothing(box):

@@ -31,12 +31,12 @@ def test_changed_host_key_is_reported_in_one_line_with_key_and_file():
     assert "ssh-keygen -R" in suggest_next_step(failure)
 
 
-@pytest.mark.parametrize("end", [".: [Errno 32] Broken pipe", ": [Errno 32] Broken pipe"])
-def test_ssh_that_ended_before_it_was_read_is_named_as_such(end):
+@pytest.mark.parametrize("cause", [".: [Errno 32] Broken pipe", ": [Errno 32] Broken pipe"])
+def test_ssh_that_ended_before_it_was_read_is_named_as_such(cause):
     """Recorded on a busy machine, in both forms: the ssh plugin found the pipe closed, and ssh not ended yet."""
     message = (
         "Task failed: Data could not be sent to remote host '198.18.19.14'. Make sure this host can be reached over SSH"
-        + end
+        + cause
     )
     failure = find_failure_reason({"msg": message})
     assert failure == "ssh ended before Ansible had sent its data, and Ansible did not read why"

@@ -30,7 +30,7 @@ SMALL_DISK_MIB = 48
 RUNAWAY_LOG_MIB = 256  # the size of the log that fills a small disk
 BOOT_LIMIT_S = 120.0
 BOOT_LIMIT_EMULATED_S = 400.0
-SSH_TIMEOUT_S = 10.0  # generous: a slow host must not be restarted
+SSH_TIMEOUT_S = 10.0  # generous: a slow host must not be restarted, nor count as silent
 POLL_S = 0.25
 
 
