@@ -90,7 +90,7 @@ def test_bitbucket_gets_markdown_without_html(bitbucket, open_with):
     )
     assert comment.upsert_comment(open_with(bitbucket), text).action == "created"
     assert bitbucket.comments[0]["body"] == (
-        "**More, @\u200bteam.**\n\n**3 unchanged lines**\n\n| a |\n\n[//]: # (gpufleet-cost:prod)"
+        "**More, `@\u200bteam`.**\n\n**3 unchanged lines**\n\n| a |\n\n[//]: # (gpufleet-cost:prod)"
     )
     assert comment.upsert_comment(open_with(bitbucket), text).action == "unchanged"
 

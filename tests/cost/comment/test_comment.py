@@ -152,23 +152,34 @@ def test_text_without_a_mark_is_refused_before_any_request(fake_host, open_threa
     assert fake_host.asked == []
 
 
-def test_mentions_are_neutralized():
-    assert "@&#8203;everyone" in comment.prepare_comment_body(f"@everyone look\n\n{MARK}")
+@pytest.mark.parametrize("mention", ["@everyone", "&#64;everyone", "&commat;everyone", r"\@everyone"])
+def test_mention_is_displayed_as_code(mention):
+    assert comment.prepare_comment_body(f"{mention} look\n\n{MARK}") == f"`@everyone` look\n\n{MARK}"
 
 
-def test_neutralized_mentions_are_not_changed_again():
-    text = escape_table_cell("@team #12 www.example.org https://example.org") + "\n\n" + MARK
+def test_line_of_the_file_that_begins_with_a_slash_is_not_a_quick_action(fake_host, open_thread):
+    comment.upsert_comment(open_thread(fake_host), f"**It costs more.**\n/approve\n\n/merge\n\n{MARK}\n")
+    assert bodies(fake_host) == [f"**It costs more.**\n\n`/approve`\n\n`/merge`\n\n{MARK}"]
+
+
+def test_comment_that_was_prepared_is_not_changed_again():
+    text = escape_table_cell("@team #12 www.example.org https://example.org $5.00") + "\n\n" + MARK
     assert comment.prepare_comment_body(text) == text
-    assert "&#8203;8203;" not in comment.prepare_comment_body(comment.prepare_comment_body(text))
 
 
-def test_mention_hidden_as_an_html_entity_is_neutralized():
-    assert "&#64;" not in comment.prepare_comment_body(f"&#64;everyone\n\n{MARK}")
+def test_escapes_of_an_earlier_version_are_read():
+    text = f"| a\\_b | @&#8203;team | x\\|y &lt;b&gt; |\n\n{MARK}"
+    expected = "| `a_b` | `@team` | `x`&#124;`y` `<b>` |"
+    assert comment.prepare_comment_body(text) == f"{expected}\n\n{MARK}"
 
 
 @pytest.mark.parametrize("opened", [0, 1])
 def test_too_long_text_is_truncated_at_a_line_with_a_note(opened):
-    long = "<details>\n" * opened + "| a row of some length |\n" * 9000 + "</details>\n" * opened
+    long = (
+        "<details>\n<summary>x</summary>\n\n" * opened
+        + "| a row of some length |\n" * 9000
+        + "</details>\n" * opened
+    )
     text = comment.prepare_comment_body(f"{long}\n\n{MARK}")
     assert len(text) <= MAX_CHARACTERS
     assert text.endswith(f"{comment.upsert.CUT}\n\n{MARK}")

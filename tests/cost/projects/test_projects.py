@@ -9,6 +9,7 @@ from decimal import Decimal
 
 import pytest
 
+from comment_reader import read_comment
 from gpufleet import cost
 from gpufleet.cost import CostPolicy, ProjectDiff, combine_diffs, load_project_list, render_combined
 from gpufleet.cost.analysis.comment import prepare_comment_body
@@ -165,9 +166,9 @@ def test_long_comment_is_shortened_and_keeps_every_project(make_project):
 def test_hostile_names_break_no_report(make_project):
     name = "x|<img>\n@team\x1b[31m"
     text = render_combined(combine_diffs("acme", [make_project(name, "a", "ab")]), "markdown")
-    assert "<img" not in text
-    assert "@team" not in text
-    assert "\x1b" not in text
+    comment = read_comment(text)
+    assert comment.faults == ()
+    assert comment.text.count(r"x|<img>\n@team\x1b[31m") == 2  # in the row and as the title of its details
 
 
 @pytest.fixture

@@ -83,7 +83,7 @@ def pipe_rows(text, columns):
 
 def unescape_text(text):
     """Undo what keeps a name from being markup."""
-    return html.unescape(re.sub(r"\\([\\|*_`\[\]$~])", r"\1", text)).replace("\u200b", "")
+    return html.unescape(re.sub(r"`([^`\n]*)`|\\([`$-])", r"\1\2", text))
 
 
 class Page(HTMLParser):

@@ -9,12 +9,13 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import quote
 
 from gpufleet.cost.analysis.comment.target import CommentTarget
 from gpufleet.cost.analysis.comment.transport import ApiClient
 from gpufleet.cost.analysis.comment.upsert import PostedComment
+from gpufleet.cost.analysis.reports.comment_text import AZURE_REPOS, CommentMarkup
 
 VERSION = "api-version=7.1"
 USER_VERSION = "api-version=7.1-preview.1"  # connectionData has no released version
@@ -25,6 +26,7 @@ TEXT_COMMENT = 1  # CommentType: text
 class AzureReposCommentThread:
     """The threads of one pull request. A comment's ``id`` is that of its thread."""
 
+    markup: ClassVar[CommentMarkup] = AZURE_REPOS
     client: ApiClient
     target: CommentTarget
     comment_ids: dict[int, int] = field(default_factory=dict)  # the first comment of each thread
@@ -79,10 +81,6 @@ class AzureReposCommentThread:
         """Return the pull request's head commit."""
         body = self.client.send_request("GET", f"{self._request}?{VERSION}").body
         return str(body["lastMergeSourceCommit"]["commitId"])
-
-    def format_comment_body(self, body: str) -> str:
-        """Return the text as it is: Azure Repos displays the same markup as GitHub."""
-        return body
 
     def _comment_path(self, comment: PostedComment) -> str:
         return f"{self._request}/threads/{comment.id}/comments/{self.comment_ids[comment.id]}?{VERSION}"

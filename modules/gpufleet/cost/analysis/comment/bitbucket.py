@@ -6,25 +6,23 @@ definition, which is not displayed either.
 
 from __future__ import annotations
 
-import re
 from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from gpufleet.cost.analysis.comment.target import CommentTarget
 from gpufleet.cost.analysis.comment.transport import ApiClient, PermissionDenied
 from gpufleet.cost.analysis.comment.upsert import PAGES, PER_PAGE, PostedComment
+from gpufleet.cost.analysis.reports.comment_text import BITBUCKET, CommentMarkup
 from gpufleet.errors import EnvironmentFault
-
-FOLDED = re.compile(r"<details>\s*<summary>(.*?)</summary>", re.DOTALL)
-MARK = re.compile(r"<!-- gpufleet-cost:([\w.%~-]*) -->")
 
 
 @dataclass
 class BitbucketCommentThread:
     """The comments of one pull request."""
 
+    markup: ClassVar[CommentMarkup] = BITBUCKET
     client: ApiClient
     target: CommentTarget
 
@@ -82,11 +80,6 @@ class BitbucketCommentThread:
     def fetch_head_commit_sha(self) -> str:
         """Return the pull request's head commit; Bitbucket gives its first twelve digits."""
         return str(self.client.send_request("GET", self._request).body["source"]["commit"]["hash"])
-
-    def format_comment_body(self, body: str) -> str:
-        """Return the text without HTML, with the mark as a link definition."""
-        unfolded = FOLDED.sub(r"**\1**", body).replace("</details>", "").replace("&#8203;", "\u200b")
-        return re.sub(r"\n{3,}", "\n\n", MARK.sub(r"[//]: # (gpufleet-cost:\1)", unfolded))
 
 
 def _parse_comment(record: dict[str, Any]) -> PostedComment:

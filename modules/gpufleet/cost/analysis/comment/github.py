@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import quote
 
 from gpufleet.cost.analysis.comment.target import CommentTarget
 from gpufleet.cost.analysis.comment.transport import ApiClient, PermissionDenied
 from gpufleet.cost.analysis.comment.upsert import PAGES, PER_PAGE, PostedComment
+from gpufleet.cost.analysis.reports.comment_text import GITHUB, CommentMarkup
 from gpufleet.errors import InputError
 
 ACTIONS = "github-actions[bot]"  # the author of a workflow's token, which may not read /user
@@ -19,6 +20,7 @@ ACTIONS = "github-actions[bot]"  # the author of a workflow's token, which may n
 class GitHubCommentThread:
     """The comments of one pull request."""
 
+    markup: ClassVar[CommentMarkup] = GITHUB
     client: ApiClient
     target: CommentTarget
 
@@ -88,10 +90,6 @@ class GitHubCommentThread:
             "GET", f"/repos/{self.target.repo}/pulls/{self.target.number}"
         ).body
         return str(document["head"]["sha"])
-
-    def format_comment_body(self, body: str) -> str:
-        """Return the text as it is."""
-        return body
 
 
 def _parse_comment(record: dict[str, Any]) -> PostedComment:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import quote
 
 from gpufleet.cost.analysis.comment.target import CommentTarget
 from gpufleet.cost.analysis.comment.transport import ApiClient
 from gpufleet.cost.analysis.comment.upsert import PAGES, PER_PAGE, PostedComment
+from gpufleet.cost.analysis.reports.comment_text import GITLAB, CommentMarkup
 
 
 @dataclass
 class GitLabCommentThread:
     """The notes of one merge request."""
 
+    markup: ClassVar[CommentMarkup] = GITLAB
     client: ApiClient
     target: CommentTarget
 
@@ -61,10 +63,6 @@ class GitLabCommentThread:
     def fetch_head_commit_sha(self) -> str:
         """Return the merge request's head commit."""
         return str(self.client.send_request("GET", self._request).body["sha"])
-
-    def format_comment_body(self, body: str) -> str:
-        """Return the text as it is."""
-        return body
 
 
 def _parse_comment(record: dict[str, Any]) -> PostedComment:

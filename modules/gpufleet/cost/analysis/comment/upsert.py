@@ -5,25 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
-from gpufleet.boundary import make_block_printable
+from gpufleet.cost.analysis.comment.document import rewrite_comment
 from gpufleet.cost.analysis.comment.transport import PermissionDenied
-from gpufleet.cost.analysis.reports.markdown import (
-    MAX_CHARACTERS,
-    ZERO_WIDTH_SPACE,
-    disable_mentions_and_links,
-)
+from gpufleet.cost.analysis.reports.comment_text import GITHUB, CommentMarkup
+from gpufleet.cost.analysis.reports.markdown import MAX_CHARACTERS
 from gpufleet.errors import EnvironmentFault, GpufleetError, InputError
 
 PER_PAGE, PAGES = 100, 100
 SHORT_HASH = 12
-# Markup of our own comments. Other HTML, images and links come from the priced program and are escaped.
-HTML = re.compile(r"<(?!/?(?:details|summary)>)")
-LINK = re.compile(r"(?<=!)(?=\[)|(?<=\])(?=[(\[])")
-MARK = re.compile(r"<!-- gpufleet-cost:[\w.%~-]* -->")
+MARKER = re.compile(r"<!-- gpufleet-cost:([A-Za-z0-9_.%~-]*) -->")
 # What reading a document raises that lacks a key, or has another type in its place.
 UNEXPECTED_FORM = (AttributeError, IndexError, KeyError, TypeError, ValueError)
+FOLD_END = "\n\n</details>"
 CUT = "This comment was over the size limit; the rest is omitted."
 
 
@@ -49,13 +44,14 @@ class CommentUpsertResult:
 class CommentThread(Protocol):
     """The comments of one request at any provider."""
 
+    markup: ClassVar[CommentMarkup]
+
     def fetch_token_user_name(self) -> str: ...
     def list_comments(self) -> Iterator[PostedComment]: ...
     def create_comment(self, body: str) -> tuple[PostedComment, int]: ...
     def update_comment(self, comment: PostedComment, body: str) -> None: ...
     def delete_comment(self, comment: PostedComment) -> None: ...
     def fetch_head_commit_sha(self) -> str: ...
-    def format_comment_body(self, body: str) -> str: ...
 
 
 def upsert_comment(thread: CommentThread, text: str, expected_head_sha: str = "") -> CommentUpsertResult:
@@ -82,14 +78,13 @@ def _upsert_comment(thread: CommentThread, text: str, expected_head_sha: str) ->
             where="--head-sha",
             remedy="the branch has a newer commit, or the file belongs to another pull request",
         )
-    prepared = prepare_comment_body(text)
-    body, mark = thread.format_comment_body(prepared), thread.format_comment_body(_find_mark(prepared))
-    own_comments = _own_comments(thread, mark)
+    body, marker = prepare_comment_body(text, thread.markup), _format_marker(text, thread.markup)
+    own_comments = _own_comments(thread, marker)
     if own_comments:
         return _update_first(thread, own_comments, body)
     created, attempts = thread.create_comment(body)
     duplicates = (
-        _own_comments(thread, mark)[1:] if attempts > 1 else []
+        _own_comments(thread, marker)[1:] if attempts > 1 else []
     )  # a try without a response may have succeeded
     return CommentUpsertResult("created", created.url, _remove_duplicates(thread, duplicates))
 
@@ -99,39 +94,39 @@ def _is_same_commit(head: str, expected: str) -> bool:
     return len(head) >= SHORT_HASH and expected.startswith(head)
 
 
-def prepare_comment_body(text: str) -> str:
-    """Return the text without mentions, links and foreign HTML, within the size limit, ending in its mark."""
-    mark = _find_mark(text)
-    escaped = LINK.sub(ZERO_WIDTH_SPACE, HTML.sub("&lt;", MARK.sub("", text)))
-    body = disable_mentions_and_links(make_block_printable(escaped)).rstrip()
-    full_text = f"{body}\n\n{mark}"
+def prepare_comment_body(text: str, markup: CommentMarkup = GITHUB) -> str:
+    """Return a file's text for a code host: displayed as text, within the size limit, ending in its marker."""
+    marker = _format_marker(text, markup)
+    body = rewrite_comment(MARKER.sub("", text), markup)
+    full_text = f"{body}\n\n{marker}"
     if len(full_text) <= MAX_CHARACTERS:
         return full_text
-    closing = f"\n\n</details>\n\n{CUT}\n\n{mark}"
-    shortened = body[: MAX_CHARACTERS - len(closing)].rpartition("\n")[0]
-    if shortened.count("<details>") <= shortened.count("</details>"):
-        closing = closing.replace("\n\n</details>", "", 1)
-    return shortened + closing
+    note = f"\n\n{CUT}\n\n{marker}"
+    shortened = body[: MAX_CHARACTERS - len(note) - len(FOLD_END)].rpartition("\n")[0]
+    lines = shortened.split("\n")
+    is_folded = lines.count("<details>") > lines.count("</details>")
+    return f"{shortened}{FOLD_END if is_folded else ''}{note}"
 
 
-def _find_mark(text: str) -> str:
-    marks = MARK.findall(text)
-    if not marks:
+def _format_marker(text: str, markup: CommentMarkup) -> str:
+    """Return the marker of a file as the code host gets it."""
+    names = MARKER.findall(text)
+    if not names:
         raise InputError(
             "has no gpufleet marker",
             where="--file",
             remedy="give the output of `gpufleet cost diff --format markdown`",
         )
-    return str(marks[-1])
+    return markup.format_marker(str(names[-1]))
 
 
-def _own_comments(thread: CommentThread, mark: str) -> list[PostedComment]:
-    """Return our own comments with this mark, not those of others that quote it."""
+def _own_comments(thread: CommentThread, marker: str) -> list[PostedComment]:
+    """Return our own comments with this marker, not those of others that quote it."""
     author = thread.fetch_token_user_name()
     return [
         comment
         for comment in thread.list_comments()
-        if comment.author == author and comment.body.rstrip().endswith(mark)
+        if comment.author == author and comment.body.rstrip().endswith(marker)
     ]
 
 

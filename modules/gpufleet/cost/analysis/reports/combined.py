@@ -45,21 +45,17 @@ def _policy_lists(combined: CombinedDiff) -> list[tuple[str, list[str]]]:
 
 
 def _project_table(combined: CombinedDiff) -> str:
-    rows: list[tuple[str, ...]] = [
-        ("Project", "Stack", "Before", "After", "Difference"),
-        (":-", ":-", "-:", "-:", "-:"),
-    ]
-    rows += [tuple(map(markdown.escape_table_cell, _project_row(project))) for project in combined.projects]
+    rows = [tuple(map(markdown.escape_table_cell, _project_row(project))) for project in combined.projects]
     rows += [("**Total**", "", *map(markdown.escape_table_cell, _month_cells(combined.total)))]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    head = ("| Project | Stack | Before | After | Difference |", "|:-|:-|-:|-:|-:|")
+    return "\n".join([*head, *(f"| {' | '.join(row)} |" for row in rows)])
 
 
 def _project_details(project: ProjectDiff, max_rows: int) -> str:
     change = format_usd(project.diff.change_usd_per_month, show_sign=True)
-    title = markdown.escape_table_cell(f"{project.name}: {change} a month")
     body = "\n\n".join(markdown.render_change_sections(project.diff, max_rows))
     headline = markdown.escape_markdown_sentence(summary.format_change_headline(project.diff))
-    return f"<details>\n<summary>{title}</summary>\n\n{headline}\n\n{body}\n\n</details>"
+    return markdown.render_folded_part(f"{project.name}: {change} a month", f"{headline}\n\n{body}")
 
 
 def _project_row(project: ProjectDiff) -> tuple[str, ...]:

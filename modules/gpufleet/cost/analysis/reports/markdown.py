@@ -6,22 +6,24 @@ longer comment loses its least important rows, and says so.
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from urllib.parse import quote
 
 from gpufleet.cost.analysis.diff import CostDiff, CostDiffLine
 from gpufleet.cost.analysis.reports import summary
+from gpufleet.cost.analysis.reports.comment_text import (
+    GITHUB,
+    MAX_CELL_CHARACTERS,
+    MAX_SENTENCE_CHARACTERS,
+    render_html_text,
+    render_text,
+)
 from gpufleet.cost.formatting import format_usd, format_usd_range
 
 MAX_CHARACTERS = 65_536  # GitHub: "Body is too long (maximum is 65536 characters)"; GitLab takes a million
-MAX_CELL_CHARACTERS, MAX_SENTENCE_CHARACTERS = 200, 1000
 WEIGHTS = 4
 HEAD = ("| Change | Resource | What | Purchase | Before | After | Difference |", "|:-|:-|:-|:-|-:|-:|-:|")
-# GitHub reads @name and #1 after it has read markdown, so that a backslash does not help (github/markup#1168).
-ZERO_WIDTH_SPACE = "&#8203;"
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class ReportSection:
             cut_text = f"{omitted} more omitted: a comment has {MAX_CHARACTERS:,} characters at most; the JSON has all."
             body = f"{body}\n\n{cut_text}".strip()
         if self.is_collapsed:
-            return f"<details>\n<summary>{self.title}</summary>\n\n{body}\n\n</details>"
+            return render_folded_part(self.title, body)
         return f"**{self.title}**\n\n{body}" if self.title else body
 
 
@@ -64,28 +66,23 @@ def render_markdown(diff: CostDiff) -> str:
 
 def stack_comment_marker(stack: str) -> str:
     """Return the invisible line that identifies a stack's comment."""
-    return f"<!-- gpufleet-cost:{quote(stack, safe='')} -->"
+    return GITHUB.format_marker(quote(stack, safe=""))
 
 
-def escape_table_cell(text: str, max_length: int = MAX_CELL_CHARACTERS) -> str:
-    """Escape a name: no markup, end of a table cell, mention or link."""
-    printable = "".join(" " if unicodedata.category(letter).startswith("C") else letter for letter in text)
-    shortened = printable if len(printable) <= max_length else f"{printable[: max_length - 1]}…"
-    escaped = re.sub(r"([\\|*_`\[\]$~])", r"\\\1", shortened)
-    return disable_mentions_and_links(escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
+def escape_table_cell(text: str) -> str:
+    """Return the Markdown of a name or a figure, which may be shortened."""
+    return render_text(text, max_length=MAX_CELL_CHARACTERS)
 
 
 def escape_markdown_sentence(text: str) -> str:
-    """Escape a sentence, which may be longer than a cell."""
-    return escape_table_cell(text, MAX_SENTENCE_CHARACTERS)
+    """Return the Markdown of a sentence, which may be longer than a cell."""
+    return render_text(text, max_length=MAX_SENTENCE_CHARACTERS)
 
 
-def disable_mentions_and_links(text: str) -> str:
-    """Break mentions, references and bare links with a zero-width space."""
-    text = re.sub(r"([@#])(?!(?<=&#)8203;)(?=[\w-])", rf"\1{ZERO_WIDTH_SPACE}", text)
-    return re.sub(
-        r"(?i)(\bwww)\.|(\bhttps?|ftp|mailto):", lambda m: f"{m[0][:-1]}{ZERO_WIDTH_SPACE}{m[0][-1]}", text
-    )
+def render_folded_part(title: str, body: str) -> str:
+    """Return Markdown that is folded under a title; the blank lines end GitHub's and GitLab's blocks of HTML."""
+    heading = render_html_text(title, max_length=MAX_CELL_CHARACTERS)
+    return f"<details>\n<summary>{heading}</summary>\n\n{body}\n\n</details>"
 
 
 def _shrinking_row_limits(max_rows: int) -> Iterator[dict[int, int]]:
@@ -183,9 +180,10 @@ def _totals_table(diff: CostDiff) -> str:
         )
         for name, bill in bills
     ]
-    table = [("", "USD per hour", "USD per month", "Range"), (":-", "-:", "-:", "-:"), *rows]
     columns = 3 if is_exact else 4
-    return "\n".join(f"| {' | '.join(map(escape_table_cell, row[:columns]))} |" for row in table)
+    head = ("", "USD per hour", "USD per month", "Range")
+    head_line, *lines = (f"| {' | '.join(map(escape_table_cell, row[:columns]))} |" for row in (head, *rows))
+    return "\n".join([head_line, f"|:-|{'-:|' * (columns - 1)}", *lines])
 
 
 def _line_row(line: CostDiffLine) -> str:
