@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,7 @@ def test_azure_job_that_runs_pull_request_code_gets_no_token(ci_tools):
     assert script.splitlines()[0] == 'git checkout --quiet --force --detach "origin/$COST_DEFAULT_BRANCH"'
     checkouts = [step for job in document["jobs"] for step in job["steps"] if "checkout" in step]
     assert [step["persistCredentials"] for step in checkouts] == [False, False]
+    assert [step["clean"] for step in checkouts] == [True, True]  # an agent of one's own keeps the folder
     scripts = [step["bash"] for job in document["jobs"] for step in job["steps"] if "bash" in step]
     assert not any("$(" in script or "${{" in script for script in scripts)  # macros are put into the text
 
@@ -115,6 +117,62 @@ def test_bitbucket_step_that_runs_pull_request_code_has_no_token(ci_tools):
     assert comment["deployment"] == "cost-comment"
     assert comment["script"][1] == "git checkout --quiet --force --detach FETCH_HEAD"
     assert "TOKEN" not in str(cost)
+
+
+def test_no_step_changes_the_environment_of_later_steps():
+    for path in [*WORKFLOWS, ACTION]:
+        assert not re.search(r">+ *\"?\$\{?GITHUB_(?:PATH|ENV)", path.read_text()), path.name
+
+
+def test_linters_find_nothing_in_our_workflows():
+    result = subprocess.run([ROOT / ".ci/workflows"], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result
+
+
+@pytest.mark.parametrize(
+    ("change", "finding"),
+    [
+        ((), ""),
+        ((", persist-credentials: false", ""), "artipacked"),
+        (('"on": [pull_request]', '"on": [pull_request_target]'), "dangerous-triggers"),
+        (("runs-on: ubuntu-24.04", "runs-on: [ubuntu-24.04"), "failed to parse"),
+        (
+            ("stack: production, policy", "stack: '${{ matrix.stack }}', policy"),
+            'property "stack" is not defined',
+        ),
+    ],
+)
+def test_linters_find_nothing_in_the_workflow_of_the_documentation(tmp_path, change, finding):
+    page = (ROOT / "docs/cost-in-ci.md").read_text()
+    (workflow,) = re.findall(r"```yaml\n(name: cost\n.*?)```", page, re.DOTALL)
+    workflow = workflow.replace("cost@COMMIT", f"cost@{'0' * 40}").replace(*change or ("", ""))
+    (tmp_path / ".github/workflows").mkdir(parents=True)
+    (tmp_path / ".github/workflows/cost.yml").write_text(workflow)
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    result = subprocess.run([ROOT / ".ci/workflows", tmp_path], capture_output=True, text=True, check=False)
+    assert (result.returncode == 0) is (not finding), result
+    assert finding in result.stdout + result.stderr
+
+
+def list_shell_scripts(read):
+    """Yield the shell scripts of the templates that actionlint does not read, each with its name."""
+    for step in steps(read(ACTION)):
+        yield step.get("name"), step.get("run", "")
+    for name, job in read(ROOT / ".ci/gitlab-cost.yml").items():
+        yield f"gitlab {name}", "\n".join(job["script"])
+    for job in read(ROOT / ".ci/azure-pipelines.yml")["jobs"]:
+        yield f"azure {job['job']}", "\n".join(step.get("bash", "") for step in job["steps"])
+    for entry in read(ROOT / ".ci/bitbucket-pipelines.yml")["pipelines"]["pull-requests"]["**"]:
+        yield f"bitbucket {entry['step']['name']}", "\n".join(entry["step"]["script"])
+
+
+def test_shell_scripts_of_every_template_pass_shellcheck(ci_tools):
+    scripts = list(list_shell_scripts(ci_tools["read"]))
+    assert len([script for _, script in scripts if script]) >= 3 + 2 + 2 + 2
+    for name, script in scripts:
+        command = ["shellcheck", "--shell=bash", "--severity=warning", "-"]
+        result = subprocess.run(command, input=script, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, (name, result.stdout)
 
 
 def test_dependency_audit_is_pinned_by_hash_and_covers_every_pinned_package():

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import xml.etree.ElementTree as ET
 
 import pytest
+
+from comment_reader import read_comment
 
 ACTION, COMMENT = ".github/actions/cost/action.yml", ".github/workflows/cost-comment.yml"
 LEAD = "**This change raises the monthly cost of dev by"
@@ -37,7 +41,7 @@ def test_action_writes_reports_without_calling_the_code_host(run_action, github,
     assert result.returncode == 0, result.stderr
     folder = pull_request.root / "cost"
     assert (folder / "dev.md").read_text().startswith(LEAD)
-    assert "train machine" in (folder / "dev.md").read_text()
+    assert "| train `machine:spot` |" in (folder / "dev.md").read_text()
     assert json.loads((folder / "dev.json").read_text())["change"]["usd_per_month"] > 0
     assert ET.parse(folder / "dev.xml").getroot().get("failures") == "0"
     assert (tmp_path / "summary.md").read_text().startswith(LEAD)
@@ -64,7 +68,7 @@ def test_invalid_stack_exits_with_2_and_writes_no_report(run_action, pull_reques
 def run_comment_workflow(ci_tools, make_runner, github, tmp_path):
     """Run the shell steps of the workflow that comments, with artifacts as the pricing job left them."""
 
-    def run(head_sha, text=f"{LEAD} $1 @team\n\n{MARK}\n", name="cost-dev/dev.md", branch="change"):
+    def run(head_sha, text=f"{LEAD} $1 @team.**\n\n{MARK}\n", name="cost-dev/dev.md", branch="change"):
         path = tmp_path / "runner/cost" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.is_symlink():
@@ -92,7 +96,7 @@ def test_comment_workflow_runs_no_pull_request_code(run_comment_workflow, github
     assert result.returncode == 0, result.stderr
     (posted,) = github.comments
     assert posted["body"].startswith(LEAD)
-    assert "@&#8203;team" in posted["body"]
+    assert "`@team`" in posted["body"]
 
 
 def test_second_run_updates_the_comment(run_comment_workflow, github):
@@ -140,15 +144,48 @@ def test_artifact_that_is_too_large_or_a_link_is_refused(run_comment_workflow, g
     assert "is a symbolic link" in result.stderr
 
 
-def test_html_links_and_images_of_an_artifact_are_neutralized(run_comment_workflow, github):
-    folded = "<details><summary>s</summary></details>"
-    text = f"<img src=x onerror=y> ![a](https://b) [click](javascript:c) {folded}\n\n{MARK}\n"
-    assert run_comment_workflow(github.head, text=text).returncode == 0
+def test_html_links_and_images_of_an_artifact_are_displayed_as_text(run_comment_workflow, github):
+    hostile = "<img src=x onerror=y> ![a](https://b) [click](javascript:c) https\\://d &commat;all\n/merge"
+    folded = "<details>\n<summary>s</summary>\n\nx\n\n</details>"
+    assert run_comment_workflow(github.head, text=f"{hostile}\n\n{folded}\n\n{MARK}\n").returncode == 0
     body = github.comments[0]["body"]
-    assert "<img" not in body
-    assert "](" not in body
-    assert "![" not in body
-    assert "<details><summary>s</summary></details>" in body
+    comment = read_comment(body)
+    assert comment.faults == ()
+    assert comment.text.split("\n")[1] == "/merge"
+    assert folded in body
+
+
+@pytest.fixture
+def run_namespace_step(ci_tools, make_runner, github, tmp_path):
+    """Run the action's step that may change the machine, with a file as the kernel's setting and a sudo that obeys."""
+    setting, tools = tmp_path / "restrict_unprivileged_userns", tmp_path / "tools"
+    tools.mkdir()
+    (tools / "sudo").write_text('#!/bin/sh\nshift\nexec "$@"\n')
+    (tools / "sudo").chmod(0o755)
+
+    def run(environment, value="1"):
+        setting.write_text(f"{value}\n")
+        steps = ci_tools["read"](ACTION)["runs"]["steps"]
+        (script,) = (step["run"] for step in steps if step["name"] == "Allow namespaces")
+        script = re.sub(r"/proc/sys/kernel/\w+", str(setting), script)
+        extra = {"PATH": f"{tools}:{os.environ['PATH']}", **environment}
+        result = make_runner(github).run(script, extra)
+        assert result.returncode == 0, result.stderr
+        return setting.read_text().strip(), result.stderr
+
+    return run
+
+
+@pytest.mark.parametrize("environment", [{"RUNNER_ENVIRONMENT": "self-hosted"}, {}])
+def test_action_leaves_the_apparmor_limit_of_a_self_hosted_machine_on(run_namespace_step, environment):
+    value, hint = run_namespace_step(environment)
+    assert value == "1"
+    assert "docs/cost-in-ci.md" in hint
+    assert run_namespace_step(environment, "0") == ("0", "")
+
+
+def test_action_switches_the_limit_off_on_a_machine_that_github_deletes(run_namespace_step):
+    assert run_namespace_step({"RUNNER_ENVIRONMENT": "github-hosted"}) == ("0", "")
 
 
 @pytest.fixture
@@ -256,6 +293,7 @@ def test_bitbucket_steps_price_without_a_token_and_comment_from_the_default_bran
     assert posted["body"].startswith(LEAD)
     assert posted["body"].endswith("[//]: # (gpufleet-cost:dev)")
     assert "<" not in posted["body"]
+    assert "&" not in posted["body"]
     assert pull_request.git("rev-parse", "HEAD") == pull_request.base
 
 
