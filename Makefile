@@ -34,7 +34,6 @@ lint: setup
 	cd modules/ansible_collections/gpufleet/fleet && ansible-lint --offline
 	shellcheck .ci/setup .ci/run .ci/tests .ci/sanity .ci/lock .ci/cost .ci/audit .ci/workflows modules/gpufleet/cost/data/policy_pack/*.sh
 	.ci/workflows
-	reuse lint --quiet || reuse lint --lines
 
 unit: setup
 	pytest -m "not engine and not hosts"

@@ -143,7 +143,7 @@ def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     source = folder / "source"
     tracked = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard", "pyproject.toml", "README.md", "LICENSE", "modules"],
+        ["git", "ls-files", "-co", "--exclude-standard", "pyproject.toml", "README.md", "LICENSES", "modules"],
         cwd=ROOT, capture_output=True, text=True, check=True,
     ).stdout.split("\n")  # fmt: skip
     for name in filter(None, tracked):

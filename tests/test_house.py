@@ -37,7 +37,8 @@ def test_repository_root_has_few_entries():
         ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
     top = {line.split("/")[0] for line in tracked_files.splitlines()}
-    assert len([name for name in top if not name.startswith(".")]) <= 12
+    # REUSE.toml must be here: the REUSE specification and its tools look for it beside LICENSES.
+    assert len([name for name in top if not name.startswith(".")]) <= 13
 
 
 @pytest.mark.parametrize("name", ["README.md", "pyproject.toml", ".ci/constraints.txt", "Makefile"])

@@ -1,4 +1,5 @@
-# Copyright: gpufleet contributors
+# SPDX-FileCopyrightText: gpufleet contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
 """Load the filters of the collection once, and keep memory shared, before Ansible forks a process per task and host."""
 

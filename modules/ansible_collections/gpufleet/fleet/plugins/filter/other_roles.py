@@ -1,4 +1,5 @@
-# Copyright: gpufleet contributors
+# SPDX-FileCopyrightText: gpufleet contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
 """Why roles of other people cannot run: the list is not a list of names, or a role is not installed.
 

@@ -1,5 +1,5 @@
-# Copyright: gpufleet contributors
-# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-FileCopyrightText: gpufleet contributors
+# SPDX-License-Identifier: Apache-2.0
 """Kernel arguments in the files of boot loaders: a Raspberry Pi's cmdline.txt, GRUB's folder of settings. Pure.
 
 Sources, read 2026-11-22: Raspberry Pi documentation, "Kernel command line (cmdline.txt)": one line, in /boot/firmware;

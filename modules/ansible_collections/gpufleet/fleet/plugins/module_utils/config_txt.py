@@ -1,5 +1,5 @@
-# Copyright: gpufleet contributors
-# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-FileCopyrightText: gpufleet contributors
+# SPDX-License-Identifier: Apache-2.0
 """gpufleet's block of a Raspberry Pi's config.txt. Pure.
 
 The block is the start of the file. No conditional filter (``[cm4]``) applies there, and parameters of a HAT's overlay

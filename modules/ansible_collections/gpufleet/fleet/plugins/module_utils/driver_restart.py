@@ -1,5 +1,5 @@
-# Copyright: gpufleet contributors
-# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-FileCopyrightText: gpufleet contributors
+# SPDX-License-Identifier: Apache-2.0
 """The state table of NVIDIA's driver: what a host's driver needs next, and whether a restart can give it. Pure.
 
 docs/driver-upgrades.md has the same table; a test compares the two cell by cell.

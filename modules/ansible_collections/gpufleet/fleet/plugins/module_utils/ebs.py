@@ -1,5 +1,5 @@
-# Copyright: gpufleet contributors
-# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-FileCopyrightText: gpufleet contributors
+# SPDX-License-Identifier: Apache-2.0
 """The device name that AWS attached an EBS volume as; the kernel numbers NVMe disks as it finds them.
 
 The name is in the vendor's part of the volume's identify data (EBS user guide, "Amazon EBS volumes and NVMe"), at the

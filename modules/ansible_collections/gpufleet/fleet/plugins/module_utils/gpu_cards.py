@@ -1,5 +1,5 @@
-# Copyright: gpufleet contributors
-# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-FileCopyrightText: gpufleet contributors
+# SPDX-License-Identifier: Apache-2.0
 """The GPUs of a host: what each reports about its power limit, clocks and modes, and how to set them.
 
 NVIDIA: nvidia-smi(1), 565.57. AMD: the files of the kernel's amdgpu (docs.kernel.org/gpu/amdgpu/thermal.html, read

@@ -1,5 +1,5 @@
-# Copyright: gpufleet contributors
-# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-FileCopyrightText: gpufleet contributors
+# SPDX-License-Identifier: Apache-2.0
 """Power limits, clocks and modes of a host's GPUs: checked against what each card reports, then set.
 
 The module gpufleet.fleet.gpu_settings imports this file. A unit of systemd runs a copy of it at each boot, because a

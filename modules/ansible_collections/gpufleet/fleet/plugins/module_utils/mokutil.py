@@ -1,5 +1,5 @@
-# Copyright: gpufleet contributors
-# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-FileCopyrightText: gpufleet contributors
+# SPDX-License-Identifier: Apache-2.0
 """mokutil's answers about Secure Boot and the key that signs kernel modules (messages of mokutil 0.6.0)."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-# Copyright: gpufleet contributors
-# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-FileCopyrightText: gpufleet contributors
+# SPDX-License-Identifier: Apache-2.0
 """NFS mounts as lines of /etc/fstab. Pure.
 
 gpufleet's lines have the option x-gpufleet.nfs. mount(8) of util-linux 2.38 passes options that begin with ``x-``

@@ -1,5 +1,5 @@
-# Copyright: gpufleet contributors
-# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-FileCopyrightText: gpufleet contributors
+# SPDX-License-Identifier: Apache-2.0
 """The types of package changes: what a task asks for, what a host has, and the difference."""
 
 from __future__ import annotations

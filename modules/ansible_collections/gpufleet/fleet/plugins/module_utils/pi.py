@@ -1,5 +1,5 @@
-# Copyright: gpufleet contributors
-# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-FileCopyrightText: gpufleet contributors
+# SPDX-License-Identifier: Apache-2.0
 """What a Raspberry Pi's and a Compute Blade's tools answer, and what follows from it. Pure.
 
 Sources, read 2026-11-21: bladectl's output in compute-blade-community/compute-blade-agent, cmd/bladectl/cmd_status.go

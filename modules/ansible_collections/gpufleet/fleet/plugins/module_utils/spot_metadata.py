@@ -1,5 +1,5 @@
-# Copyright: gpufleet contributors
-# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-FileCopyrightText: gpufleet contributors
+# SPDX-License-Identifier: Apache-2.0
 """The metadata services in which AWS, Google Cloud and Azure announce that they take a machine back.
 
 Sources, read 2026-11-23: AWS, "Spot Instance interruption notices" and "EC2 instance rebalance recommendations";

@@ -1,5 +1,5 @@
-# Copyright: gpufleet contributors
-# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-FileCopyrightText: gpufleet contributors
+# SPDX-License-Identifier: Apache-2.0
 """Watch for the notice that the cloud takes this machine back; drain the machine, and record both.
 
 Usage: python3 -m spot.spot_notice CONFIG, with CONFIG in JSON, see ``Settings``.

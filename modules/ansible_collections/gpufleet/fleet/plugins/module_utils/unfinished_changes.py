@@ -1,5 +1,5 @@
-# Copyright: gpufleet contributors
-# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-FileCopyrightText: gpufleet contributors
+# SPDX-License-Identifier: Apache-2.0
 """What was changed and not yet taken up by its units, so that a run that was cut off is finished by the next.
 
 Without it a host that dies between a file's replacement and its service's restart would keep the old setting in force

@@ -1,4 +1,5 @@
-# Copyright: gpufleet contributors
+# SPDX-FileCopyrightText: gpufleet contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
 """Base of the actions that call gpufleet on the controller; nothing runs or changes on the host."""
 
