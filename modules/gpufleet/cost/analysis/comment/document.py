@@ -30,19 +30,24 @@ _GROUPS = ("bullet", "row")  # lines of these follow each other without a blank 
 
 def rewrite_comment(text: str, markup: CommentMarkup) -> str:
     """Return the Markdown of a comment in which all text is displayed as text, and folded parts are complete."""
-    blocks: list[str] = []
+    parts: list[str] = []
     previous, is_open = "", False
     for kind, line in _render_lines(_split_lines(text), markup):
         if is_open and kind in ("open", "close"):  # our reports fold nothing inside a folded part
-            blocks.append(_CLOSE)
+            parts += ["\n\n", _CLOSE]
         is_open = (is_open or kind == "open") and kind != "close"
-        if kind in _GROUPS and kind == previous:
-            blocks[-1] += f"\n{line}"
-        elif line:
-            blocks.append(line)
+        if line:
+            parts += ["\n" if kind in _GROUPS and kind == previous else "\n\n", line]
         previous = kind
-    blocks += [_CLOSE] if is_open else []
-    return "\n\n".join(block for block in blocks if markup.has_html or block != _CLOSE)
+    parts += ["\n\n", _CLOSE] if is_open else []
+    return "".join(parts if markup.has_html else _without_folds(parts)).lstrip("\n")
+
+
+def _without_folds(parts: list[str]) -> Iterator[str]:
+    """Yield separators and lines without the ends of folded parts, which have only a title there."""
+    for separator, line in zip(parts[::2], parts[1::2], strict=True):
+        if line != _CLOSE:
+            yield from (separator, line)
 
 
 def _split_lines(text: str) -> list[str]:
