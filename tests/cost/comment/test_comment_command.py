@@ -50,6 +50,16 @@ def test_run_in_a_fork_succeeds_and_prints_the_comment(run_command, make_environ
     assert fake_host.comments == []
 
 
+def test_comment_in_the_log_of_a_fork_commands_no_runner(run_command, make_environment, fake_host, tmp_path):
+    commands = "::set-output name=a::b\n  ::add-mask::b\nx ##vso[task.complete result=Succeeded;]\n##[e]x\r::debug::y"
+    (tmp_path / "comment.md").write_text(f"{commands}\n\n{TEXT}")
+    result = run_command(make_environment(fake_host, ""))
+    assert result.exit_code == 0
+    assert "##vso[" not in result.output
+    assert "##[" not in result.output
+    assert not any(line.lstrip().startswith("::") for line in result.output.splitlines())
+
+
 def test_run_in_a_github_fork_writes_the_comment_to_the_job_summary(
     run_command, make_environment, github, tmp_path
 ):

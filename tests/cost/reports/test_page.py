@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date
 from decimal import Decimal
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
@@ -73,3 +75,38 @@ def test_only_changed_prices_are_plotted():
 def test_missing_data_gives_no_plot(book):
     assert plot.plot_cost_before_and_after(cost.diff([], [], book=book), "pool") is None
     assert plot.plot_what_if_costs(()) is None
+
+
+def read_tags(page):
+    """Return a page's elements, comments and the attributes that load or run something, in their order."""
+    found = []
+
+    class Reader(HTMLParser):
+        def handle_starttag(self, tag, attributes):
+            found.append(
+                (tag, [name for name, _ in attributes if name.startswith("on") or name in ("href", "src")])
+            )
+
+        def handle_comment(self, data):
+            found.append(("comment", data))
+
+    Reader().feed(page)
+    return found
+
+
+def render_named(name, make_resource, book):
+    machine = make_resource(
+        name, inputs={"instanceType": "p4d.24xlarge", "region": "us-east-1", "tags": {"gpufleet-pool": name}}
+    )
+    strange = make_resource(name, f"acme:index:{name}")
+    change = cost.StackChange(stack=name)
+    return cost.render_diff(
+        cost.diff([], [machine, strange], book=book, change=change), "html", show_skipped=True
+    )
+
+
+def test_name_of_any_text_adds_no_element_to_the_page(make_resource, book):
+    texts = json.loads(Path(__file__).with_name("hostile_text.json").read_text(encoding="utf-8"))
+    expected = read_tags(render_named("plain", make_resource, book))
+    for name in (text for text in texts if set("<>&\"'").intersection(text)):
+        assert read_tags(render_named(name, make_resource, book)) == expected, name
