@@ -45,13 +45,6 @@ def test_markdown_collapses_unchanged_resources(grown_diff):
     assert "| same |" not in text.split("<details>")[0]
 
 
-def test_resource_name_cannot_break_markdown(make_resource, book):
-    hostile = make_resource("a|b<script>\n*x*")
-    text = cost.render_diff(cost.diff([], [hostile], book=book), "markdown")
-    assert "<script>" not in text
-    assert r"a\|b&lt;script&gt; \*x\*" in text
-
-
 def test_report_of_an_unchanged_stack_states_no_change(make_resource, book):
     cost_diff = cost.diff([make_resource()], [make_resource()], book=book)
     assert cost.render_diff(cost_diff, "table").startswith(
