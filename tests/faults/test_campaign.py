@@ -13,6 +13,7 @@ SAMPLE = (
     "kill-rehearse-up",
     "kill-engine",
     "full-disk",
+    "full-disk-first-sync",
     "unreachable-host",
     "wrong-host-key",
     "kill-host-agent",

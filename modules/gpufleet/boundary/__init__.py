@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpufleet.boundary.csv_rows import CsvRow, check_cell_safety, decode_csv
 from gpufleet.boundary.file_reader import describe_read_error, read_bytes, read_text, read_text_stream
-from gpufleet.boundary.file_writer import refuse_symlinks, write_bytes, write_text
+from gpufleet.boundary.file_writer import refuse_symlinks, sync_to_disk, write_bytes, write_text
 from gpufleet.boundary.identifier import IDENTIFIERS, check_identifier, is_identifier
 from gpufleet.boundary.json_value import NotJsonError, decode_json, decode_json_lines, decode_json_object
 from gpufleet.boundary.limit import (
@@ -103,6 +103,7 @@ __all__ = [
     "refuse_symlinks",
     "shorten_repr",
     "stream_csv_rows",
+    "sync_to_disk",
     "validate_with_pydantic",
     "write_bytes",
     "write_text",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from pathlib import Path
@@ -48,6 +49,18 @@ def write_bytes(path: Path, content: bytes, where: str = "", *, mode: int | None
             raise
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror or error}", where=label) from None
+
+
+def sync_to_disk(path: Path) -> None:
+    """Wait until the disk has a file, or a folder's list of names: a rename alone may not survive a power loss."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a file system without fsync for folders
+            raise
+    finally:
+        os.close(descriptor)
 
 
 def _default_mode() -> int:

@@ -9,19 +9,19 @@ whole, so a file that is empty is a damaged one.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, make_url, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
-from gpufleet import paths
 from gpufleet.boundary import shorten_repr
 from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.nodes.database_error import URL_REMEDY, convert_database_errors, damaged_registry_error
+from gpufleet.nodes.registry_file import ensure_registry_file, sqlite_file_path
 
 VERSIONS = ("0001", "0002", "0003")
 HEAD = VERSIONS[-1]
@@ -30,8 +30,13 @@ HEAD = VERSIONS[-1]
 TIMEOUT = "GPUFLEET_DATABASE_TIMEOUT"
 """Environment variable: seconds to wait for another writer, or for a server to answer."""
 
+SQLITE_PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON")
+"""A power loss may take the last transactions and never the consistency: the log is synced before a checkpoint only."""
+
+DRAFT_PRAGMAS = ("journal_mode=DELETE", "synchronous=FULL", "foreign_keys=ON")
+"""A draft is published as one file: a checkpoint of a log that fails on a full disk would fail silently."""
+
 _USUAL_TIMEOUT = 30.0
-_SMALLEST_FILE = 512  # bytes of a page: SQLite takes anything shorter for a new database
 _WRITER_LOCK = 7_465_823_901  # any fixed number: the advisory lock that writers of one database share
 
 
@@ -43,9 +48,16 @@ class RegistryDatabase:
         self.url = _parse_url(url)
         path = sqlite_file_path(self.url)
         if path is not None:
-            _create_file(path, self.url, self.timeout)
+            ensure_registry_file(path, self.url, self._make_schema)
         self.engine = _engine(self.url, self.timeout)
         _migrate(self.engine, self.url, self.timeout)
+
+    def _make_schema(self, draft: URL) -> None:
+        engine = _engine(draft, self.timeout, DRAFT_PRAGMAS)
+        try:
+            _migrate(engine, self.url, self.timeout)
+        finally:
+            engine.dispose()
 
     def __repr__(self) -> str:
         return f"RegistryDatabase({self.url.render_as_string(hide_password=True)})"
@@ -77,15 +89,6 @@ def database_exists(url: str) -> bool:
         raise EnvironmentFault(f"the registry {path} cannot be read: {error.strerror}") from None
 
 
-def sqlite_file_path(url: URL) -> Path | None:
-    """Return the file of a SQLite URL, None for another database or one in memory."""
-    name = url.database
-    plain = (
-        url.get_backend_name() == "sqlite" and name and name != ":memory:" and not name.startswith("file:")
-    )
-    return Path(str(name)) if plain else None
-
-
 def _timeout() -> float:
     timeout_text = os.environ.get(TIMEOUT)
     try:
@@ -114,11 +117,11 @@ def _parse_url(url: str) -> URL:
     return parsed.set(drivername="postgresql+psycopg") if parsed.drivername == "postgresql" else parsed
 
 
-def _engine(url: URL, timeout: float) -> Engine:
+def _engine(url: URL, timeout: float, pragmas: Sequence[str] = SQLITE_PRAGMAS) -> Engine:
     try:
         if url.get_backend_name() == "sqlite":
             engine = create_engine(url, connect_args={"timeout": timeout})
-            event.listen(engine, "connect", _prepare_sqlite)
+            event.listen(engine, "connect", partial(_prepare_sqlite, pragmas))
             event.listen(engine, "begin", _begin_sqlite)
             return engine
         limits = {} if "connect_timeout" in url.query else {"connect_timeout": max(2, round(timeout))}
@@ -128,9 +131,9 @@ def _engine(url: URL, timeout: float) -> Engine:
         raise EnvironmentFault(f"{url.drivername} needs a driver: {error}", hint=hint) from None
 
 
-def _prepare_sqlite(connection: Any, _record: Any) -> None:
+def _prepare_sqlite(pragmas: Sequence[str], connection: Any, _record: Any) -> None:
     connection.isolation_level = None  # we write BEGIN ourselves: the driver's own would come too late
-    for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
+    for pragma in pragmas:
         connection.execute(f"PRAGMA {pragma}")
 
 
@@ -186,44 +189,3 @@ def _version(engine: Engine, url: URL) -> str | None:
         elif not tables or url.get_backend_name() == "postgresql":
             return None
     raise damaged_registry_error(url, "is not a registry of gpufleet")
-
-
-def _create_file(path: Path, url: URL, timeout: float) -> None:
-    """Create a registry under a temporary name and rename it when it is complete; an existing one stays.
-
-    The file and its folder are for their owner alone, whatever the umask: they say where every node is.
-    """
-    try:
-        if path.exists() or path.is_symlink():
-            _restrict_permissions(path)
-            if path.is_file() and path.stat().st_size < _SMALLEST_FILE:
-                raise damaged_registry_error(url, "is cut off")
-            return
-        paths.ensure_private_folder(path.parent, restrict_existing=False)
-        draft = path.with_name(f".{path.name}.{os.getpid()}")
-        os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    except OSError as error:
-        hint = "the registry must be a file in a folder that this user may write to"
-        raise EnvironmentFault(
-            f"the registry {path} cannot be created: {error.strerror}", hint=hint
-        ) from None
-    try:
-        engine = _engine(url.set(database=str(draft)), timeout)
-        _migrate(engine, url, timeout)
-        engine.dispose()
-        with suppress(FileExistsError):  # another process was first, and its registry counts
-            os.link(draft, path)
-    except OSError as error:
-        raise EnvironmentFault(f"the registry {path} cannot be created: {error.strerror}") from None
-    finally:
-        for name in (draft.name, f"{draft.name}-wal", f"{draft.name}-shm"):
-            (draft.parent / name).unlink(missing_ok=True)
-
-
-def _restrict_permissions(path: Path) -> None:
-    """Restrict a registry file that others may read, if this user owns it."""
-    paths.ensure_private_folder(path.parent, restrict_existing=path.parent.name == paths.STATE_FOLDER)
-    for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
-        file = path.with_name(name)
-        if file.is_file() and file.stat().st_uid == os.geteuid() and file.stat().st_mode & 0o077:
-            file.chmod(0o600)

@@ -66,7 +66,9 @@ class Kind:
 
     def start_registry(self, name: str = "synced") -> None:
         """Put a prepared registry into the run's state folder."""
-        prepared = self.run.workspace.cached(f"registry:{name}", lambda: _prepare(self.run.workspace, name))
+        prepared = self.run.workspace.cached(
+            f"registry:{name}", lambda: prepare_registry(self.run.workspace, name)
+        )
         self.run.home.mkdir(parents=True, exist_ok=True)
         shutil.copy(prepared, self.run.home / "registry.db")
 
@@ -82,7 +84,7 @@ class Kind:
         return self.run.workspace.seconds(name, command)
 
 
-def _prepare(workspace: Workspace, name: str) -> Path:
+def prepare_registry(workspace: Workspace, name: str) -> Path:
     """Make a registry by undisturbed commands: ``synced`` knows the production stack's racks and clouds."""
     run = workspace.open("prepared", 0)
     result = run.call(*SYNC)

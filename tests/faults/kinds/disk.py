@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from faults.kinds.base import SYNC, Kind
+from faults.kinds.base import SYNC, Kind, prepare_registry
 from faults.kinds.kills import KillPriceImport
 from faults.recordings import write_run
 
@@ -21,12 +21,7 @@ class FullDisk(Kind):
     needs = "hosts"  # mounting needs root
 
     def setup(self) -> None:
-        home = self.run.home
-        home.mkdir(parents=True)
-        mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "gpufleet-faults", str(home)]
-        subprocess.run(mount, check=True)
-        self.run.closing.callback(subprocess.run, ["umount", "-l", str(home)], check=False)
-        self.run.workspace.shared.setdefault("mounts", set()).add(str(home))
+        self.mount_small_disk()
         self.start_registry()
         self.artifacts = write_run(self.run.folder / "recorded", NODES)
         self.commands = [
@@ -53,6 +48,15 @@ class FullDisk(Kind):
                 self.run.expect(moved, "the move was acknowledged and lost")
         ballast.unlink()
 
+    def mount_small_disk(self) -> None:
+        """Mount a small file system on the state folder."""
+        home = self.run.home
+        home.mkdir(parents=True)
+        mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "gpufleet-faults", str(home)]
+        subprocess.run(mount, check=True)
+        self.run.closing.callback(subprocess.run, ["umount", "-l", str(home)], check=False)
+        self.run.workspace.shared.setdefault("mounts", set()).add(str(home))
+
     def fill(self, path: Path, leave: int) -> None:
         """Leave so many bytes free."""
         free = os.statvfs(self.run.home)
@@ -70,3 +74,31 @@ class FullDisk(Kind):
         after = self.evidence()
         for name in NODES:
             self.run.expect(after.node(name)["state"] == "ready", f"{name}: {after.node(name)['state']}")
+
+
+class FullDiskInFirstSync(FullDisk):
+    """A full disk during the first sync: a whole registry or none, and what to free; with space again, all succeeds."""
+
+    name = "full-disk-first-sync"
+
+    def setup(self) -> None:
+        self.run.workspace.cached("registry:synced", lambda: prepare_registry(self.run.workspace, "synced"))
+        self.mount_small_disk()
+
+    def act(self) -> None:
+        ballast = self.run.home / "ballast"
+        self.fill(ballast, self.rng.randrange(0, 480_000, 4096))
+        result = self.run.call(*SYNC)
+        ballast.unlink()
+        self.run.notes.append(f"exit {result.code}")
+        said = result.code == 0 or (result.code == 3 and "KiB free: free " in result.err)
+        self.run.expect(said, f"not said how much to free: {result}")
+        names = {path.name for path in self.run.home.iterdir() if path.name.startswith(".")}
+        self.run.expect(not names, f"a draft was left: {names}")
+
+    def check(self) -> None:
+        self.run.succeed(*SYNC)
+        expected = self.run.workspace.shared["digest:synced"]
+        self.run.expect(
+            self.evidence().digest() == expected, "the next sync does not end as an undisturbed one"
+        )
