@@ -255,3 +255,25 @@ def test_outdated_partial_report_restores_no_changed_value(registry, lab):
         registry.apply_source_report(seen(kernel="6.1", arch="aarch64"))
     expected_values = {v.key: v.value for v in registry.list_node_values("blade01") if v.source == "ssh"}
     assert (expected_values["observed.kernel"], expected_values["observed.arch"]) == ("6.6", "aarch64")
+
+
+def test_newest_value_of_a_key_is_given_for_all_nodes_at_once(registry, lab):
+    registry.apply_source_report(lab.rack(lab.blade(1), lab.blade(2)))
+    for source, name, drivers in (("b", "blade01", "old"), ("a", "blade01", "new"), ("a", "blade02", [2])):
+        registry.apply_observation(NodeObservation(source, name, NodeIdentity(), observed={"drivers": drivers}))
+    ids = {node.name: node.id for node in registry.list_nodes()}
+    assert registry.list_newest_values("observed.drivers") == {ids["blade01"]: "new", ids["blade02"]: [2]}
+    assert registry.list_newest_values("observed.unknown") == {}
+
+
+def test_reason_of_the_present_verdict_is_given_for_all_nodes_at_once(registry, lab):
+    registry.apply_source_report(lab.rack(lab.blade(1), lab.blade(2), lab.blade(3)))
+    for name, verdict in (("blade01", "faulty"), ("blade02", "degraded")):
+        for reason in ("first", "second"):
+            attempt = registry.start_attempt(name, "burn_in")
+            report = {"attempt": attempt, "verdict": verdict, "checks": []}
+            registry.record_burn_in_result(name, attempt, report, [{"type": reason}], reason=reason)
+    names = {node.id: node.name for node in registry.list_nodes()}
+    reasons = {names[node]: reason for node, reason in registry.list_verdict_reasons().items()}
+    assert reasons.keys() == {"blade01", "blade02"}
+    assert reasons["blade02"] == "degraded: second"

@@ -36,8 +36,10 @@ def record_drivers(registry, node, event, minutes=1, **facts):
 
 
 def build_report(registry):
+    drivers = registry.list_newest_values(driver_consistency.OBSERVED_KEY)
     return driver_consistency.consistency.check_driver_consistency(
-        driver_consistency.build_host_driver_state(node, registry) for node in registry.list_nodes()
+        driver_consistency.build_host_driver_state(node, drivers.get(node.id))
+        for node in registry.list_nodes()
     )
 
 

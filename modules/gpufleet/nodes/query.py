@@ -141,6 +141,25 @@ def load_sourced_values(connection: Connection, node_id: str) -> list[SourcedVal
     return node_values
 
 
+def load_newest_values(connection: Connection, key: str) -> dict[str, Any]:
+    """Return the newest value of a key that any source gives, by node id; nodes without one are left out."""
+    table = schema.observation.c
+    query = select(table.node_id, table.value).where(table.key == key).order_by(table.revision, table.source)
+    return {row.node_id: row.value for row in connection.execute(query)}
+
+
+def load_verdict_reasons(connection: Connection) -> dict[str, str]:
+    """Return the newest recorded reason of each node's present verdict, by node id: ``faulty: cpu failed``."""
+    table, node = schema.history.c, schema.node.c
+    query = (
+        select(table.node_id, table.reason)
+        .join_from(schema.history, schema.node, table.node_id == node.id)
+        .where(table.event.in_(("state", "verdict")), table.reason.startswith(node.verdict.concat(": ")))
+        .order_by(table.number)
+    )
+    return {row.node_id: row.reason for row in connection.execute(query)}
+
+
 def load_node_history(connection: Connection, node_id: str) -> list[NodeHistoryEntry]:
     """Return a node's history, oldest first."""
     table = schema.history

@@ -193,6 +193,16 @@ class Registry:
         with self._reading() as connection:
             return query.load_sourced_values(connection, query.find_node_row(connection, node).id)
 
+    def list_newest_values(self, key: str) -> Mapping[str, Any]:
+        """Return the newest value of a key, such as ``observed.drivers``, by node id."""
+        with self._reading() as connection:
+            return query.load_newest_values(connection, key)
+
+    def list_verdict_reasons(self) -> Mapping[str, str]:
+        """Return what the registry wrote down with each node's present verdict, by node id."""
+        with self._reading() as connection:
+            return query.load_verdict_reasons(connection)
+
     def list_node_history(self, node: str) -> Sequence[NodeHistoryEntry]:
         """Return what happened to a node, oldest first."""
         with self._reading() as connection:

@@ -197,10 +197,12 @@ def collect_host_outcomes(
     }
     summaries = collect_report_summaries(run.reports)
     host_names = {host.name for host in run.hosts}
-    unhealthy_nodes = [
-        node for name, node in nodes.items() if name in host_names and node.verdict not in (None, "healthy")
-    ]
-    verdict_reasons = {node.name: find_verdict_reason(registry, node) for node in unhealthy_nodes}
+    recorded = registry.list_verdict_reasons()
+    verdict_reasons = {
+        name: recorded.get(node.id, "")
+        for name, node in nodes.items()
+        if name in host_names and node.verdict not in (None, "healthy")
+    }
     return tuple(
         HostOutcome(
             host.name,
@@ -223,16 +225,6 @@ def find_newer_attempt(node: Node | None, measured_attempt: str | None) -> str:
     if node is None or node.attempt is None or not measured_attempt:
         return ""
     return "" if node.attempt == measured_attempt else node.attempt
-
-
-def find_verdict_reason(registry: Registry, node: Node) -> str:
-    """Return what the registry wrote down with the newest verdict that was like today's."""
-    lines = (
-        line.reason
-        for line in reversed(registry.list_node_history(node.id))
-        if line.event in ("state", "verdict")
-    )
-    return next((line for line in lines if line.startswith(f"{node.verdict}: ")), "")
 
 
 def format_configure_result(result: ConfigureResult) -> str:

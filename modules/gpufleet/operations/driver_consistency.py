@@ -7,24 +7,23 @@ from typing import Any
 
 from gpufleet import paths
 from gpufleet.drivers import consistency
-from gpufleet.nodes import Node, Registry, latest_values_by_key
+from gpufleet.nodes import Node, Registry
 
+OBSERVED_KEY = "observed.drivers"
 READ_COMMAND = "gpufleet configure --play driver_check"
 
 
 def compare_registered_drivers() -> consistency.DriverConsistencyReport:
     """Compare the drivers of the project's nodes."""
     with Registry(paths.registry_database_url(paths.find_project_root())) as registry:
-        return consistency.check_driver_consistency(
-            build_host_driver_state(node, registry)
-            for node in registry.list_nodes()
-            if node.state != "retired"
-        )
+        nodes, drivers = registry.list_nodes(), registry.list_newest_values(OBSERVED_KEY)
+    return consistency.check_driver_consistency(
+        build_host_driver_state(node, drivers.get(node.id)) for node in nodes if node.state != "retired"
+    )
 
 
-def build_host_driver_state(node: Node, registry: Registry) -> consistency.HostDriverState:
+def build_host_driver_state(node: Node, drivers: Any) -> consistency.HostDriverState:
     """Return a node as the check takes it: what it should agree with is its template, its pool or its rack."""
-    drivers = latest_values_by_key(registry.list_node_values(node.id)).get("observed.drivers")
     state: Mapping[str, Any] | None = drivers if isinstance(drivers, Mapping) else None
     cards = any(card.get("count") for card in node.accelerators)
     return consistency.HostDriverState(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpufleet.nodes import Node, SourcedValue, latest_values_by_key
+from gpufleet.nodes import Node
 from gpufleet.operations import node_view
 from gpufleet.operations.export import raise_write_errors_as_input_errors, write_file_atomically
 
@@ -48,17 +48,17 @@ class TargetGroup:
 def list_registered_targets(node_filter: node_view.NodeFilter) -> list[TargetGroup]:
     """Return the targets of the registry's nodes; retired nodes and nodes without an address have none."""
     with node_view.open_existing_registry() as registry:
-        return [
-            group
-            for node in node_filter.select_nodes(registry.list_nodes())
-            if node.address and node.state not in HIDDEN_STATES
-            for group in build_target_groups(node, registry.list_node_values(node.id))
-        ]
+        nodes, reports = registry.list_nodes(), registry.list_newest_values(OBSERVED_KEY)
+    return [
+        group
+        for node in node_filter.select_nodes(nodes)
+        if node.address and node.state not in HIDDEN_STATES
+        for group in build_target_groups(node, reports.get(node.id))
+    ]
 
 
-def build_target_groups(node: Node, values: Iterable[SourcedValue]) -> list[TargetGroup]:
-    """Return the targets of a node, from the latest report of its exporters."""
-    report = latest_values_by_key(values).get(OBSERVED_KEY)
+def build_target_groups(node: Node, report: Any) -> list[TargetGroup]:
+    """Return the targets of a node, from the newest report of its exporters."""
     return [
         TargetGroup(f"{_bracket_address(str(node.address))}:{endpoint.port}", _labels(node, endpoint))
         for endpoint in _read_endpoints(report)
