@@ -257,7 +257,7 @@ def test_unknown_host_key_is_refused_despite_ansible_settings(site, tmp_path):
 
 def test_probe_reaches_nodes_and_classifies_failures(site, tmp_path):
     sound, silent = (site.box.address(f"blades-poc/{slot}") for slot in (1, 2))
-    files = {"key": site.box.home / "ssh/id_ed25519", "known_hosts": site.box.home / "ssh/known_hosts"}
+    files = {"key": site.box.home / "ssh/id_ed25519", "known_hosts": [site.box.home / "ssh/known_hosts"]}
     probes = remote.probe_hosts([sound, silent], user="root", timeout=60, **files)
     assert probes[sound].facts.hostname == SOUND
     serial = site.host(1).check_output("tr -d '\\0' </sys/firmware/devicetree/base/serial-number")
@@ -265,7 +265,7 @@ def test_probe_reaches_nodes_and_classifies_failures(site, tmp_path):
     assert probes[silent].reason == "refused"
     empty_known_hosts = tmp_path / "known_hosts"
     empty_known_hosts.touch()
-    strict = remote.probe_hosts([sound], user="root", key=files["key"], known_hosts=empty_known_hosts)
+    strict = remote.probe_hosts([sound], user="root", key=files["key"], known_hosts=[empty_known_hosts])
     assert strict[sound].reason == "unknown_host_key"
 
 

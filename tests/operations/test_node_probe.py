@@ -29,8 +29,13 @@ def test_login_of_ansible_is_used_if_set(tmp_path, environment, user, key):
 
 
 def test_known_hosts_of_a_rehearsal_take_precedence(tmp_path):
-    assert find_ssh_login({}, tmp_path).known_hosts == Path.home() / ".ssh/known_hosts"
+    assert [str(file) for file in find_ssh_login({}, tmp_path).known_hosts] == [
+        f"{Path.home()}/.ssh/known_hosts",
+        f"{Path.home()}/.ssh/known_hosts2",
+        "/etc/ssh/ssh_known_hosts",
+        "/etc/ssh/ssh_known_hosts2",
+    ]
     local_known_hosts = tmp_path / "ssh/known_hosts"
     local_known_hosts.parent.mkdir()
     local_known_hosts.write_text("")
-    assert find_ssh_login({}, tmp_path).known_hosts == local_known_hosts
+    assert find_ssh_login({}, tmp_path).known_hosts == (local_known_hosts,)

@@ -5,39 +5,14 @@ Real sshds are probed in tests/hosts.
 
 from __future__ import annotations
 
-import contextlib
 import socket
-import threading
-from pathlib import Path
 
 import paramiko
 import pytest
 
 from gpufleet.errors import EnvironmentFault
 from gpufleet.remote.probe import ReachableHost, UnreachableHost, classify_ssh_error, probe_hosts
-
-ANSWER = (Path(__file__).resolve().parents[1] / "cases/remote/probe-rehearsed-blade.txt").read_bytes()
-
-
-class FakeSshServer(paramiko.ServerInterface):
-    """An SSH server that accepts one key and gives a recorded answer to any command."""
-
-    def __init__(self, key, answer):
-        self.key, self.answer = key, answer
-
-    def check_auth_publickey(self, username, key):
-        return paramiko.AUTH_SUCCESSFUL if key == self.key else paramiko.AUTH_FAILED
-
-    def check_channel_request(self, kind, chanid):
-        return paramiko.OPEN_SUCCEEDED
-
-    def check_channel_exec_request(self, channel, command):
-        # The answer is written before this returns, and the channel stays open: the library confirms the request
-        # only afterwards, and a channel that closes before its confirmation is a refused one.
-        channel.sendall(self.answer)
-        channel.send_exit_status(0)
-        channel.shutdown_write()
-        return True
+from ssh_server import ANSWER, listening, serving
 
 
 @pytest.fixture(scope="module")
@@ -49,40 +24,14 @@ def keys(tmp_path_factory):
     return folder, generated_keys
 
 
-@contextlib.contextmanager
-def listening(serve):
-    """Listen on a loopback port and serve each connection in a thread; give the port."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def accept():
-            with contextlib.suppress(OSError):
-                while True:
-                    serve(listener.accept()[0])
-
-        threading.Thread(target=accept, daemon=True).start()
-        yield listener.getsockname()[1]
-        listener.shutdown(socket.SHUT_RDWR)
-
-
 @pytest.fixture
 def start_server(keys):
     _, generated_keys = keys
-    open_transports = []
 
     def start(answer=ANSWER):
-        def serve(connection):
-            transport = paramiko.Transport(connection)
-            transport.add_server_key(generated_keys["host"])
-            transport.start_server(
-                server=FakeSshServer(generated_keys["mine"], answer), event=threading.Event()
-            )
-            open_transports.append(transport)
+        return serving([generated_keys["host"]], generated_keys["mine"], answer)
 
-        return listening(serve)
-
-    yield start
-    for transport in open_transports:
-        transport.close()
+    return start
 
 
 @pytest.fixture
@@ -95,7 +44,7 @@ def probe_server(keys, tmp_path):
             f"[127.0.0.1]:{port} ssh-rsa {generated_keys[known].get_base64()}\n" if known else ""
         )
         answers = probe_hosts(
-            ["127.0.0.1"], user="root", key=folder / key, known_hosts=hosts, port=port, timeout=timeout
+            ["127.0.0.1"], user="root", key=folder / key, known_hosts=[hosts], port=port, timeout=timeout
         )
         return answers["127.0.0.1"]
 
@@ -166,7 +115,7 @@ def test_many_addresses_are_probed_in_parallel_and_once_each(keys, tmp_path):
     (tmp_path / "known").touch()
     addresses = [f"127.0.0.{n}" for n in range(1, 40)] * 2
     answers = probe_hosts(
-        addresses, user="root", key=folder / "mine", known_hosts=tmp_path / "known", port=1, timeout=60
+        addresses, user="root", key=folder / "mine", known_hosts=[tmp_path / "known"], port=1, timeout=60
     )
     assert {answer.reason for answer in answers.values()} == {"refused"}
     assert len(answers) == 39
@@ -175,12 +124,12 @@ def test_many_addresses_are_probed_in_parallel_and_once_each(keys, tmp_path):
 def test_missing_key_files_are_an_environment_fault(keys, tmp_path):
     folder, _ = keys
     with pytest.raises(EnvironmentFault, match="no SSH key at"):
-        probe_hosts(["127.0.0.1"], user="root", key=tmp_path / "no", known_hosts=tmp_path / "no")
+        probe_hosts(["127.0.0.1"], user="root", key=tmp_path / "no", known_hosts=[tmp_path / "no"])
     with pytest.raises(EnvironmentFault, match="no known hosts file"):
-        probe_hosts(["127.0.0.1"], user="root", key=folder / "mine", known_hosts=tmp_path / "no")
+        probe_hosts(["127.0.0.1"], user="root", key=folder / "mine", known_hosts=[tmp_path / "no"])
 
 
 def test_damaged_key_is_named(tmp_path):
     (tmp_path / "key").write_text("not a key")
     with pytest.raises(EnvironmentFault, match="cannot use the SSH key"):
-        probe_hosts(["127.0.0.1"], user="root", key=tmp_path / "key", known_hosts=tmp_path / "key")
+        probe_hosts(["127.0.0.1"], user="root", key=tmp_path / "key", known_hosts=[tmp_path / "key"])

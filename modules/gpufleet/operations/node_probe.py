@@ -11,6 +11,8 @@ from gpufleet import paths, remote
 from gpufleet.nodes import Node, NodeIdentity, NodeObservation, Registry, is_rehearsal_address
 from gpufleet.nodes.model import utc_now
 
+SYSTEM_FOLDER = Path("/etc/ssh")
+
 
 @dataclass
 class NodeProbeReport:
@@ -24,22 +26,27 @@ class NodeProbeReport:
 
 @dataclass(frozen=True)
 class SshLogin:
-    """How to log in; the same places that Ansible and ssh look at."""
+    """How to log in; the same places that Ansible and ssh look at. The user's own known hosts come first."""
 
     user: str
     key: Path
-    known_hosts: Path
+    known_hosts: tuple[Path, ...]
 
 
 def find_ssh_login(environment: Mapping[str, str] = os.environ, home: Path | None = None) -> SshLogin:
     """Return the login: Ansible's key and user where set, a rehearsal's own known hosts, else ssh's defaults."""
     local_known_hosts = (home or paths.state_home()) / "ssh" / "known_hosts"
     ssh_folder = Path.home() / ".ssh"
+    usual_files = [
+        folder / f"{name}{number}"
+        for folder, name in ((ssh_folder, "known_hosts"), (SYSTEM_FOLDER, "ssh_known_hosts"))
+        for number in ("", "2")
+    ]
     key = environment.get("ANSIBLE_PRIVATE_KEY_FILE")
     return SshLogin(
         environment.get("ANSIBLE_REMOTE_USER", "root"),
         Path(key) if key else ssh_folder / "id_ed25519",
-        local_known_hosts if local_known_hosts.is_file() else ssh_folder / "known_hosts",
+        (local_known_hosts,) if local_known_hosts.is_file() else tuple(usual_files),
     )
 
 

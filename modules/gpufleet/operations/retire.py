@@ -329,7 +329,7 @@ def describe_remaining_declaration(node: Node) -> str:
 
 def remove_host_keys(state_home: Path, node: Node) -> str:
     """Remove the node's host key from known_hosts, and the one that was made for it."""
-    known_hosts = node_probe.find_ssh_login(home=state_home).known_hosts
+    known_hosts = node_probe.find_ssh_login(home=state_home).known_hosts[0]
     removed = []
     hosts = {name for name in (node.address, node.name) if name}
     if known_hosts.is_file():

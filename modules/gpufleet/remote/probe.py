@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from gpufleet.errors import EnvironmentFault
 from gpufleet.remote.facts import COMMAND, ProbedFacts, parse_probe_answer
+from gpufleet.remote.known_hosts import HostKeyRefusedError, KnownHostLine, KnownHosts, list_preferred_types
 
 if TYPE_CHECKING:
     import paramiko
@@ -25,6 +27,7 @@ Reason = Literal[
     "bad_address",  # the name is unknown
     "unknown_host_key",  # this host's key is not in known_hosts
     "changed_host_key",  # another key than the one we know
+    "revoked_host_key",  # a key that known_hosts revokes
     "key_refused",  # the host does not accept our key
     "protocol",  # something answers, but not as SSH should
     "no_answer",  # logged in, but the questions were not answered
@@ -56,19 +59,21 @@ def probe_hosts(
     *,
     user: str,
     key: Path,
-    known_hosts: Path,
+    known_hosts: Iterable[Path],
     timeout: float = 10.0,
     port: int = 22,
     max_parallel: int = MAX_PARALLEL,
 ) -> dict[str, Answer]:
-    """Ask every address, at most ``max_parallel`` at a time; each takes at most three times ``timeout``."""
+    """Ask every address, at most ``max_parallel`` at a time; each takes at most three times ``timeout``.
+
+    A host is asked only if a file of ``known_hosts`` names its key as ssh reads these files.
+    """
     unique_addresses = list(dict.fromkeys(addresses))
     login = load_private_key(key)
-    if not known_hosts.is_file():
-        raise EnvironmentFault(f"no known hosts file at {known_hosts}", hint="host keys are always checked")
+    host_keys = KnownHosts(known_hosts)
 
     def probe_address(address: str) -> Answer:
-        return probe_host(address, port=port, user=user, key=login, known_hosts=known_hosts, timeout=timeout)
+        return probe_host(address, port=port, user=user, key=login, known_hosts=host_keys, timeout=timeout)
 
     with ThreadPoolExecutor(max_workers=max(1, min(max_parallel, len(unique_addresses)))) as pool:
         return dict(zip(unique_addresses, pool.map(probe_address, unique_addresses), strict=True))
@@ -87,24 +92,55 @@ def load_private_key(path: Path) -> paramiko.PKey:
 
 
 def probe_host(
-    address: str, *, port: int, user: str, key: paramiko.PKey, known_hosts: Path, timeout: float
+    address: str, *, port: int, user: str, key: paramiko.PKey, known_hosts: KnownHosts, timeout: float
 ) -> Answer:
     """Ask one node; whatever goes wrong becomes a typed reason."""
     import paramiko
 
-    client = paramiko.SSHClient()
-    client.load_host_keys(str(known_hosts))
-    client.set_missing_host_key_policy(paramiko.RejectPolicy())
+    lines = known_hosts.find_lines(address, port)
+    client = paramiko.SSHClient()  # knows no keys of its own, so that the policy judges every one
+    client.set_missing_host_key_policy(HostKeyPolicy(known_hosts, address, port, lines))
     try:
         client.connect(
             address, port, user, pkey=key, allow_agent=False, look_for_keys=False,
             timeout=timeout, banner_timeout=timeout, auth_timeout=timeout,
+            transport_factory=partial(make_transport, list_preferred_types(lines)),
         )  # fmt: skip
         return read_host_facts(address, client, timeout)
+    except HostKeyRefusedError as refused:
+        return UnreachableHost(address, refused.reason, str(refused))
     except (OSError, EOFError, paramiko.SSHException) as error:
         return UnreachableHost(address, classify_ssh_error(error), str(error) or type(error).__name__)
     finally:
         client.close()
+
+
+@dataclass(frozen=True)
+class HostKeyPolicy:
+    """Judges the key that a host showed; the interface is paramiko's ``MissingHostKeyPolicy``."""
+
+    known_hosts: KnownHosts
+    address: str
+    port: int
+    lines: Sequence[KnownHostLine]
+
+    def missing_host_key(self, _client: paramiko.SSHClient, _name: str, key: paramiko.PKey) -> None:
+        self.known_hosts.check_key(self.address, self.port, key.asbytes(), self.lines)
+
+
+def make_transport(
+    preferred_types: Collection[str], connection: socket.socket, **options: Any
+) -> paramiko.Transport:
+    """Return a transport that asks for these types of host keys first, as ssh does: a host has several keys."""
+    import paramiko
+
+    transport = paramiko.Transport(connection, **options)
+    security = transport.get_security_options()
+    security.key_types = sorted(
+        security.key_types,
+        key=lambda name: ("ssh-rsa" if name.startswith("rsa-sha2") else name) not in preferred_types,
+    )
+    return transport
 
 
 def read_host_facts(address: str, client: paramiko.SSHClient, timeout: float) -> Answer:
@@ -123,12 +159,10 @@ def classify_ssh_error(error: Exception) -> Reason:
 
     if isinstance(error, paramiko.ssh_exception.NoValidConnectionsError):
         return classify_ssh_error(next(iter(error.errors.values())))
-    if isinstance(error, paramiko.BadHostKeyException):
-        return "changed_host_key"
     if isinstance(error, paramiko.AuthenticationException):
         return "key_refused"
     if isinstance(error, paramiko.SSHException):
-        return "unknown_host_key" if "not found in known_hosts" in str(error) else "protocol"
+        return "protocol"
     kinds: dict[type[Exception], Reason] = {
         ConnectionRefusedError: "refused",
         TimeoutError: "timeout",
