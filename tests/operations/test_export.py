@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from gpufleet import fleet
-from gpufleet.errors import InputError
+from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.operations import export
 from gpufleet.operations.export import FirstBootExportRequest
 
@@ -92,7 +92,7 @@ def test_failed_write_keeps_the_earlier_export(run_export, tmp_path, monkeypatch
         real(path, text, mode)
 
     monkeypatch.setattr(export, "write_file_atomically", full)
-    with pytest.raises(InputError, match="can't be written: no space left on device"):
+    with pytest.raises(EnvironmentFault, match="cannot be written: No space left on device"):
         run_export("blade02", out=out)
     assert {path: path.read_text() for path in out.rglob("*") if path.is_file()} == before
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []

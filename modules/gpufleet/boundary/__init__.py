@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from gpufleet.boundary.csv_rows import CsvRow, check_cell_safety, decode_csv
 from gpufleet.boundary.file_reader import describe_read_error, read_bytes, read_text, read_text_stream
-from gpufleet.boundary.file_writer import refuse_symlinks, sync_to_disk, write_bytes, write_text
+from gpufleet.boundary.file_writer import (
+    convert_full_disk,
+    convert_write_errors,
+    refuse_symlinks,
+    sync_to_disk,
+    write_bytes,
+    write_text,
+)
 from gpufleet.boundary.identifier import IDENTIFIERS, check_identifier, is_identifier
 from gpufleet.boundary.json_value import NotJsonError, decode_json, decode_json_lines, decode_json_object
 from gpufleet.boundary.limit import (
@@ -71,6 +78,8 @@ __all__ = [
     "check_identifier",
     "check_scalar_limits",
     "check_value_limits",
+    "convert_full_disk",
+    "convert_write_errors",
     "decode_csv",
     "decode_json",
     "decode_json_lines",

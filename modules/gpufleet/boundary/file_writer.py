@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from gpufleet.boundary.text import make_printable
-from gpufleet.errors import InputError
+from gpufleet.errors import EnvironmentFault, InputError
 
 
 def refuse_symlinks(path: Path, where: str = "") -> None:
@@ -37,7 +39,7 @@ def write_bytes(path: Path, content: bytes, where: str = "", *, mode: int | None
     """Write a file as ``write_text`` does."""
     label = where or make_printable(path)
     refuse_symlinks(path, label)
-    try:
+    with convert_write_errors(label):
         handle, name = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(handle, "wb") as file:
@@ -47,8 +49,28 @@ def write_bytes(path: Path, content: bytes, where: str = "", *, mode: int | None
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
+
+
+@contextmanager
+def convert_write_errors(where: str) -> Iterator[None]:
+    """Raise EnvironmentFault if a file could not be written because the disk is full, InputError for its path."""
+    try:
+        with convert_full_disk(where):
+            yield
     except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror or error}", where=label) from None
+        raise InputError(f"cannot be written: {error.strerror or error}", where=where) from None
+
+
+@contextmanager
+def convert_full_disk(where: str) -> Iterator[None]:
+    """Raise EnvironmentFault for a full disk; other errors stay as they are."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        hint = "free some space on its disk, then run it again"
+        raise EnvironmentFault(f"{where}: cannot be written: {error.strerror}", hint=hint) from None
 
 
 def sync_to_disk(path: Path) -> None:

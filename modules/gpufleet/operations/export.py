@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpufleet import fleet, paths
+from gpufleet.boundary import convert_full_disk, sync_to_disk
 from gpufleet.errors import InputError
 from gpufleet.fleet import Rack, RackNode
 from gpufleet.nodes import first_boot
@@ -85,9 +86,10 @@ def export_first_boot(request: FirstBootExportRequest, root: Path | None = None)
 
 @contextmanager
 def raise_write_errors_as_input_errors(option: str, path: Path) -> Iterator[None]:
-    """Raise InputError with the path and the reason if nothing could be written."""
+    """Raise InputError with the path and the reason if nothing could be written, EnvironmentFault on a full disk."""
     try:
-        yield
+        with convert_full_disk(str(path)):
+            yield
     except OSError as error:
         problem = f"{path} can't be written: {(error.strerror or str(error)).lower()}"
         raise InputError(problem, where=option, remedy="choose another folder") from error
@@ -157,16 +159,19 @@ def ensure_ssh_host_key(folder: Path, node: RackNode) -> first_boot.SshHostKey:
 
 
 def write_file_atomically(path: Path, text: str, mode: int) -> None:
-    """Write a file whole or not at all, with its mode from its first byte on."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w") as file:
-            os.fchmod(handle, mode)
-            file.write(text)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    """Write a file whole or not at all, also in a power loss, with its mode from its first byte on."""
+    with convert_full_disk(str(path)):
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "w") as file:
+                os.fchmod(handle, mode)
+                file.write(text)
+            sync_to_disk(Path(name))
+            Path(name).replace(path)
+            sync_to_disk(path.parent)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
 
 
 def replace_export_folder(folder: Path, files: dict[str, str]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpufleet.boundary import OWN_STATE, DocumentLimits, make_printable, read_bytes, write_text
+from gpufleet.boundary import OWN_STATE, DocumentLimits, make_printable, read_bytes, sync_to_disk, write_text
 from gpufleet.burnin.passport import compute_key_id, sign_passport, verify_passport
 from gpufleet.errors import CheckFailed, InputError
 from gpufleet.nodes import BurnInResult, Node, Registry
@@ -54,6 +54,8 @@ def create_key(path: Path) -> str:
     )
     write_text(path, private_text.decode(), mode=0o600)
     write_text(public_path, public_text.decode())
+    for written in (path, public_path, path.parent):
+        sync_to_disk(written)
     return compute_key_id(key.public_key())
 
 

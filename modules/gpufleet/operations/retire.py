@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-from gpufleet import paths, remote
+from gpufleet import boundary, paths, remote
 from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
 from gpufleet.nodes import STATES, Node, Registry, wipe_evidence, wipe_plan
 from gpufleet.nodes.model import format_utc_time, utc_now
@@ -367,10 +367,12 @@ def write_wipe_certificate(
         "left_alone": evidence["refused"],
         "fake": any(drive.get("fake") for drive in evidence["evidence"]),
     }
-    folder = paths.ensure_private_folder(state_home / "certificates")
+    folder = state_home / "certificates"
     safe = re.sub(r"[^A-Za-z0-9-]", "-", f"{node.name}-{node.serial}")
     path = folder / f"{safe}-{moment:%Y%m%dT%H%M%SZ}.json"
-    export.write_file_atomically(path, json.dumps(text, indent=2) + "\n", 0o600)
+    with boundary.convert_write_errors(str(path)):
+        paths.ensure_private_folder(folder)
+        export.write_file_atomically(path, json.dumps(text, indent=2) + "\n", 0o600)
     return path
 
 

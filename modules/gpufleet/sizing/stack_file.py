@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet import catalog
-from gpufleet.boundary import decode_yaml_with_comments, read_text
+from gpufleet.boundary import convert_write_errors, decode_yaml_with_comments, read_text
 from gpufleet.catalog import HOURS_PER_MONTH
 from gpufleet.errors import InputError
 from gpufleet.sizing.hardware import HardwareOffer
@@ -207,7 +207,8 @@ def _validate_and_save(path: Path, document: Any, stack: str, root: Path, *, fre
     text = (HEADER.format(what=fresh) if fresh else "") + _dump_yaml(document)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        draft.write_text(text, encoding="utf-8")
+        with convert_write_errors("--emit"):
+            draft.write_text(text, encoding="utf-8")
         fleet.load_fleet(stack, root, config_file=draft)
         draft.replace(path)
     except InputError as error:

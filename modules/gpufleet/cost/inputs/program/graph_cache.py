@@ -22,7 +22,7 @@ from gpufleet.boundary import shorten_repr, write_bytes
 from gpufleet.cost.inputs.program.cache_key import Installation, make_cache_key
 from gpufleet.cost.inputs.program.stack_program import StackProgram
 from gpufleet.engine import hide_secret_values
-from gpufleet.errors import InputError
+from gpufleet.errors import GpufleetError, InputError
 
 SWITCH = "GPUFLEET_PROGRAM_CACHE"
 ON_WORDS, OFF_WORDS = ("on", "1", "true", "yes"), ("off", "0", "false", "no")
@@ -95,7 +95,7 @@ def store_graph(key: str, records: list[dict[str, Any]]) -> None:
     if len(body) + HEADER_BYTES > FILE_BYTES:
         return
     folder = find_cache_folder()
-    with suppress(OSError, InputError):
+    with suppress(OSError, GpufleetError):
         paths.ensure_private_folder(folder)
         write_bytes(folder / key, _make_header(key, body) + b"\n" + body, mode=0o600)
         _remove_surplus(folder)
