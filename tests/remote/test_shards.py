@@ -215,10 +215,23 @@ def test_trusted_host_keys_are_those_of_ansibles_connection_settings(tmp_path, m
     (tmp_path / "a b").mkdir()
     (tmp_path / "a b" / "known").write_text("10.0.0.7 ssh-ed25519 AAAA\n")
     (tmp_path / "own").write_text("10.0.0.8 ssh-ed25519 BBBB\n")
-    monkeypatch.setenv("ANSIBLE_SSH_COMMON_ARGS", f"-o UserKnownHostsFile={tmp_path}/own")
+    monkeypatch.setenv(
+        "ANSIBLE_SSH_COMMON_ARGS", f"-o UserKnownHostsFile={tmp_path}/own -o GlobalKnownHostsFile=/dev/null"
+    )
     assert read_trusted_host_keys("blade01", {}) == "10.0.0.8 ssh-ed25519 BBBB\n"
-    settings = {"ansible_ssh_common_args": f"-o 'UserKnownHostsFile=\"{tmp_path}/own\"'"}
+    settings = {
+        "ansible_ssh_common_args": f"-o 'UserKnownHostsFile=\"{tmp_path}/own\"' -o GlobalKnownHostsFile=/dev/null"
+    }
     assert read_trusted_host_keys("blade01", settings) == "10.0.0.8 ssh-ed25519 BBBB\n"
+
+
+def test_known_hosts_of_user_and_machine_are_joined_line_by_line(tmp_path):
+    # The last line of a file may have no end, and a comment may be in any encoding.
+    (tmp_path / "user").write_bytes(b"10.0.0.8 ssh-ed25519 BBBB \xe4")
+    (tmp_path / "machine").write_text("@revoked * ssh-ed25519 CCCC")
+    options = f"-F none -o UserKnownHostsFile={tmp_path}/user -o GlobalKnownHostsFile={tmp_path}/machine"
+    lines = read_trusted_host_keys("blade01", {"ansible_ssh_common_args": options}).splitlines()
+    assert sorted(line.split()[0] for line in lines) == ["10.0.0.8", "@revoked"]
 
 
 def run_node_playbook(folder, program_name, versions):

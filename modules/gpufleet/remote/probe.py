@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from gpufleet.errors import EnvironmentFault
 from gpufleet.remote.facts import COMMAND, ProbedFacts, parse_probe_answer
-from gpufleet.remote.known_hosts import HostKeyRefusedError, KnownHostLine, KnownHosts, list_preferred_types
+from gpufleet.remote.known_hosts import HostKeyRefusedError, KnownHosts, list_preferred_types
 
 if TYPE_CHECKING:
     import paramiko
@@ -97,6 +97,8 @@ def probe_host(
     """Ask one node; whatever goes wrong becomes a typed reason."""
     import paramiko
 
+    from gpufleet.remote.host_key_policy import HostKeyPolicy, make_transport
+
     lines = known_hosts.find_lines(address, port)
     client = paramiko.SSHClient()  # knows no keys of its own, so that the policy judges every one
     client.set_missing_host_key_policy(HostKeyPolicy(known_hosts, address, port, lines))
@@ -113,34 +115,6 @@ def probe_host(
         return UnreachableHost(address, classify_ssh_error(error), str(error) or type(error).__name__)
     finally:
         client.close()
-
-
-@dataclass(frozen=True)
-class HostKeyPolicy:
-    """Judges the key that a host showed; the interface is paramiko's ``MissingHostKeyPolicy``."""
-
-    known_hosts: KnownHosts
-    address: str
-    port: int
-    lines: Sequence[KnownHostLine]
-
-    def missing_host_key(self, _client: paramiko.SSHClient, _name: str, key: paramiko.PKey) -> None:
-        self.known_hosts.check_key(self.address, self.port, key.asbytes(), self.lines)
-
-
-def make_transport(
-    preferred_types: Collection[str], connection: socket.socket, **options: Any
-) -> paramiko.Transport:
-    """Return a transport that asks for these types of host keys first, as ssh does: a host has several keys."""
-    import paramiko
-
-    transport = paramiko.Transport(connection, **options)
-    security = transport.get_security_options()
-    security.key_types = sorted(
-        security.key_types,
-        key=lambda name: ("ssh-rsa" if name.startswith("rsa-sha2") else name) not in preferred_types,
-    )
-    return transport
 
 
 def read_host_facts(address: str, client: paramiko.SSHClient, timeout: float) -> Answer:

@@ -9,6 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+FILE_OPTIONS = (["userknownhostsfile"], ["globalknownhostsfile"])
+"""Both: a key that the machine's own file revokes is revoked for this user too."""
+
 
 def read_trusted_host_keys(host_name: str, host_variables: Mapping[str, Any]) -> str:
     """Return the contents of the known-hosts files that ssh uses for a host."""
@@ -18,9 +21,10 @@ def read_trusted_host_keys(host_name: str, host_variables: Mapping[str, Any]) ->
     command = ["ssh", "-G", *shlex.split(common), "--", address]
     ssh_config = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     lines = (line.split() for line in ssh_config.splitlines())
-    paths = [path for fields in lines if fields[:1] == ["userknownhostsfile"] for path in fields[1:]]
+    paths = [path for fields in lines if fields[:1] in FILE_OPTIONS for path in fields[1:]]
     files = [Path(path).expanduser() for path in paths]
-    return "".join(file.read_text() for file in files if file.is_file())
+    readable = (file for file in files if file.is_file() and os.access(file, os.R_OK))
+    return "".join(f"{file.read_text(errors='replace').rstrip()}\n" for file in readable)
 
 
 def unwrap_unsafe_value(value: Any) -> Any:
