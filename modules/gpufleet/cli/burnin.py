@@ -26,12 +26,11 @@ def run_burnin(nodes: tuple[str, ...], as_json: bool) -> None:
 
     Progress goes to standard error.
     """
-    from gpufleet import paths
+    from gpufleet import paths, remote
     from gpufleet.operations import configure, playbook_run
 
-    request = playbook_run.PlaybookRequest(
-        "burn_in", ",".join(nodes) or playbook_run.DEFAULT_LIMIT, "always" if nodes else "auto"
-    )
+    limit = remote.parse_host_patterns(nodes).text if nodes else playbook_run.DEFAULT_LIMIT
+    request = playbook_run.PlaybookRequest("burn_in", limit, "always" if nodes else "auto")
     result = configure.configure_hosts(paths.find_project_root(), request, sys.stderr)
     output.print_result(as_json, result, configure.ConfigureResult.as_json, configure.format_configure_result)
     sys.exit(result.exit_code)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ from gpufleet.boundary import convert_full_disk, sync_to_disk
 from gpufleet.errors import InputError
 from gpufleet.fleet import Rack, RackNode
 from gpufleet.nodes import first_boot
-from gpufleet.operations.node_view import expand_name_ranges
+from gpufleet.remote import parse_host_patterns
 
 MANIFEST = "manifest.json"
 
@@ -106,13 +106,15 @@ def load_project_rack(root: Path, rack_name: str) -> Rack:
     return fleet.load_rack(path, root)
 
 
-def select_rack_nodes(rack: Rack, names: Iterable[str]) -> list[RackNode]:
-    """Return the nodes meant; a name that the rack does not have is an InputError."""
-    selected = expand_name_ranges(names)
-    unknown_names = selected - {node.name for node in rack.nodes}
-    if unknown_names:
+def select_rack_nodes(rack: Rack, names: Sequence[str]) -> list[RackNode]:
+    """Return the nodes meant, all without names; InputError for a name that the rack does not have."""
+    if not names:
+        return list(rack.nodes)
+    pattern = parse_host_patterns(names, "--node")
+    if unknown_names := pattern.names - {node.name for node in rack.nodes}:
         raise InputError(f"rack {rack.name} has no {', '.join(sorted(unknown_names))}", where="--node")
-    return [node for node in rack.nodes if not selected or node.name in selected]
+    selected = pattern.combine(lambda name: {name})
+    return [node for node in rack.nodes if node.name in selected]
 
 
 def list_login_public_keys(rack: Rack, root: Path) -> list[str]:

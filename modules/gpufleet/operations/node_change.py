@@ -10,7 +10,7 @@ import getpass
 from gpufleet.errors import InputError
 from gpufleet.nodes import Node, Registry
 from gpufleet.nodes.states import check_hold_kind, check_state_change
-from gpufleet.operations.node_view import expand_name_ranges
+from gpufleet.remote import parse_host_pattern
 
 LONGEST_ACTOR = 255
 
@@ -35,8 +35,16 @@ def require_reason(reason: str) -> str:
 
 
 def find_named_nodes(registry: Registry, names: str) -> list[Node]:
-    """Return the nodes meant; one that the registry does not know is an InputError."""
-    return [registry.get_node(name) for name in sorted(expand_name_ranges((names,)))]
+    """Return the nodes meant, by name; one that the registry does not know is an InputError."""
+    nodes: dict[str, Node] = {}
+
+    def find_id(name: str) -> set[str]:
+        node = registry.get_node(name)
+        nodes[node.id] = node
+        return {node.id}
+
+    ids = parse_host_pattern(names, "NODE").combine(find_id)
+    return sorted((nodes[node_id] for node_id in ids), key=lambda node: (node.name, node.id))
 
 
 def change_node_states(registry: Registry, names: str, new_state: str, reason: str) -> list[str]:

@@ -8,16 +8,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
-from pydantic_core import PydanticCustomError
+from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
 
 from gpufleet import paths
-from gpufleet.boundary import make_printable
 from gpufleet.errors import EnvironmentFault, InputError
-from gpufleet.fleet.name_range import count_names_at_most
 from gpufleet.nodes import STATES, Node, NodeHistoryEntry, Registry, SourceConflict, SourcedValue
 from gpufleet.nodes.model import format_utc_time, utc_now
-from gpufleet.remote.plan import MAX_NAMES
+from gpufleet.remote import parse_host_patterns
 
 
 def open_existing_registry() -> Registry:
@@ -52,13 +49,8 @@ class NodeFilter:
                     f"no node of {label} {requested!r}", where=f"--{label}", remedy=f"there is: {choices}"
                 )
         if self.names:
-            selected = expand_name_ranges(self.names)
-            strangers = selected - {node.name for node in candidates} - {node.id for node in candidates}
-            if strangers:
-                raise InputError(
-                    f"no node {fold_names_to_ranges(strangers)}", remedy="see: gpufleet nodes list"
-                )
-            candidates = [node for node in candidates if {node.name, node.id} & selected]
+            named_ids = find_named_ids(self.names, candidates)
+            candidates = [node for node in candidates if node.id in named_ids]
         return [node for node in candidates if self._passes(node)]
 
     def _passes(self, node: Node) -> bool:
@@ -66,19 +58,16 @@ class NodeFilter:
         return all(expected in (None, has) for expected, has in criteria)
 
 
-def expand_name_ranges(names: Iterable[str]) -> set[str]:
-    """Return the names of folded ranges, ``blade[01-03]``; InputError for more than ``MAX_NAMES``."""
-    texts = tuple(names)
-    try:
-        if sum(count_names_at_most(text) for text in texts) > MAX_NAMES:
-            problem = f"{make_printable(' '.join(texts), 60)} expands to more than {MAX_NAMES:,} names"
-            raise InputError(problem, where="NODE", remedy="write a smaller range")
-        return {str(name) for text in texts for name in NodeSet(text, resolver=RESOLVER_NOGROUP)}
-    except PydanticCustomError as error:
-        raise InputError(make_printable(error, 200), where="NODE") from None
-    except NodeSetParseError as error:
-        remedy = "write ranges like blade[01-20]"
-        raise InputError(make_printable(error, 120), where="NODE", remedy=remedy) from None
+def find_named_ids(names: Sequence[str], nodes: Iterable[Node]) -> set[str]:
+    """Return the ids of the nodes that patterns of names or ids mean; InputError for names of no node."""
+    ids: dict[str, set[str]] = defaultdict(set)
+    for node in nodes:
+        ids[node.name].add(node.id)
+        ids[node.id].add(node.id)
+    pattern = parse_host_patterns(names)
+    if strangers := pattern.names - ids.keys():
+        raise InputError(f"no node {fold_names_to_ranges(strangers)}", remedy="see: gpufleet nodes list")
+    return pattern.combine(ids.__getitem__)
 
 
 def fold_names_to_ranges(names: Iterable[str]) -> str:

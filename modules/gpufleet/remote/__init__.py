@@ -9,6 +9,7 @@ Nothing here uses the registry: Ansible's callback plugin or a subscriber of the
 from gpufleet.remote.difference import TaskDifference
 from gpufleet.remote.display import fold_names_to_ranges
 from gpufleet.remote.facts import ProbedFacts, parse_probe_answer
+from gpufleet.remote.host_pattern import HostPattern, parse_host_pattern, parse_host_patterns
 from gpufleet.remote.next_step import append_next_step
 from gpufleet.remote.plan import RunPlan, list_playbook_names, plan_playbook_run
 from gpufleet.remote.probe import ReachableHost, UnreachableHost, probe_hosts
@@ -20,6 +21,7 @@ from gpufleet.remote.shards import write_runner_folder
 from gpufleet.remote.task_selection import TaskSelection, parse_task_selection
 
 __all__ = [
+    "HostPattern",
     "HostProgress",
     "ProbedFacts",
     "ReachableHost",
@@ -36,6 +38,8 @@ __all__ = [
     "find_newest_run_name",
     "fold_names_to_ranges",
     "list_playbook_names",
+    "parse_host_pattern",
+    "parse_host_patterns",
     "parse_probe_answer",
     "parse_task_selection",
     "plan_playbook_run",

@@ -11,24 +11,25 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from gpufleet.boundary import LARGE_DOCUMENT, decode_json_object, make_printable
-from gpufleet.errors import EnvironmentFault, InputError
+from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
+from gpufleet.remote.display import fold_names_to_ranges
+from gpufleet.remote.host_pattern import HostPattern, parse_host_pattern
 from gpufleet.remote.task_selection import ALL_TASKS, TaskSelection, find_unlisted_tags
 
 LIST_TIMEOUT_SECONDS = 120
+NO_HOSTS = "no hosts to target"  # Ansible's error for a limit that selects none
+REPORT_UNKNOWN_NAMES = MappingProxyType({"ANSIBLE_HOST_PATTERN_MISMATCH": "warning"})
+THIS_MACHINE = frozenset(("localhost", "127.0.0.1", "::1"))  # what Ansible adds to an inventory without it
 REQUIREMENTS = (
     "requirements.yml"  # what ansible-galaxy installs; the one file next to the playbooks that is none
 )
-MAX_NAMES = 20_000  # that the ranges of a limit mean
-MAX_DIGITS = 9  # of a slot's number; a longer range is too long whatever it is
-# A name with a range of numbers in it, and the sign that Ansible lets stand before it.
-# It begins where a name does and never goes back, or a long text without brackets takes time by its square.
-FOLDED = re.compile(r"(!?)(?<![\w.-])([\w.-]++(?:\[\d++(?:-\d++)?(?:,\d++(?:-\d++)?)*+\][\w.-]*+)+)")
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,58 @@ def list_playbook_names(root: Path) -> list[str]:
 def plan_playbook_run(
     root: Path, play: str = "site", limit: str | None = None, selection: TaskSelection = ALL_TASKS
 ) -> RunPlan:
-    """Check the request against the project and its inventory; raise InputError for what it does not know."""
-    limit = expand_limit_ranges(limit) if limit else limit
+    """Check the request against the project and its inventory; raise InputError for what it does not know.
+
+    Raise CheckFailed if the operators of the limit leave no host of those that it names.
+    """
+    pattern = None if limit is None else parse_host_pattern(limit)
+    require_known_play(root, play)
+    if pattern and pattern.range_names:
+        require_known_names(root, pattern.range_names)
+    ansible_limit = pattern and pattern.ansible_limit
+    command = build_list_command(root, play, ansible_limit)
+    status, out, err = run_ansible_command(root, command, REPORT_UNKNOWN_NAMES)
+    hosts = parse_listed_hosts(out)
+    unknown_names = find_unknown_host_patterns(err, pattern, hosts) if pattern else []
+    if unknown_names:
+        raise build_unknown_name_error(root, unknown_names[0])
+    if status == 0:
+        warnings = find_unlisted_tags(selection, parse_listed_tags(out), play)
+        if selection.arguments:  # the tasks that Ansible selects
+            out = run_ansible_command(root, [*command, *selection.arguments])[1]
+        return RunPlan(
+            root,
+            play,
+            ansible_limit,
+            tuple(hosts),
+            tuple(parse_listed_tasks(out)),
+            tuple(parse_listed_plays(out)),
+            selection,
+            warnings,
+        )
+    if NO_HOSTS in err:
+        if pattern and pattern.has_selection:
+            require_empty_union(root, play, pattern)
+        return RunPlan(root, play, ansible_limit, (), (), (), selection)
+    cause = find_inventory_error(err)
+    raise InputError(cause or find_ansible_error(err), where="" if cause else "inventory or playbook")
+
+
+def build_list_command(root: Path, play: str, limit: str | None) -> list[str]:
+    """Return the command that lists the hosts and tasks of a run."""
+    command = [
+        "ansible-playbook",
+        "-i",
+        str(root / "inventory"),
+        "--list-hosts",
+        "--list-tasks",
+        f"{play}.yml",
+    ]
+    return command if limit is None else [*command, "--limit", limit]
+
+
+def require_known_play(root: Path, play: str) -> None:
+    """Raise InputError, with the nearest names, for a playbook that the project does not have."""
     known_plays = list_playbook_names(root)
     if play not in known_plays:
         close = difflib.get_close_matches(play, known_plays, n=3)
@@ -64,86 +115,36 @@ def plan_playbook_run(
             else f"plays: {', '.join(known_plays) or 'none, the playbooks folder is missing'}"
         )
         raise InputError(f"play {play!r} not found", key="--play", remedy=remedy)
-    command = [
-        "ansible-playbook",
-        "-i",
-        str(root / "inventory"),
-        "--list-hosts",
-        "--list-tasks",
-        f"{play}.yml",
-    ]
-    command += ["--limit", limit] if limit else []
-    status, out, err = run_ansible_command(root, command)
-    unknown_names = find_unknown_host_patterns(err, limit or "")
-    if unknown_names:
-        raise InputError(
-            f"no host or group {unknown_names[0]!r}",
-            key="--limit",
-            remedy=suggest_host_names(root, unknown_names[0]),
-        )
-    if status == 0:
-        warnings = find_unlisted_tags(selection, parse_listed_tags(out), play)
-        if selection.arguments:  # the tasks that Ansible selects
-            out = run_ansible_command(root, [*command, *selection.arguments])[1]
-        return RunPlan(
-            root,
-            play,
-            limit,
-            tuple(parse_listed_hosts(out)),
-            tuple(parse_listed_tasks(out)),
-            tuple(parse_listed_plays(out)),
-            selection,
-            warnings,
-        )
-    if "no hosts to target" in err:
-        return RunPlan(root, play, limit, (), (), (), selection)
-    cause = find_inventory_error(err)
-    raise InputError(cause or find_ansible_error(err), where="" if cause else "inventory or playbook")
 
 
-def expand_limit_ranges(limit: str) -> str:
-    """Write the ranges that we print, such as ``blade[01-03]``, as the names that Ansible knows.
-
-    Ansible's own brackets, ``group[0:2]``, stay as they are: they have a colon.
-    """
-    if sum(_count_names(match[2]) for match in FOLDED.finditer(limit)) > MAX_NAMES:
-        raise InputError(
-            f"{make_printable(limit, 60)} expands to more than {MAX_NAMES:,} names", key="--limit"
-        )
-    return FOLDED.sub(lambda match: ",".join(match[1] + name for name in _expand_range(match[2])), limit)
-
-
-def _expand_range(folded: str) -> list[str]:
-    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
-
-    try:
-        return list(NodeSet(folded, resolver=RESOLVER_NOGROUP))
-    except (NodeSetParseError, AssertionError, ValueError) as error:
-        raise InputError(
-            make_printable(error), key="--limit", remedy="write ranges like blade[01-20]"
-        ) from None
+def require_known_names(root: Path, names: frozenset[str]) -> None:
+    """Raise InputError unless each name of a range is a host or a group: Ansible would ignore the others."""
+    status, out, err = run_ansible_command(root, build_inventory_command(root))
+    if status:
+        cause = find_inventory_error(err)
+        raise InputError(cause or find_ansible_error(err), where="" if cause else "inventory")
+    known_names = parse_inventory_names(out)
+    if unknown_names := names.difference(known_names):
+        first = min(unknown_names)
+        shown = make_printable(fold_names_to_ranges(sorted(unknown_names)), 120)
+        raise InputError(f"no host or group {shown}", key="--limit", remedy=suggest_names(first, known_names))
 
 
-def _count_names(folded: str) -> int:
-    """Return how many names a folded name means, without writing them out."""
-    count = 1
-    for ranges in re.findall(r"\[([^\]]*)\]", folded):
-        pairs = (bounds.partition("-") for bounds in ranges.split(","))
-        count *= sum(_range_size(first, last) if dash else 1 for first, dash, last in pairs)
-    return count
+def require_empty_union(root: Path, play: str, pattern: HostPattern) -> None:
+    """Raise CheckFailed if a limit that selects no host names groups or hosts that are not empty."""
+    listed = run_ansible_command(root, build_list_command(root, play, pattern.union_limit))[2]
+    if NO_HOSTS not in listed:
+        problem = f"--limit: {make_printable(pattern.text, 60)} leaves no host"
+        raise CheckFailed(problem, hint="its operators or subscripts leave out every host that it names")
 
 
-def _range_size(first: str, last: str) -> int:
-    if max(len(first), len(last)) > MAX_DIGITS:
-        return MAX_NAMES + 1
-    return max(1, int(last) - int(first) + 1)
-
-
-def run_ansible_command(root: Path, command: list[str]) -> tuple[int, str, str]:
+def run_ansible_command(
+    root: Path, command: list[str], settings: Mapping[str, str] = MappingProxyType({})
+) -> tuple[int, str, str]:
     """Run one of Ansible's programs in the playbooks folder, where its configuration is."""
     try:
         completed = subprocess.run(
-            command, cwd=root / "playbooks", env=build_ansible_environment(root), stdin=subprocess.DEVNULL,
+            command, cwd=root / "playbooks", env=build_ansible_environment(root) | settings, stdin=subprocess.DEVNULL,
             capture_output=True, text=True, timeout=LIST_TIMEOUT_SECONDS, check=False,
         )  # fmt: skip
     except FileNotFoundError as missing:
@@ -178,18 +179,35 @@ def build_ansible_environment(root: Path, base: Mapping[str, str] | None = None)
     }
 
 
-def find_unknown_host_patterns(stderr_text: str, limit: str) -> list[str]:
-    """Return the parts of the limit that Ansible could not match; plays may name groups made while they run."""
+def find_unknown_host_patterns(
+    stderr_text: str, pattern: HostPattern, listed_hosts: Collection[str] = ()
+) -> list[str]:
+    """Return the parts of the limit that Ansible could not match; plays may name groups made while they run.
+
+    Ansible reports no unknown name for this machine, which is in the inventory only if somebody wrote it there.
+    """
     text = " ".join(stderr_text.split())
     ignored = re.findall(r"Could not match supplied host pattern, ignoring: (\S+)", text)
-    requested = {part.lstrip("!&") for part in re.split(r"[,:]", limit)}
-    return [pattern for pattern in dict.fromkeys(ignored) if pattern in requested]
+    included = {term.text for term in pattern.terms if term.operator != "!"}
+    ignored += sorted(included & THIS_MACHINE - {*listed_hosts})
+    requested = {part for term in pattern.terms for part in (term.text, term.base_text)}
+    return [name for name in dict.fromkeys(ignored) if name in requested]
 
 
-def suggest_host_names(root: Path, pattern: str) -> str:
-    """Return the groups and hosts whose names are close to the pattern."""
-    status, out, _ = run_ansible_command(root, ["ansible-inventory", "-i", str(root / "inventory"), "--list"])
-    names = parse_inventory_names(out) if status == 0 else []
+def build_unknown_name_error(root: Path, name: str) -> InputError:
+    """Return the error for a part of the limit that is not in the inventory, with the nearest names."""
+    status, out, _ = run_ansible_command(root, build_inventory_command(root))
+    known_names = parse_inventory_names(out) if status == 0 else []
+    return InputError(f"no host or group {name!r}", key="--limit", remedy=suggest_names(name, known_names))
+
+
+def build_inventory_command(root: Path) -> list[str]:
+    """Return the command that prints every host and group as JSON."""
+    return ["ansible-inventory", "-i", str(root / "inventory"), "--list"]
+
+
+def suggest_names(pattern: str, names: Sequence[str]) -> str:
+    """Return the groups and hosts with names close to the pattern."""
     grouped = re.sub(
         r"[^A-Za-z0-9]", "_", pattern
     )  # as the inventory writes the names of racks, pools, templates
