@@ -733,15 +733,15 @@ def run_listing(content: bytes) -> object:
         plan.parse_listed_hosts(text),
         plan.parse_listed_tasks(text),
         plan.parse_listed_plays(text),
-        plan.find_unknown_host_patterns(text, text),
     )
     return entries, plan.find_inventory_error(text), plan.find_ansible_error(text)
 
 
 def run_limit(content: bytes) -> object:
-    from gpufleet.remote import plan
+    from gpufleet.remote import parse_host_pattern, plan
 
-    return len(plan.expand_limit_ranges(content.decode("utf-8", "replace")))
+    pattern = parse_host_pattern(content.decode("utf-8", "replace"))
+    return len(pattern.ansible_limit), plan.find_unknown_host_patterns(pattern.text, pattern)
 
 
 def run_faults(path: Path) -> object:

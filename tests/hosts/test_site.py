@@ -134,12 +134,10 @@ def test_verdict_determines_the_exit_code(site):
     assert site.run_gpufleet("configure", "--limit", NO_SSHD, "--play", "commission").returncode == 1
 
 
-def test_empty_group_exits_with_0(site):
+def test_limit_that_leaves_no_host_exits_with_1(site):
     result = site.run_gpufleet("configure", "--limit", f"new_blades:!{NO_SSHD}")
-    assert (result.returncode, result.stdout.strip()) == (
-        0,
-        f"new_blades:!{NO_SSHD} has no hosts: nothing to do",
-    )
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"error: --limit: new_blades:!{NO_SSHD} leaves no host")
 
 
 def test_misspelt_group_is_refused(site):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -41,30 +42,30 @@ def test_age_is_printed_in_its_largest_unit(seconds, text):
     assert node_view.format_age(AT, AT + timedelta(seconds=seconds)) == text
 
 
-def test_names_are_folded_and_expanded():
-    assert (
-        node_view.fold_names_to_ranges(["blade02", "bench01", "blade01", "blade04"])
-        == "bench01,blade[01-02,04]"
-    )
-    assert node_view.expand_name_ranges(["blade[01-02]", "x"]) == {"blade01", "blade02", "x"}
-    with pytest.raises(InputError, match=r"NODE: .*write ranges like blade\[01-20\]"):
-        node_view.expand_name_ranges(["blade[01-"])
+def test_names_are_folded():
+    names = ["blade02", "bench01", "blade01", "blade04"]
+    assert node_view.fold_names_to_ranges(names) == "bench01,blade[01-02,04]"
 
 
 @pytest.mark.parametrize(
-    "names",
-    [["blade[0-9999999]"], ["a[0-999]b[0-999]"], ["a[1-15000]", "b[1-15000]"], ["a[1-15000],b[1-15000]"]],
+    ("names", "problem"),
+    [
+        (["blade[0-9999999]"], "expands to more than 20,000 names; write a smaller range"),
+        (["a[0-999]b[0-999]"], "expands to more than 20,000 names; write a smaller range"),
+        (["a[1-15000]", "b[1-15000]"], "expands to more than 20,000 names; write a smaller range"),
+        (["blade[01-"], "has a bracket without its pair; write ranges like blade[01-20]"),
+        (["blade[0-99999999999]"], "like blade[01-20]"),
+        (["blade[x-y]"], "is not a name or a range of names; write names or ranges like blade[01-20]"),
+        (["blade[9-1]"], "is not a range of names; write a range like blade[01-20]"),
+        (["blade[\x1b-2]"], "is not a name or a range of names; write names or ranges like blade[01-20]"),
+        ([""], "names no host"),
+        (["!b1"], "names no node to take"),
+        (["b1@all"], "no node b1@all"),
+    ],
 )
-def test_ranges_of_too_many_names_are_refused_before_they_are_expanded(names, monkeypatch):
-    monkeypatch.setattr(node_view, "NodeSet", None)
-    with pytest.raises(InputError, match=r"NODE: .* expands to more than 20,000 names; write a smaller"):
-        node_view.expand_name_ranges(names)
-
-
-@pytest.mark.parametrize("name", ["blade[0-99999999999]", "blade[x-y]", "blade[9-1]", "blade[\x1b-2]"])
-def test_range_without_usable_numbers_is_one_printable_line(name):
-    with pytest.raises(InputError, match=r"like blade\[01-20\]$") as caught:
-        node_view.expand_name_ranges([name])
+def test_names_that_are_no_names_are_one_printable_line(names, problem):
+    with pytest.raises(InputError, match=re.escape(problem)) as caught:
+        node_view.NodeFilter(names=tuple(names)).select_nodes(FLEET)
     assert str(caught.value).isprintable()
     assert caught.value.exit_code == 2
 
@@ -90,6 +91,9 @@ FLEET = [
         ({"state": "quarantined"}, []),
         ({"names": ("b[1-2]",)}, ["b1", "b2"]),
         ({"names": ("n-t1",)}, ["t1"]),
+        ({"names": ("b[1-2]:!b2",)}, ["b1"]),
+        ({"names": ("b[1-2]", "t1", "!n-b2")}, ["b1", "t1"]),
+        ({"names": ("b1,t1,&b[1-2]",)}, ["b1"]),
         ({"names": ("b1", "t1"), "state": "ready"}, ["b1"]),
     ],
 )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 import yaml
+from ansible import constants
 from ansible.errors import AnsibleError
 from ansible.inventory.manager import InventoryManager, split_host_pattern
 from ansible.parsing.dataloader import DataLoader
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from gpufleet.errors import CheckFailed, InputError
 from gpufleet.remote.host_pattern import MAX_NAMES, build_alternation, parse_host_pattern, parse_host_patterns
 
-EXAMPLES = 6000
+EXAMPLES = 5000
 BLADES = [f"blade{number:02}" for number in range(1, 13)]
 RACKS = {rack: [f"rack{rack}-blade{slot:02}" for slot in range(1, 4)] for rack in (1, 2)}
 GROUPS = {
@@ -37,9 +38,12 @@ def inventory(tmp_path_factory):
     path = tmp_path_factory.mktemp("inventory") / "hosts.yml"
     groups = {name: {"hosts": dict.fromkeys(names)} for name, names in GROUPS.items()}
     path.write_text(yaml.safe_dump({"all": {"hosts": dict.fromkeys(sorted(HOSTS)), "children": groups}}))
+    monkeypatch = pytest.MonkeyPatch()
+    monkeypatch.setattr(constants, "HOST_PATTERN_MISMATCH", "ignore")
     manager = InventoryManager(loader=DataLoader(), sources=[str(path)])
     assert {*manager.hosts} == HOSTS
-    return manager
+    yield manager
+    monkeypatch.undo()
 
 
 def select_with_limit(inventory, limit):
@@ -123,20 +127,21 @@ DEBRIS = st.one_of(
     ),
     st.text("ab01[]-,:!&~*? .", max_size=8),
 )
-PIECES = st.one_of(ranges(), ranges(), ranges(), NAMES, NAMES, SUBSCRIPTS, EXPRESSIONS, WILDCARDS, DEBRIS)
-TERMS = st.tuples(st.sampled_from(["", "", "", "!", "&", "!", "&", "!!", "& "]), PIECES)
-SEPARATORS = st.sampled_from([",", ",", ":", ":", ", ", " ", ",,"])
+WRITTEN = st.one_of(ranges(), ranges(), NAMES, NAMES, st.one_of(SUBSCRIPTS, EXPRESSIONS, WILDCARDS))
+OPERATORS = st.sampled_from(["", "", "!", "&"])
 
 
 @st.composite
 def patterns(draw):
-    """Return the pieces of a pattern; most have one kind of separator."""
-    separator, mixed = draw(st.sampled_from([",", ":"])), draw(st.integers(0, 5)) == 0
+    """Return the pieces of a pattern; one in four has mixed separators, doubled operators, or debris in it."""
+    separators, operators, texts = draw(st.sampled_from([[","], [":"]])), OPERATORS, WRITTEN
+    if draw(st.integers(0, 3)) == 0:
+        separators = [",", ":", ", ", " ", ",,"]
+        operators, texts = st.sampled_from(["", "!", "&", "!!", "& "]), st.one_of(WRITTEN, DEBRIS)
     pieces = []
-    for number, (operator, piece) in enumerate(draw(st.lists(TERMS, min_size=1, max_size=5))):
-        if number:
-            pieces.append(draw(SEPARATORS) if mixed else separator)
-        pieces += [operator, piece]
+    for number in range(draw(st.integers(1, 4))):
+        pieces += [draw(st.sampled_from(separators))] if number else []
+        pieces += [draw(operators), draw(texts)]
     return pieces
 
 
@@ -188,11 +193,9 @@ def test_random_patterns_select_what_ansible_selects_or_are_refused(inventory):
         outcomes["refused by Ansible" if selected is None else "equal", has_range] += 1
 
     check()
-    assert sum(outcomes.values()) >= 5000
-    assert outcomes["equal", True] > 1500, outcomes
-    assert outcomes["equal", False] > 500, outcomes
-    assert outcomes["refused", True] + outcomes["refused", False] < sum(outcomes.values()) * 0.6, outcomes
-    print(outcomes)
+    assert sum(outcomes.values()) >= EXAMPLES
+    assert outcomes["equal", True] > EXAMPLES / 4, outcomes
+    assert outcomes["equal", True] + outcomes["equal", False] > EXAMPLES / 2, outcomes
 
 
 @pytest.mark.parametrize(
@@ -261,6 +264,7 @@ def test_pattern_without_a_range_reaches_ansible_as_it_is(text):
         ("blade[3-1]", "--limit: 'blade[3-1]' is not a range of names; write a range like blade[01-20]"),
         ("blade[1-2]:22", "--limit: blade[1-2]:22 ends with a port; separate names with commas"),
         ("a:~x[1,2]", "--limit: a:~x[1,2] has a comma in a regular expression; "),
+        ("~b:blade[1-2],c", "--limit: ~b:blade[1-2] has a colon, and the pattern has commas; "),
         ("a,b c", "--limit: b c has a blank; separate names with commas"),
     ],
 )

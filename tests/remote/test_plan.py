@@ -9,6 +9,7 @@ import pytest
 
 from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.remote import plan as planning
+from gpufleet.remote.host_pattern import parse_host_pattern
 from gpufleet.remote.plan import (
     build_ansible_environment,
     find_ansible_error,
@@ -34,16 +35,31 @@ def test_hosts_and_tasks_are_read_from_the_listing():
     assert (tasks[0], tasks[-1], len(tasks)) == ("Identify the node", "burn_in : Measure", 23)
 
 
-def test_unknown_patterns_are_only_those_of_the_limit():
-    err = f"{WARNING}burn_in_now\n{WARNING}blde01\n{WARNING}blde01\n"
-    assert find_unknown_host_patterns(err, "new_blades:!blde01") == ["blde01"]
-    assert find_unknown_host_patterns(err, "new_blades") == []
+@pytest.mark.parametrize(
+    ("limit", "ignored", "unknown"),
+    [
+        ("new_blades:!blde01", ["burn_in_now", "blde01", "blde01"], ["blde01"]),
+        ("new_blades", ["burn_in_now", "blde01"], []),
+        ("new_blades,nosuch[0]", ["nosuch"], ["nosuch"]),
+        ("nosuch[0:2]", ["nosuch"], ["nosuch"]),
+        ("all:!!blade01", ["!blade01"], ["!blade01"]),
+        ("all:&~nosuch", ["~nosuch"], ["~nosuch"]),
+        ("blade01,localhost", [], ["localhost"]),
+        ("all:!localhost", [], []),
+    ],
+)
+def test_unknown_patterns_are_only_those_of_the_limit(limit, ignored, unknown):
+    err = "".join(f"{WARNING}{name}\n" for name in ignored)
+    assert find_unknown_host_patterns(err, parse_host_pattern(limit)) == unknown
+
+
+def test_this_machine_is_known_if_it_is_in_the_inventory():
+    assert find_unknown_host_patterns("", parse_host_pattern("localhost"), ["localhost"]) == []
 
 
 def test_wrapped_warning_is_read():
-    assert find_unknown_host_patterns(
-        "[WARNING]: Could not match supplied host\npattern, ignoring: x1", "x1"
-    ) == ["x1"]
+    err = "[WARNING]: Could not match supplied host\npattern, ignoring: x1"
+    assert find_unknown_host_patterns(err, parse_host_pattern("x1")) == ["x1"]
 
 
 @pytest.mark.parametrize(
@@ -63,7 +79,7 @@ def test_inventory_names_are_groups_and_hosts():
     listing = json.dumps(
         {"_meta": {"hostvars": {"b1": {}}}, "all": {"children": ["g"]}, "g": {"hosts": ["b1"]}}
     )
-    assert parse_inventory_names(listing) == ["all", "b1", "g"]
+    assert parse_inventory_names(listing) == ({"b1"}, {"all", "g"})
 
 
 def test_host_keys_are_checked_despite_ansible_settings(tmp_path):
@@ -148,34 +164,3 @@ def test_first_error_of_an_unparsable_inventory_is_reported(project):
         plan_playbook_run(project)
     assert "unknown key 'nodess'" in str(excinfo.value)
     assert "blades-1.yaml:2" in str(excinfo.value)
-
-
-@pytest.mark.parametrize(
-    ("limit", "means"),
-    [
-        ("blade[01-03]", "blade01,blade02,blade03"),
-        ("new_blades:!blade[02-03,07]", "new_blades:!blade02,!blade03,!blade07"),
-        ("bench01,blade[9-10]", "bench01,blade9,blade10"),
-        ("blades[0:2]", "blades[0:2]"),
-        ("new_nodes", "new_nodes"),
-    ],
-)
-def test_printed_ranges_are_expanded_and_ansible_patterns_kept(limit, means):
-    assert planning.expand_limit_ranges(limit) == means
-
-
-@pytest.mark.parametrize(
-    "limit", ["blade[1-99999999]", "b[1-3][1-999999]", "a[1-15000],b[1-15000]", "b[1-99999999999999999999]"]
-)
-def test_range_with_too_many_names_is_refused(limit):
-    with pytest.raises(InputError, match="expands to more than 20,000 names"):
-        planning.expand_limit_ranges(limit)
-
-
-def test_range_of_a_complete_fleet_is_expanded():
-    assert planning.expand_limit_ranges("blade[00001-10000]").count(",") == 9999
-
-
-def test_range_of_ten_digit_numbers_is_refused():
-    with pytest.raises(InputError):
-        planning.expand_limit_ranges("blade[1000000000-9999999999]")

@@ -20,7 +20,7 @@ def expand_name_range(names: str, max_names: int) -> tuple[str, ...]:
     from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
 
     if count_names_at_most(names) > max_names:
-        raise InputError(f"{names[:60]!r} is more than {max_names:,} names", remedy="write a smaller range")
+        raise InputError(f"{names[:60]!r} is more than {max_names} names", remedy="write a smaller range")
     try:
         # No groups: a name must not make ClusterShell run the group commands of its configuration.
         return tuple(NodeSet(names, resolver=RESOLVER_NOGROUP))

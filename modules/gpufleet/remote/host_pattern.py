@@ -22,14 +22,18 @@ from gpufleet.errors import CheckFailed, InputError
 MAX_NAMES = 20_000  # that the ranges of one pattern mean
 NAMES_REMEDY = "write names or ranges like blade[01-20]"
 RANGE_REMEDY = "write ranges like blade[01-20], and Ansible's slices like group[0:2]"
+MIXED_SEPARATORS = (
+    "has a colon, and the pattern has commas",
+    "Ansible splits it at the commas only: write commas",
+)
 # Possessive: what was read as a part of a range is never read again, however long the text is.
 _PART = "[0-9]++(?:-[0-9]++(?:/[0-9]++)?+)?+"
 _NUMBERS = rf"\[{_PART}(?:,{_PART})*+\]"
 _RANGE = re.compile(r"\[[0-9]++[-,][0-9,/-]++\]")  # one number in brackets is Ansible's subscript
-_BRACKETS = re.compile(r"\[[^\]]*+\]")
+_BRACKETS = re.compile(r"\[[^\[\]]*+\]")
 _COMMA_TERM = re.compile(rf"\s*+[!&]?~[^,]*+|(?:{_NUMBERS}|[^,])++")
 _EXPRESSION = re.compile("[!&]?~")
-_COLON_TERM = re.compile(r"(?:[^\s:\[\]]|\[[^\]]*+\])++")
+_COLON_TERM = re.compile(r"(?:[^\s:\[\]]|\[[^\[\]]*+\])++")
 _RANGE_NAME = re.compile(rf"(?:[\w./-]|{_NUMBERS})++")
 # Wildcards around one-digit ranges: `rack[1-3]*` means the same to us and to Ansible.
 _WILDCARD = re.compile(r"(?:[^\[\]]|\[[0-9]-[0-9]\])*+(?<!\])")
@@ -136,23 +140,23 @@ def parse_host_pattern(text: str, option: str = "--limit") -> HostPattern:
     if not terms:
         raise InputError("names no host", where=option, remedy="name hosts or groups; all means every host")
     try:
-        _require_few_names(text, terms)
+        _require_few_names(text, terms, option)
         return HostPattern(text, tuple(_expand_ranges(term) for term in terms), option)
     except InputError as error:
         raise InputError(error.problem, where=option, remedy=error.remedy) from None
 
 
-def _require_few_names(text: str, terms: Sequence[HostTerm]) -> None:
+def _require_few_names(text: str, terms: Sequence[HostTerm], option: str) -> None:
     if sum(count_names_at_most(term.text) for term in terms if term.has_range) > MAX_NAMES:
         problem = f"{_quote(text)} expands to more than {MAX_NAMES:,} names"
-        raise InputError(problem, remedy="write a smaller range")
+        raise InputError(problem, where=option, remedy="write a smaller range")
 
 
 def parse_host_patterns(texts: Sequence[str], option: str = "NODE") -> HostPattern:
     """Return several patterns as one, which has the terms of all: ``blade[01-03] !blade02``."""
     patterns = [parse_host_pattern(text, option) for text in texts]
     terms = tuple(term for pattern in patterns for term in pattern.terms)
-    _require_few_names(",".join(texts), terms)
+    _require_few_names(",".join(texts), terms, option)
     joined = ",".join(term.operator + term.text for term in terms)
     return patterns[0] if len(patterns) == 1 else HostPattern(joined, terms, option)
 
@@ -199,7 +203,7 @@ def _parse_term(raw: str, option: str) -> HostTerm:
     term = HostTerm(raw[0], raw[1:]) if raw[0] in "!&" else HostTerm("", raw)
     if term.text in ("", "~"):
         raise InputError(f"{_quote(raw)} has no name", where=option, remedy="write a name after the operator")
-    problem = None if term.is_expression else _find_term_problem(term.text)
+    problem = _find_expression_problem(term.text) if term.is_expression else _find_term_problem(term.text)
     if problem:
         raise InputError(f"{_quote(raw)} {problem[0]}", where=option, remedy=problem[1])
     return term
@@ -213,6 +217,11 @@ def _expand_ranges(term: HostTerm) -> HostTerm:
     return replace(term, names=expand_name_range(term.text, MAX_NAMES))
 
 
+def _find_expression_problem(text: str) -> tuple[str, str] | None:
+    """Return a colon that separates nothing, except in ``(?:``, and the remedy."""
+    return MIXED_SEPARATORS if re.search(r"(?<!\?):", _BRACKETS.sub("", text)) else None
+
+
 def _find_term_problem(text: str) -> tuple[str, str] | None:
     """Return what is wrong with a term that Ansible would not find, or would read in another way, and the remedy."""
     outside = _BRACKETS.sub("", text)
@@ -221,7 +230,7 @@ def _find_term_problem(text: str) -> tuple[str, str] | None:
     if "[" in outside or "]" in outside:
         return "has a bracket without its pair", RANGE_REMEDY
     if ":" in outside and not _is_ipv6_address(text):
-        return "has a colon, and the pattern has commas", "Ansible splits it at the commas only: write commas"
+        return MIXED_SEPARATORS
     if any(character.isspace() for character in text):
         return "has a blank", "separate names with commas"
     return None

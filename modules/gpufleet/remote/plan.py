@@ -123,11 +123,15 @@ def require_known_names(root: Path, names: frozenset[str]) -> None:
     if status:
         cause = find_inventory_error(err)
         raise InputError(cause or find_ansible_error(err), where="" if cause else "inventory")
-    known_names = parse_inventory_names(out)
-    if unknown_names := names.difference(known_names):
-        first = min(unknown_names)
-        shown = make_printable(fold_names_to_ranges(sorted(unknown_names)), 120)
-        raise InputError(f"no host or group {shown}", key="--limit", remedy=suggest_names(first, known_names))
+    hosts, groups = parse_inventory_names(out)
+    if ambiguous_names := names & hosts & groups:
+        raise InputError(
+            f"{min(ambiguous_names)} is a host and a group", key="--limit", remedy="rename one of them"
+        )
+    if unknown_names := names - hosts - groups:
+        shown = make_printable(fold_names_to_ranges(unknown_names), 120)
+        remedy = suggest_names(min(unknown_names), sorted(hosts | groups))
+        raise InputError(f"no host or group {shown}", key="--limit", remedy=remedy)
 
 
 def require_empty_union(root: Path, play: str, pattern: HostPattern) -> None:
@@ -197,7 +201,7 @@ def find_unknown_host_patterns(
 def build_unknown_name_error(root: Path, name: str) -> InputError:
     """Return the error for a part of the limit that is not in the inventory, with the nearest names."""
     status, out, _ = run_ansible_command(root, build_inventory_command(root))
-    known_names = parse_inventory_names(out) if status == 0 else []
+    known_names = sorted(frozenset.union(*parse_inventory_names(out))) if status == 0 else []
     return InputError(f"no host or group {name!r}", key="--limit", remedy=suggest_names(name, known_names))
 
 
@@ -222,11 +226,15 @@ def suggest_names(pattern: str, names: Sequence[str]) -> str:
     )
 
 
-def parse_inventory_names(inventory_json: str) -> list[str]:
-    """Return every group and host in an inventory as JSON."""
+def parse_inventory_names(inventory_json: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the names of all hosts and of all groups, also of empty groups, in an inventory as JSON."""
     inventory = decode_json_object(inventory_json, "ansible-inventory", LARGE_DOCUMENT)
-    hosts = inventory.get("_meta", {}).get("hostvars", {})
-    return sorted({*inventory, *hosts} - {"_meta"})
+    hosts = {*inventory.pop("_meta", {}).get("hostvars", {})}
+    groups = {*inventory}
+    for group in inventory.values():
+        hosts.update(group.get("hosts", ()))
+        groups.update(group.get("children", ()))
+    return frozenset(hosts), frozenset(groups)
 
 
 def parse_listed_hosts(stdout_text: str) -> list[str]:
