@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
 from dataclasses import dataclass
 
@@ -16,7 +17,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpufleet.errors import CheckFailed, InputError
-from gpufleet.remote.host_pattern import MAX_NAMES, build_alternation, parse_host_pattern, parse_host_patterns
+from gpufleet.remote.host_pattern import (
+    LONGEST_ARGUMENT,
+    MAX_NAMES,
+    build_alternation,
+    parse_host_pattern,
+    parse_host_patterns,
+)
 
 EXAMPLES = 5000
 BLADES = [f"blade{number:02}" for number in range(1, 13)]
@@ -298,11 +305,41 @@ def test_several_patterns_have_together_no_more_names_than_one():
 
 def test_range_of_a_complete_fleet_fits_an_argument():
     limit = parse_host_pattern("all:!blade[00001-20000]").ansible_limit
-    assert len(limit) < 100_000  # the kernel's limit is 128 KiB for one argument
+    assert len(limit) < LONGEST_ARGUMENT
     expression = re.compile(limit.removeprefix("all,!~"))
     assert [number for number in range(30_000) if expression.match(f"blade{number:05}")] == [
         *range(1, 20_001)
     ]
+
+
+def test_long_list_of_names_fits_an_argument():
+    names = [f"production-train-{number}" for number in range(10_000)]
+    pattern = parse_host_pattern(",".join(names))
+    assert len(pattern.text) > LONGEST_ARGUMENT > len(pattern.ansible_limit)
+    assert pattern.range_names == {*names}
+    assert re.compile(pattern.ansible_limit[1:]).match("production-train-10000") is None
+
+
+def test_pattern_that_no_program_can_take_is_refused():
+    pattern = parse_host_pattern(",".join(f"{number}*" for number in range(30_000)))
+    with pytest.raises(InputError, match="is longer than 131,071 bytes; name groups or ranges"):
+        assert pattern.ansible_limit
+
+
+def test_time_grows_with_the_length_of_a_pattern():
+    count = 10_000
+
+    def measure(size):
+        text = ":".join(f"blade{number:05}" for number in range(size))
+        ranges = ",".join(f"!b{number % 10}[01-02]" for number in range(size // 2))
+        started = time.process_time()
+        parse_host_pattern(text)
+        parse_host_pattern(f"all,{ranges}")
+        build_alternation(sorted(text.split(":")))
+        return time.process_time() - started
+
+    small, large = min(measure(count // 8) for _ in range(3)), min(measure(count) for _ in range(3))
+    assert large < 30 * small  # 8 times the names; 64 times if it were quadratic
 
 
 @given(st.lists(st.text("ab01.-", max_size=6), min_size=1, unique=True))

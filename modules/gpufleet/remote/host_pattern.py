@@ -20,6 +20,10 @@ from gpufleet.boundary.name_range import count_names_at_most, expand_name_range
 from gpufleet.errors import CheckFailed, InputError
 
 MAX_NAMES = 20_000  # that the ranges of one pattern mean
+LONGEST_ARGUMENT = 128 * 1024 - 1  # bytes that Linux passes as one argument of a program
+LONGEST_LIST = (
+    LONGEST_ARGUMENT // 2
+)  # a longer list of names, such as a resumed run's, is written as one expression
 NAMES_REMEDY = "write names or ranges like blade[01-20]"
 RANGE_REMEDY = "write ranges like blade[01-20], and Ansible's slices like group[0:2]"
 MIXED_SEPARATORS = (
@@ -34,6 +38,7 @@ _BRACKETS = re.compile(r"\[[^\[\]]*+\]")
 _COMMA_TERM = re.compile(rf"\s*+[!&]?~[^,]*+|(?:{_NUMBERS}|[^,])++")
 _EXPRESSION = re.compile("[!&]?~")
 _COLON_TERM = re.compile(r"(?:[^\s:\[\]]|\[[^\[\]]*+\])++")
+_PLAIN_NAME = re.compile(r"[\w./-]++")
 _RANGE_NAME = re.compile(rf"(?:[\w./-]|{_NUMBERS})++")
 # Wildcards around one-digit ranges: `rack[1-3]*` means the same to us and to Ansible.
 _WILDCARD = re.compile(r"(?:[^\[\]]|\[[0-9]-[0-9]\])*+(?<!\])")
@@ -87,8 +92,12 @@ class HostPattern:
 
     @property
     def ansible_limit(self) -> str:
-        """Return the pattern for ``--limit``: unchanged if it has no range."""
-        return ",".join(term.ansible_text for term in self.terms) if self.range_names else self.text
+        """Return the pattern for ``--limit``: unchanged if it has no range. InputError if no program can take it."""
+        limit = ",".join(term.ansible_text for term in self.terms) if self.range_names else self.text
+        if len(limit.encode()) > LONGEST_ARGUMENT:
+            problem = f"{_quote(self.text)} is longer than {LONGEST_ARGUMENT:,} bytes"
+            raise InputError(problem, where=self.option, remedy="name groups or ranges")
+        return limit
 
     @property
     def union_limit(self) -> str:
@@ -139,6 +148,10 @@ def parse_host_pattern(text: str, option: str = "--limit") -> HostPattern:
     terms = [_parse_term(raw, option) for raw in _split_terms(text, option)]
     if not terms:
         raise InputError("names no host", where=option, remedy="name hosts or groups; all means every host")
+    if len(text) > LONGEST_LIST and all(
+        not term.operator and _PLAIN_NAME.fullmatch(term.text) for term in terms
+    ):
+        return HostPattern(text, (HostTerm("", text, tuple(term.text for term in terms)),), option)
     try:
         _require_few_names(text, terms, option)
         return HostPattern(text, tuple(_expand_ranges(term) for term in terms), option)
