@@ -440,3 +440,30 @@ def test_slow_gpu_of_a_server_is_named_among_all_gpus_of_its_model(tmp_path, mon
     text = run_command("compare").stdout
     assert "warn  server2 GPU 0000:68:00.0  GPU memory copy (gpu_memory)" in text
     assert "of 16 GPUs of the same model (NVIDIA H100 80GB HBM3, quick)" in text
+
+
+@pytest.mark.parametrize(
+    ("nodes", "limit", "burn_in"),
+    [
+        ([], "new_nodes", "auto"),
+        (["blade[01-03]:!blade02"], "blade[01-03]:!blade02", "always"),
+        (["blade[01-03]", "new_blades:!blade02"], "blade[01-03],new_blades,!blade02", "always"),
+    ],
+)
+def test_burn_in_runs_on_the_named_nodes(monkeypatch, nodes, limit, burn_in):
+    requests = []
+
+    def keep_request(_root, request, _stream):
+        requests.append(request)
+        return configure.ConfigureResult(request)
+
+    monkeypatch.setattr(configure, "configure_hosts", keep_request)
+    assert run_command("run", *nodes).exit_code == 0
+    assert [(request.play, request.limit, request.burn_in) for request in requests] == [
+        ("burn_in", limit, burn_in)
+    ]
+
+
+def test_burn_in_of_an_unset_variable_measures_no_node(monkeypatch):
+    monkeypatch.setattr(configure, "configure_hosts", None)
+    assert str(run_command("run", "").exception).startswith("NODE: names no host")

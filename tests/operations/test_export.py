@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from gpufleet import fleet
-from gpufleet.errors import EnvironmentFault, InputError
+from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
 from gpufleet.operations import export
 from gpufleet.operations.export import FirstBootExportRequest
 
@@ -114,6 +114,28 @@ def test_invalid_rack_is_reported_in_one_line(run_export, options, message):
 def test_node_of_another_rack_is_refused(run_export):
     with pytest.raises(InputError, match="--node: rack blades-1 has no bench01"):
         run_export("bench01")
+
+
+@pytest.mark.parametrize(
+    ("names", "selected"),
+    [
+        ((), ["blade07", "blade08", "blade09"]),
+        (("blade[07-09]:!blade08",), ["blade07", "blade09"]),
+        (("blade[07-08]", "!blade07"), ["blade08"]),
+    ],
+)
+def test_exactly_the_named_nodes_are_exported(names, selected):
+    rack = SimpleNamespace(name="r", nodes=[SimpleNamespace(name=f"blade0{slot}") for slot in (7, 8, 9)])
+    assert [node.name for node in export.select_rack_nodes(rack, names)] == selected
+
+
+@pytest.mark.parametrize(
+    ("name", "error"), [("blade07:!blade07", CheckFailed), ("", InputError), ("!blade07", InputError)]
+)
+def test_names_of_no_node_never_mean_the_complete_rack(name, error):
+    rack = SimpleNamespace(name="r", nodes=[SimpleNamespace(name="blade07")])
+    with pytest.raises(error, match=r"^--node: "):
+        export.select_rack_nodes(rack, (name,))
 
 
 def test_rack_without_login_keys_is_refused_before_writing(shared_project, tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from gpufleet.errors import InputError
+from gpufleet.errors import CheckFailed, InputError
 from gpufleet.nodes import NodeIdentity, NodeObservation, Registry, SourceReport
 from gpufleet.nodes.model import utc_now
 from gpufleet.operations import node_change
@@ -67,3 +67,36 @@ def test_change_is_refused_for_all_nodes_if_one_cannot_move(url):
         with pytest.raises(InputError, match="retired cannot become discovered"):
             node_change.change_node_states(registry, f"b[00-{COUNT - 1}]", "discovered", "test")
         assert {node.state for node in registry.list_nodes()} == {"expected", "retired"}
+
+
+@pytest.mark.parametrize(
+    ("names", "held"),
+    [
+        ("b[01-03]:!b02", ["b01", "b03"]),
+        ("b[01-03],&b[02-09]", ["b02", "b03"]),
+        ("b01,r/1,b01", ["b01"]),
+        ("r/[1-2]", ["b01", "b02"]),
+    ],
+)
+def test_change_applies_to_exactly_the_nodes_of_a_pattern(url, names, held):
+    with Registry(url) as registry:
+        assert len(node_change.hold_nodes(registry, names, "drift", "test")) == len(held)
+        nodes = [node for node in registry.list_nodes() if any(hold.kind == "drift" for hold in node.holds)]
+        assert sorted(node.name for node in nodes) == held
+
+
+@pytest.mark.parametrize(
+    ("names", "error", "message"),
+    [
+        ("b01:!b99", InputError, "no node 'b99' in the registry"),
+        ("!b01", InputError, "NODE: !b01 names no node to take"),
+        ("", InputError, "NODE: names no host"),
+        ("b*", InputError, r"NODE: b\* is not a name or a range of names"),
+        ("b01:!b01", CheckFailed, "NODE: b01:!b01 leaves no node"),
+    ],
+)
+def test_pattern_of_no_node_changes_none(url, names, error, message):
+    with Registry(url) as registry:
+        with pytest.raises(error, match=message):
+            node_change.hold_nodes(registry, names, "drift", "test")
+        assert not any(hold.kind == "drift" for node in registry.list_nodes() for hold in node.holds)

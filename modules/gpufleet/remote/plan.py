@@ -62,7 +62,7 @@ def plan_playbook_run(
     require_known_play(root, play)
     if pattern and pattern.range_names:
         require_known_names(root, pattern.range_names)
-    ansible_limit = pattern and pattern.ansible_limit
+    ansible_limit = pattern.ansible_limit if pattern else None
     command = build_list_command(root, play, ansible_limit)
     status, out, err = run_ansible_command(root, command, REPORT_UNKNOWN_NAMES)
     hosts = parse_listed_hosts(out)
@@ -148,7 +148,7 @@ def run_ansible_command(
     """Run one of Ansible's programs in the playbooks folder, where its configuration is."""
     try:
         completed = subprocess.run(
-            command, cwd=root / "playbooks", env=build_ansible_environment(root) | settings, stdin=subprocess.DEVNULL,
+            command, cwd=root / "playbooks", env=build_ansible_environment(root) | dict(settings), stdin=subprocess.DEVNULL,
             capture_output=True, text=True, timeout=LIST_TIMEOUT_SECONDS, check=False,
         )  # fmt: skip
     except FileNotFoundError as missing:
