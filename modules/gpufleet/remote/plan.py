@@ -146,9 +146,10 @@ def run_ansible_command(
     root: Path, command: list[str], settings: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[int, str, str]:
     """Run one of Ansible's programs in the playbooks folder, where its configuration is."""
+    environment = build_ansible_environment(root) | dict(settings)
     try:
         completed = subprocess.run(
-            command, cwd=root / "playbooks", env=build_ansible_environment(root) | dict(settings), stdin=subprocess.DEVNULL,
+            command, cwd=root / "playbooks", env=environment, stdin=subprocess.DEVNULL,
             capture_output=True, text=True, timeout=LIST_TIMEOUT_SECONDS, check=False,
         )  # fmt: skip
     except FileNotFoundError as missing:
