@@ -25,6 +25,11 @@ def load(path):
     return YAML(typ="safe").load(path)
 
 
+def load_options(role):
+    (entry,) = load(role / "meta/argument_specs.yml")["argument_specs"].values()
+    return entry["options"]
+
+
 def role_id(path):
     return path.name if path in ROLES else f"{path.parents[1].name}/{path.name}"
 
@@ -65,7 +70,7 @@ def test_readme_is_current(role, generator):
 @pytest.mark.parametrize("role", ROLES, ids=role_id)
 def test_every_default_is_documented_and_named_after_its_role(role):
     defaults = load(role / "defaults/main.yml")
-    options = load(role / "meta/argument_specs.yml")["argument_specs"]["main"]["options"]
+    options = load_options(role)
     assert set(defaults) == set(options)
     internal = load(role / "vars/main.yml")
     assert all(name.startswith(f"{role.name}_") for name in {**defaults, **internal})
@@ -73,7 +78,7 @@ def test_every_default_is_documented_and_named_after_its_role(role):
 
 @pytest.mark.parametrize("role", ROLES, ids=role_id)
 def test_documented_defaults_match_the_role(role):
-    options = load(role / "meta/argument_specs.yml")["argument_specs"]["main"]["options"]
+    options = load_options(role)
     for name, value in load(role / "defaults/main.yml").items():
         if isinstance(value, dict) or "{{" in str(value):
             continue

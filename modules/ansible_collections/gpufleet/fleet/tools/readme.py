@@ -14,10 +14,13 @@ HEADER = "<!-- Written by tools/readme.py from meta/argument_specs.yml; change t
 
 def readme(role: Path) -> str:
     """Return a role's README."""
-    spec = YAML(typ="safe").load(role / "meta/argument_specs.yml")["argument_specs"]["main"]
+    entries = YAML(typ="safe").load(role / "meta/argument_specs.yml")["argument_specs"]
+    (spec,) = entries.values()
     parts = [f"# {role.name}", HEADER, f"{spec['short_description']}.", *spec["description"]]
-    table = ["| variable | type | default | what it does |", "|---|---|---|---|", *rows(spec["options"])]
-    return "\n\n".join([*parts, "\n".join(table)]) + "\n"
+    if spec["options"]:
+        table = ["| variable | type | default | what it does |", "|---|---|---|---|", *rows(spec["options"])]
+        parts.append("\n".join(table))
+    return "\n\n".join(parts) + "\n"
 
 
 def rows(options: dict[str, Any], prefix: str = "") -> list[str]:

@@ -42,7 +42,8 @@ def list_settings() -> set[str]:
     settings = {OTHER_VARIABLES, *(f"{SHARED_PREFIX}_{field}" for field in VARIABLE_FIELDS)}
     for role in list_roles():
         spec = yaml.safe_load((ROLES / role / "meta/argument_specs.yml").read_text())
-        settings.update(spec["argument_specs"]["main"].get("options") or {})
+        for entry in spec["argument_specs"].values():
+            settings.update(entry.get("options") or {})
     return settings | set(find_names([SHARED_PREFIX], [ROLES, PLAYBOOKS], (".yml",)))
 
 

@@ -54,8 +54,7 @@ class ActionModule(ControllerAction):
         return names
 
     def list_result_names(self, task_vars: dict[str, Any]) -> Iterator[str]:
-        """Yield the names of facts, registered results and included variables, which no person wrote as settings."""
-        yield from task_vars.get("ansible_facts") or {}
+        """Yield the names of registered results and included variables, which no person wrote as settings."""
         manager = self._task.get_variable_manager()
         extra_vars = getattr(manager, "extra_vars", {})
         for cache in ("_nonpersistent_fact_cache", "_vars_cache"):

@@ -21,7 +21,7 @@ class ActionModule(ControllerAction):
             RequestedSoftware.from_json(options["requested_software"]),
         )
         plan_json = driver_plan.as_json()
-        result: dict[str, Any] = {"plan": plan_json, "ansible_facts": {"driver_plan": plan_json}}
+        result: dict[str, Any] = {"plan": plan_json}
         if options["plan_only"]:  # what `gpufleet configure --plan` shows; the registry keeps none of it
             node = task_vars.get("inventory_hostname")
             result["gpufleet"] = {"node": node, "event": "driver_plan", "plan": plan_json}

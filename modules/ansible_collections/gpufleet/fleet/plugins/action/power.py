@@ -9,6 +9,8 @@ import os
 from typing import Any
 
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.adapter import ControllerAction
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.fact_injection import refuse_forged_settings
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.variable_names import read_known_variables
 
 
 class ActionModule(ControllerAction):
@@ -17,6 +19,7 @@ class ActionModule(ControllerAction):
         from gpufleet.operations import power
         from gpufleet.remote.bmc import PowerReport
 
+        refuse_forged_settings(task_vars, read_known_variables().settings)
         power_options = power.PowerOptions(
             action="read" if self._task.check_mode else options["state"],
             user=options["user"],

@@ -14,6 +14,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.fleet.plugins.module_utils import signing_key
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils import dnf_steps
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.fact_injection import refuse_fact_injection
 
 MODULE = "gpufleet.fleet.repositories"
 
@@ -23,6 +24,7 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
+        refuse_fact_injection()
         arguments = dict(self._task.args)
         if arguments.get("key_folder"):
             arguments["repositories"] = self._with_key_contents(

@@ -13,6 +13,7 @@ from ansible.plugins.action import ActionBase
 
 from ansible_collections.gpufleet.fleet.plugins.module_utils import versionlock
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils import dnf_steps
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.fact_injection import refuse_fact_injection
 
 MODULE = "gpufleet.fleet.resources"
 QUERY = versionlock.INSTALLED_FORMAT
@@ -31,6 +32,7 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
+        refuse_fact_injection()
         self._task_vars = task_vars
         arguments = dict(self._task.args)
         result = self._run_module(MODULE, arguments, wrap_async=bool(self._task.async_val))

@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ansible import constants
+
 # The reason of a failure that Ansible does not tell the play.
 NOT_INCLUDED = "a role or a file could not be included; the errors of the run have the reason"
 # How Ansible names its own types in messages about arguments.
@@ -25,6 +27,10 @@ OPTION_VARIABLE = re.compile(
     r"no_target_syslog|password|pipelining|port|system_tmpdirs|target_log_info|timeout|user)$|"
     r".*_interpreter$)"
 )
+# Variables that Ansible itself sets: facts, tags and limit of the run, and what a rescue reports.
+ANSIBLE_VARIABLES = constants.INTERNAL_STATIC_VARS | {
+    "ansible_check_mode", "ansible_delegated_vars", "ansible_failed_result", "ansible_failed_task"
+}  # fmt: skip
 
 
 def is_burn_in_due(setting: str, *, is_new: bool, is_busy: bool) -> bool:
@@ -111,13 +117,13 @@ def site_play_groups(
 def select_fact_variables(gathered: Mapping[str, Any]) -> dict[str, Any]:
     """Return gathered facts as the variables that Ansible makes of them by default (``ansible_distribution``).
 
-    Names that a plugin of Ansible reads as an option are left out: a host must not set those.
+    Names that Ansible sets itself, or that one of its plugins reads as an option, are left out: a host must not set those.
     """
     facts = gathered.get("ansible_facts") or {}
     return {
         name: value
         for name, value in facts.items()
-        if name.startswith("ansible_") and not OPTION_VARIABLE.match(name)
+        if name.startswith("ansible_") and name not in ANSIBLE_VARIABLES and not OPTION_VARIABLE.match(name)
     }
 
 

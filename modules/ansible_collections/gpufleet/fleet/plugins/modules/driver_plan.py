@@ -10,7 +10,8 @@ module: driver_plan
 short_description: Plan a host's GPU driver from its facts
 description:
   - Makes a plan from the facts of C(gpufleet.fleet.hardware) and the software that the node's template requests, and
-    sets the fact C(driver_plan). Runs on the controller, in C(gpufleet.drivers); changes nothing.
+    returns it. The roles read the plan from the variable C(driver_plan), which a play sets from the result. Runs on the
+    controller, in C(gpufleet.drivers); changes nothing.
   - If there is no driver for the host, the task fails with the reason and a remedy, unless I(plan_only) is set.
 options:
   hardware: {description: The facts., type: dict, required: true}
@@ -28,9 +29,14 @@ EXAMPLES = """
   gpufleet.fleet.driver_plan:
     hardware: "{{ driver_hardware.hardware }}"
     requested_software: "{{ gpufleet_software | default({}) }}"
+  register: driver_planned
+
+# Not a fact: a node can report any fact.
+- name: Offer the plan to the roles
+  ansible.builtin.set_fact:
+    driver_plan: "{{ driver_planned.plan }}"
 """
 
 RETURN = """
 plan: {description: The plan; see docs/drivers.md., returned: unless the input is wrong, type: dict}
-ansible_facts: {description: The plan as C(driver_plan)., returned: unless the input is wrong, type: dict}
 """

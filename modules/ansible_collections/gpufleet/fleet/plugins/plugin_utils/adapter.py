@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.fact_injection import refuse_fact_injection
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.package import (
     defer_import_errors,
     require_gpufleet,
@@ -51,6 +52,7 @@ class ControllerAction(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         require_gpufleet()
+        refuse_fact_injection()
         spec = load_documented_options(type(self).__module__.rpartition(".")[2])
         __, options = self.validate_argument_spec(argument_spec=spec)
         try:

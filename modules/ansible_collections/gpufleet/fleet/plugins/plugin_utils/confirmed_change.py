@@ -11,6 +11,8 @@ from typing import Any
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.fact_injection import refuse_fact_injection
+
 # How long after its own deadline a host gets to restore the old state and answer again.
 GRACE_SECONDS = 45
 
@@ -23,6 +25,7 @@ class ConfirmedChangeAction(ActionBase):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
+        refuse_fact_injection()
         applied = self._call_module(task_vars)
         if not applied.get("pending"):
             return applied

@@ -33,6 +33,7 @@ ROLE_GROUPS: Mapping[str, tuple[str, ...]] = {
         "cpu_governor",
         "efa",
         "exporters",
+        "fact_injection",
         "gpu_settings",
         "hardening",
         "hugepages_and_limits",
