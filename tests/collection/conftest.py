@@ -27,10 +27,12 @@ def rack_project(tmp_path, repo_root):
 def ansible(rack_project, clean_env):
     """Run one of Ansible's programs in the project: ``ansible("ansible-inventory", "--list", …)``."""
 
-    def run(program, *arguments, **env):
+    settings = {"ANSIBLE_NOCOLOR": "1", "ANSIBLE_LOCALHOST_WARNING": "False", "ANSIBLE_INJECT_FACT_VARS": "False"}
+
+    def run(program, *arguments, cwd=rack_project, **env):
         return subprocess.run(
             [PROGRAMS / program, *map(str, arguments)],
-            cwd=rack_project, env=clean_env | {"ANSIBLE_NOCOLOR": "1", "ANSIBLE_LOCALHOST_WARNING": "False"} | env,
+            cwd=cwd, env=clean_env | settings | env,
             capture_output=True, text=True, timeout=300, check=False,
         )  # fmt: skip
 

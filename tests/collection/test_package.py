@@ -71,7 +71,12 @@ def run_in_empty_environment(tmp_path_factory, archive):
         # Dependencies come from this environment. Its own gpufleet does not: Python reads no .pth file there.
         path = [str(packages), sysconfig.get_path("purelib")]
         kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
-        settings = {"HOME": str(home), "ANSIBLE_COLLECTIONS_PATH": str(collections), "ANSIBLE_NOCOLOR": "1"}
+        settings = {
+            "HOME": str(home),
+            "ANSIBLE_COLLECTIONS_PATH": str(collections),
+            "ANSIBLE_INJECT_FACT_VARS": "False",
+            "ANSIBLE_NOCOLOR": "1",
+        }
         code = f"import sys; sys.path[:0] = {path!r}; from ansible.cli.{command[0]} import main; main()"
         return subprocess.run(
             [sys.executable, "-S", "-c", code, *command[1:]],

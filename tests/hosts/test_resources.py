@@ -36,6 +36,7 @@ class BareHost:
         self.env = env | {
             "ANSIBLE_PRIVATE_KEY_FILE": str(box.home / "ssh/id_ed25519"),
             "ANSIBLE_SSH_COMMON_ARGS": f"-o UserKnownHostsFile={box.home}/ssh/known_hosts",
+            "ANSIBLE_INJECT_FACT_VARS": "False",
             "ANSIBLE_PIPELINING": "1",
             "ANSIBLE_NOCOLOR": "1",
         }

@@ -62,6 +62,7 @@ class OverlayHost:
         self.results += 1
         tree = self.shared / f"results-{self.results}"
         settings = {
+            "ANSIBLE_INJECT_FACT_VARS": "False",
             "ANSIBLE_LOCALHOST_WARNING": "False",
             "ANSIBLE_PIPELINING": "1",
             "ANSIBLE_PYTHON_INTERPRETER": "/usr/bin/python3",
@@ -91,7 +92,12 @@ class OverlayHost:
         """Run plays on the host over its local connection; return the output."""
         book = self.shared / "play.json"
         book.write_text(json.dumps(plays))
-        settings = {"HOME": "/root", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "ANSIBLE_PIPELINING": "1"}
+        settings = {
+            "ANSIBLE_INJECT_FACT_VARS": "False",
+            "ANSIBLE_PIPELINING": "1",
+            "HOME": "/root",
+            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+        }
         command = [PROGRAMS / "ansible-playbook", "-i", "localhost,", "-c", "local", book]
         return self.run(
             *command, "-e", "ansible_python_interpreter=/usr/bin/python3", env=settings, check=False

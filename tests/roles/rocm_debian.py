@@ -24,6 +24,10 @@ PLAY = """
       gpufleet.fleet.driver_plan:
         hardware: "{{ amd_hardware.hardware }}"
         requested_software: "{{ gpufleet_software }}"
+      register: amd_planned
+    - name: Use the plan
+      ansible.builtin.set_fact:
+        driver_plan: "{{ amd_planned.plan }}"
     - name: ROCm
       ansible.builtin.import_role:
         name: gpufleet.fleet.rocm

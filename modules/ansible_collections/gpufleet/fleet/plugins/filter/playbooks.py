@@ -117,7 +117,8 @@ def site_play_groups(
 def select_fact_variables(gathered: Mapping[str, Any]) -> dict[str, Any]:
     """Return gathered facts as the variables that Ansible makes of them by default (``ansible_distribution``).
 
-    Names that Ansible sets itself, or that one of its plugins reads as an option, are left out: a host must not set those.
+    Names that Ansible sets itself or that a plugin of Ansible reads as an option are left out: a host must not set
+    those.
     """
     facts = gathered.get("ansible_facts") or {}
     return {
