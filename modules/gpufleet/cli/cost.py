@@ -83,6 +83,12 @@ TRUST = click.option(
     is_flag=True,
     help="Give the Pulumi program your environment, network and files.",
 )
+UNCONFINED = click.option(
+    "--allow-unconfined",
+    "may_be_unconfined",
+    is_flag=True,
+    help="Run the program also where this machine cannot confine it.",
+)
 REGION = click.option(
     "--region",
     "regions",
@@ -94,7 +100,7 @@ REGION = click.option(
 
 def add_program_options(command: Verb) -> Verb:
     """Add the options for the evaluation of a program."""
-    for option in (REGION, TRUST, TIME_LIMIT, COMMITMENTS, USAGE, PROJECT, CONFIG_FILE, STATE):
+    for option in (REGION, UNCONFINED, TRUST, TIME_LIMIT, COMMITMENTS, USAGE, PROJECT, CONFIG_FILE, STATE):
         command = option(command)
     return command
 
@@ -140,6 +146,7 @@ def estimate_cost(
     commitments_file: Path | None,
     limit_s: float,
     trusted: bool,
+    may_be_unconfined: bool,
     regions: tuple[str, ...],
     **source_options: Any,
 ) -> None:
@@ -153,6 +160,7 @@ def estimate_cost(
             commitments,
             trusted=trusted,
             regions=cost.parse_region_options(regions),
+            may_be_unconfined=may_be_unconfined,
         ),
         **source_options,
     )
@@ -204,6 +212,7 @@ def diff_cost(
     commitments_file: Path | None,
     limit_s: float,
     trusted: bool,
+    may_be_unconfined: bool,
     projects_file: Path | None,
     regions: tuple[str, ...],
     **source_options: Any,
@@ -221,6 +230,7 @@ def diff_cost(
                 dates=days,
                 trusted=trusted,
                 regions=cost.parse_region_options(regions),
+                may_be_unconfined=may_be_unconfined,
             ),
             "json" if as_json else output_format,
             outputs,
@@ -237,6 +247,7 @@ def diff_cost(
             days,
             trusted,
             cost.parse_region_options(regions),
+            may_be_unconfined=may_be_unconfined,
         )
         cost_diff = _diff_source(options, **source_options)
         write_cost_diff(cost_diff, output_format, as_json, outputs, show_skipped=show_skipped)

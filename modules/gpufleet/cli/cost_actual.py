@@ -22,9 +22,21 @@ from gpufleet.cli import output
     is_flag=True,
     help="Give the Pulumi program your environment, network and files.",
 )
+@click.option(
+    "--allow-unconfined",
+    "may_be_unconfined",
+    is_flag=True,
+    help="Run the program also where this machine cannot confine it.",
+)
 @output.json_option
 def compare_actual_cost(
-    *, files: tuple[Path, ...], stack: str, project: Path | None, trusted: bool, as_json: bool
+    *,
+    files: tuple[Path, ...],
+    stack: str,
+    project: Path | None,
+    trusted: bool,
+    may_be_unconfined: bool,
+    as_json: bool,
 ) -> None:
     """Compare billed with declared cost by pool, and by node of the registry where there is one.
 
@@ -43,6 +55,7 @@ def compare_actual_cost(
             f"without a registry, nodes are not compared; hint: gpufleet nodes sync -s {stack}", err=True
         )
     billed = cost.sum_billed_charges(cost.stream_bill_files(bill_files), stack, nodes)
-    estimate = cost.estimate_stack(root, stack, options=cost.CostOptions(trusted=trusted))
+    options = cost.CostOptions(trusted=trusted, may_be_unconfined=may_be_unconfined)
+    estimate = cost.estimate_stack(root, stack, options=options)
     comparison = cost.compare_with_bill(estimate.bill, billed)
     output.print_result(as_json, comparison, cost.build_actual_document, cost.format_actual_table)

@@ -46,10 +46,18 @@ def show_break_even_hours(*, machine: str, region: str, committed_usd: float | N
 @click.command("what-if")
 @click.option("-s", "--stack", required=True, help="The stack, as in stacks/Pulumi.STACK.yaml.")
 @click.option("--config-file", type=click.Path(path_type=Path), help="Use this file instead of the stack's.")
+@click.option(
+    "--allow-unconfined",
+    "may_be_unconfined",
+    is_flag=True,
+    help="Run the program also where this machine cannot confine it.",
+)
 @output.json_option
-def show_what_if_prices(*, stack: str, config_file: Path | None, as_json: bool) -> None:
+def show_what_if_prices(
+    *, stack: str, config_file: Path | None, may_be_unconfined: bool, as_json: bool
+) -> None:
     """Price each pool of a stack with every purchase kind that has a price."""
-    rows = cost.compare_purchase_kinds(
-        cost.estimate_stack(paths.find_project_root(), cost.parse_stack_name(stack), config_file).bill
-    )
+    root, options = paths.find_project_root(), cost.CostOptions(may_be_unconfined=may_be_unconfined)
+    estimate = cost.estimate_stack(root, cost.parse_stack_name(stack), config_file, options)
+    rows = cost.compare_purchase_kinds(estimate.bill)
     output.print_result(as_json, rows, cost.build_what_if_document, cost.format_what_if_table)

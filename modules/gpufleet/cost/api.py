@@ -47,7 +47,8 @@ class CostOptions:
 
     ``limit_s`` bounds the evaluation of a program. ``dates`` gives before and after prices of different days.
     ``regions`` are those of ``--region``, by cloud. A ``trusted`` program gets the whole environment, the network
-    and every file. ``today`` is the day of commitments, reservations and support if it is not the current day.
+    and every file; one that ``may_be_unconfined`` is also run where it cannot be confined.
+    ``today`` is the day of commitments, reservations and support if it is not the current day.
     """
 
     policy: CostPolicy | None = None
@@ -58,6 +59,7 @@ class CostOptions:
     trusted: bool = False
     regions: DefaultRegions = field(default_factory=dict)
     today: date | None = None
+    may_be_unconfined: bool = False
 
 
 DEFAULT_OPTIONS = CostOptions()
@@ -108,7 +110,14 @@ def diff_stack_against_git_ref(
     with (
         pause_garbage_collection(),
         start_git_ref_comparison(
-            root, stack, base, config_file, options.limit_s, trusted=options.trusted, variables=variables
+            root,
+            stack,
+            base,
+            config_file,
+            options.limit_s,
+            trusted=options.trusted,
+            may_be_unconfined=options.may_be_unconfined,
+            variables=variables,
         ) as run,
     ):
         fleet = _load_fleet(root, stack, config_file)
@@ -228,7 +237,12 @@ def pause_garbage_collection() -> Iterator[None]:
 
 def _make_program(root: Path, stack: str, config_file: Path | None, options: CostOptions) -> StackProgram:
     return StackProgram(
-        root, stack, config_file, trusted=options.trusted, variables=region_variables(options.regions)
+        root,
+        stack,
+        config_file,
+        trusted=options.trusted,
+        variables=region_variables(options.regions),
+        may_be_unconfined=options.may_be_unconfined,
     )
 
 

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from gpufleet.boundary import read_text
 from gpufleet.engine import read_project_setting
@@ -29,7 +28,7 @@ SECRET_PATHS = (
     ".bash_history", ".zsh_history", ".local/share/gpufleet", ".local/state/gpufleet", "credentials.json",
 )  # fmt: skip
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
-GRACE_S = 5
+ENVIRONMENT_PARTS = ("pyvenv.cfg", "bin", "lib", "lib64")  # what is shown of a virtual environment
 
 
 def build_allowed_environment(variables: Mapping[str, str], folder: Path) -> dict[str, str]:
@@ -48,52 +47,16 @@ def select_allowed_variables(variables: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def find_project_python(root: Path) -> Path | None:
-    """Return the Python of a project's virtual environment, None if it is this one.
-
-    A virtual environment that is committed to git is untrusted and not used.
-    """
-    virtualenv = _read_setting_or_empty(root, "runtime", "options", "virtualenv")
-    if not virtualenv:
-        return None
-    folder = root / virtualenv
-    python = folder / "bin" / "python"
-    if not python.exists() or folder.resolve() == Path(sys.prefix).resolve() or _is_tracked(root, folder):
-        return None
-    return python
-
-
 def guess_clouds(root: Path, stack: str, config_file: Path | None) -> list[str]:
     """Return the clouds in a stack's file, to guess the program's imports."""
     path = config_file or root / _read_setting_or_empty(root, "stackConfigDir") / f"Pulumi.{stack}.yaml"
     return sorted(set(re.findall(r"\bcloud:\s*[\"']?(\w+)", _read_or_empty(path))))
 
 
-def build_sandbox_bounds(
-    root: Path, config_file: Path | None, python: Path | None, folder: Path, limit_s: float, *, trusted: bool
-) -> dict[str, Any]:
-    """Return the bounds for ``sandbox.start_sandboxed_call``: visible and hidden paths, the writable folder, limits."""
-    if trusted:
-        return {"trusted": True, "folder": str(folder)}
-    repository = _repository_root(root)
-    visible = [
-        *(_virtualenv_paths(python) if python else find_interpreter_paths()),
-        repository,
-        Path(__file__).parent,
-    ]
-    config_files = [Path(os.path.realpath(config_file))] if config_file else []
-    visible += config_files
-    # realpath: a committed link may be a loop, for which Path.resolve() raises RuntimeError
-    hidden = {Path(os.path.realpath(place / name)) for place in {repository, root} for name in SECRET_PATHS}
-    return {
-        "trusted": False,
-        "folder": str(folder),
-        "visible": _without_covered(visible),
-        "hidden": sorted(str(path) for path in hidden if path.is_relative_to(repository)),
-        # A rehearsal keeps its own stack files in a folder that is hidden.
-        "revealed": [str(path) for path in config_files if path.is_file()],
-        "cpu_s": int(limit_s) + GRACE_S,
-    }
+def list_visible_paths(python: Path | None) -> list[Path]:
+    """Return what a confined program sees apart from its project: Python, its packages, and our own child."""
+    places = [*(_virtualenv_paths(python) if python else find_interpreter_paths()), Path(__file__).parent]
+    return _without_covered(part for place in places for part in _list_environment_parts(place))
 
 
 def find_interpreter_paths() -> list[Path]:
@@ -102,45 +65,60 @@ def find_interpreter_paths() -> list[Path]:
     excluded = {"", *os.environ.get("PYTHONPATH", "").split(os.pathsep)}
     paths = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix, *sys.path[1:]} - excluded
     paths |= {site.getusersitepackages()} if site.ENABLE_USER_SITE else set()
-    return [Path(place) for place in sorted(paths) if _is_apart_from_home(Path(place))]
+    return [Path(place) for place in sorted(paths) if is_apart_from_home(Path(place))]
 
 
 def _virtualenv_paths(python: Path) -> list[Path]:
     """Return a virtual environment and the installation behind it."""
     installation = python.resolve().parents[1]
-    is_installation = any(installation.glob("lib/python3*")) and _is_apart_from_home(installation)
+    is_installation = any(installation.glob("lib/python3*")) and is_apart_from_home(installation)
     return [python.parents[1].resolve(), *([installation] if is_installation else [])]
 
 
-def _is_apart_from_home(path: Path) -> bool:
+def _list_environment_parts(place: Path) -> list[Path]:
+    """Return the parts of a virtual environment that Python needs; any other place is a part itself."""
+    if not (place / "pyvenv.cfg").is_file():
+        return [place]
+    return [place / name for name in ENVIRONMENT_PARTS]
+
+
+def is_apart_from_home(path: Path) -> bool:
     """Return whether a folder is neither the home folder nor a parent of it."""
     return not Path.home().resolve().is_relative_to(path.resolve())
 
 
-def _repository_root(root: Path) -> Path:
-    """Return the project's repository; if that contains the home folder, the project."""
-    for folder in (root, *root.parents):
-        if (folder / ".git").exists():
-            return folder if _is_apart_from_home(folder) else root
-    return root
+def is_secret(path: str) -> bool:
+    """Return whether a path relative to a project has credentials or our own records."""
+    return path.startswith(SECRET_PATHS) and any(
+        path == name or path.startswith(f"{name}/") for name in SECRET_PATHS
+    )
 
 
-def _without_covered(paths: Iterable[Path]) -> list[str]:
+def find_repository(root: Path) -> Path | None:
+    """Return the folder of the repository that a folder is in, None if it is in none."""
+    return next((folder for folder in (root, *root.parents) if os.path.lexists(folder / ".git")), None)
+
+
+def find_visible_folder(root: Path, *, is_compared: bool) -> Path:
+    """Return the folder whose files a program in the working tree may see: its project's repository.
+
+    It is the project's own folder where that is compared with another commit, of which no more is unpacked, and where
+    the repository contains the home folder.
+    """
+    repository = None if is_compared else find_repository(root)
+    return repository if repository and is_apart_from_home(repository) else root
+
+
+def _without_covered(paths: Iterable[Path]) -> list[Path]:
     """Return existing paths, resolved and as given, without those inside another one."""
     candidates = {
         path for path in paths for path in (path.absolute(), Path(os.path.realpath(path))) if path.exists()
     }
     uncovered: list[Path] = []
-    for path in sorted(candidates, key=lambda path: len(path.parts)):
+    for path in sorted(candidates, key=lambda path: (len(path.parts), path)):
         if not any(path.is_relative_to(covering) for covering in (*uncovered, *map(Path, SYSTEM))):
             uncovered.append(path)
-    return [str(path) for path in uncovered]
-
-
-def _is_tracked(root: Path, folder: Path) -> bool:
-    from gpufleet.cost.inputs.program.gitref import run_git
-
-    return bool(run_git(root, "ls-files", "--", str(folder)).stdout.strip())
+    return uncovered
 
 
 def _read_setting_or_empty(root: Path, *keys: str) -> str:

@@ -1,8 +1,8 @@
 """The key of an evaluated program: a digest of everything that its confined evaluation can read.
 
-That is the git tree of its folder (another commit) or of its whole repository (the working tree, only if it is clean),
-the stack's configuration, the allowed environment variables, the packages of the Python that runs it, the sources of
-this package that take part, and the day. A program without a key is evaluated every time.
+That is the git tree of the folder that it sees (the working tree's only if it is clean: what git does not track is not
+shown), the stack's configuration, the allowed environment variables, the packages of the Python that runs it, the
+sources of this package that take part, and the day. A program without a key is evaluated every time.
 """
 
 # ruff: noqa: PTH112, PTH114, PTH118, PTH123 - thousands of files; a Path takes longer than reading one
@@ -16,7 +16,7 @@ import platform
 import sys
 import sysconfig
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -28,7 +28,6 @@ from gpufleet.errors import EnvironmentFault
 
 FORMAT = 1
 SOURCE_FILES, SOURCE_BYTES = 5_000, 64 << 20
-IGNORED_FILES = 20_000
 SITE_FOLDERS = ("site-packages", "dist-packages")
 BYTECODE = "__pycache__"
 
@@ -71,7 +70,7 @@ def make_cache_key(program: StackProgram, installation: Installation) -> str | N
     try:
         tree = program.tree
         if tree is None:
-            tree = _describe_checkout(program.root, installation.python)
+            tree = _describe_checkout(program)
         if not tree:
             return None
         parts = {
@@ -91,60 +90,32 @@ def _hash_config_file(program: StackProgram) -> str | None:
     return _hash_file(program.config_file) if program.config_file else None
 
 
-def _describe_checkout(root: Path, python: Path | None) -> str | None:
-    """Return what the working tree of a project's repository contains, None unless all its files are committed."""
+def _describe_checkout(program: StackProgram) -> str | None:
+    """Return what a program in the working tree sees of it, None unless all of that is committed."""
+    root = program.root.resolve()
+    folder = allowlist.find_visible_folder(root, is_compared=program.is_compared)
     status = run_git(
-        root, "status", "--porcelain", "-z", "--untracked-files=all", "--ignored=matching", "--ignore-submodules=none"
+        folder, "status", "--porcelain", "-z", "--untracked-files=no", "--ignore-submodules=none", "--", "."
     )  # fmt: skip
-    places = run_git(root, "rev-parse", "--show-toplevel", "--show-prefix", "HEAD^{tree}")
-    if status.returncode or places.returncode:
+    tree = run_git(folder, "rev-parse", "HEAD:./")
+    if status.returncode or tree.returncode or status.stdout or not _is_checked_out(folder):
         return None
-    entries = [entry for entry in status.stdout.split(b"\0") if entry]
-    lines = places.stdout.splitlines()
-    if len(lines) != 3:  # noqa: PLR2004 - as asked; a name may contain a line break
-        return None
-    top, prefix, tree = (os.fsdecode(line) for line in lines)
-    if any(not entry.startswith(b"!! ") for entry in entries) or not _is_checked_out(Path(top)):
-        return None
-    ignored = [Path(top, os.fsdecode(entry[3:])) for entry in entries]
-    return json.dumps([prefix, tree, _describe_ignored_files(Path(top), root, ignored, python)])
+    return json.dumps([str(root.relative_to(folder)), tree.stdout.decode().strip()])
 
 
-def _is_checked_out(top: Path) -> bool:
+def _is_checked_out(folder: Path) -> bool:
     """Return whether git compares every tracked file with the folder's, and none is a submodule or a link outside."""
-    listed = run_git(top, "ls-files", "-v", "-s", "-z")
+    listed = run_git(folder, "ls-files", "-v", "-s", "-z")
     entries = [entry for entry in listed.stdout.split(b"\0") if entry]
     if listed.returncode or not all(entry.startswith((b"H 100", b"H 120")) for entry in entries):
         return False
     links = [
-        os.path.join(top, os.fsdecode(entry.partition(b"\t")[2]))
+        os.path.join(folder, os.fsdecode(entry.partition(b"\t")[2]))
         for entry in entries
         if entry.startswith(b"H 120")
     ]
     # A link may be a loop: Path.resolve() raises RuntimeError for one, os.path.realpath() returns its path.
-    return all(Path(os.path.realpath(link)).is_relative_to(os.path.realpath(top)) for link in links)
-
-
-def _describe_ignored_files(top: Path, root: Path, ignored: Iterable[Path], python: Path | None) -> str:
-    """Return a digest of the ignored files that a program could read, by size and times."""
-    environment = [str(python.parents[1])] if python else []
-    prefixes = {os.path.realpath(place) for place in (sys.prefix, *environment)}
-    hidden = {place / name for place in (top, root) for name in allowlist.SECRET_PATHS}
-    digest, count = hashlib.sha256(), 0
-    for path in sorted(ignored):
-        if path in hidden or path.name == BYTECODE or os.path.realpath(path) in prefixes:
-            continue
-        for file in _walk(str(path)):
-            count += 1
-            if count > IGNORED_FILES:
-                raise TooManyFilesError
-            status = os.lstat(file)
-            digest.update(
-                repr(
-                    (str(file), status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-                ).encode()
-            )
-    return digest.hexdigest()
+    return all(Path(os.path.realpath(link)).is_relative_to(folder) for link in links)
 
 
 def _describe_packages(python: Path | None) -> list[str]:

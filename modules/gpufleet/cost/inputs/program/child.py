@@ -74,10 +74,8 @@ def main() -> None:
         import_cloud_sdks(imports["clouds"])
     gc.freeze()
     jobs: list[Job] = json.loads(sys.stdin.readline() or "[]")  # no line: the parent has ended
-    supervisors = [
-        sandbox.start_sandboxed_call(job["bounds"], partial(run_evaluation_job, job), report_confinement_gaps)
-        for job in jobs
-    ]
+    start = sandbox.start_sandboxed_call
+    supervisors = [start(job["bounds"], partial(run_evaluation_job, job), report_confinement) for job in jobs]
     null = os.open(os.devnull, os.O_RDWR)
     for job in jobs:  # only the confined processes keep them
         os.dup2(null, job["output"])
@@ -87,17 +85,19 @@ def main() -> None:
 
 
 def load_sibling_module(name: str) -> Any:
-    """Load a module of this folder by its file, because the folder is not on the path."""
-    path = Path(__file__).with_name(f"{name}.py")
-    spec: Any = importlib.util.spec_from_file_location(f"gpufleet_{name}", path)
-    module = importlib.util.module_from_spec(spec)
+    """Load a module or a package of this folder by its file, because the folder is not on the path."""
+    path = Path(__file__).with_name(name)
+    file, folder = (path / "__init__.py", [str(path)]) if path.is_dir() else (path.with_suffix(".py"), None)
+    load: Any = partial(importlib.util.spec_from_file_location, submodule_search_locations=folder)
+    spec = load(f"gpufleet_{name}", file)
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-def report_confinement_gaps(missing: list[str]) -> None:
-    """Write what could not be confined to the parent, as one line."""
-    os.write(1, f"{json.dumps(missing)}\n".encode())
+def report_confinement(report: dict[str, Any]) -> None:
+    """Write to the parent whether a job is confined, as one line."""
+    os.write(1, f"{json.dumps(report)}\n".encode())
 
 
 def import_cloud_sdks(clouds: list[str]) -> None:
@@ -118,6 +118,7 @@ def run_evaluation_job(job: Job) -> None:
     for source, descriptor in ((null, 0), (job["output"], 1), (job["output"], 2), (job["result"], 3)):
         os.dup2(source, descriptor)
     os.closerange(4, os.sysconf("SC_OPEN_MAX"))
+    job["bounds"].pop("project", None)  # the job is an argument of what may run next
     if not job["bounds"]["trusted"]:
         folder = job["bounds"]["folder"]
         os.environ.update(HOME=f"{folder}/home", TMPDIR=f"{folder}/tmp")  # noqa: S108 - its own
@@ -290,9 +291,8 @@ def find_line(path: Path, key: str) -> str:
     """Return a file with the line of a key, without the line if the key is not at a line's start."""
     pattern = re.compile(rf"""\s*["']?{re.escape(key)}["']?\s*:""")
     lines = path.read_text(encoding="utf-8").splitlines()
-    return next(
-        (f"{path}:{number}" for number, line in enumerate(lines, 1) if pattern.match(line)), str(path)
-    )
+    places = (f"{path}:{number}" for number, line in enumerate(lines, 1) if pattern.match(line))
+    return next(places, str(path))
 
 
 def is_stack_declared(job: Job) -> bool:

@@ -9,8 +9,9 @@ pull request is untrusted code. The child imports nothing of this package: a pro
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,9 +20,19 @@ from gpufleet import engine
 from gpufleet.cost.inputs.program import allowlist
 from gpufleet.cost.inputs.program.cache_key import Installation
 from gpufleet.cost.inputs.program.evaluation_child import ChildSetting, ProgramEvaluation, start_child
-from gpufleet.cost.inputs.program.gitref import find_git_tree, read_git_archive, unpack_git_archive
+from gpufleet.cost.inputs.program.gitref import find_git_tree, read_git_archive
 from gpufleet.cost.inputs.program.graph_cache import KeptGraph, load_kept_graph
+from gpufleet.cost.inputs.program.project_view import (
+    ProjectView,
+    copy_files,
+    enter_folder,
+    explain_full_disk,
+    measure_files,
+    select_files,
+    unpack_git_archive,
+)
 from gpufleet.cost.inputs.program.stack_program import StackProgram
+from gpufleet.cost.inputs.program.virtual_environment import choose_python
 from gpufleet.cost.inputs.stack_change import is_billable
 from gpufleet.engine import StateResource
 from gpufleet.errors import InputError
@@ -43,9 +54,10 @@ def evaluate_program(
     limit_s: float = TIME_LIMIT_S,
     *,
     trusted: bool = False,
+    may_be_unconfined: bool = False,
 ) -> tuple[StateResource, ...]:
     """Return the resources that ``stack`` declares in the working tree, or at a git ref."""
-    program = StackProgram(root, stack, config_file, trusted=trusted)
+    program = StackProgram(root, stack, config_file, trusted=trusted, may_be_unconfined=may_be_unconfined)
     if ref is not None:
         program = replace(program, label=f"at {ref}", tree=find_git_tree(root, ref))
     with start_program_evaluation([program], limit_s) as run:
@@ -61,12 +73,21 @@ def start_git_ref_comparison(
     limit_s: float = TIME_LIMIT_S,
     *,
     trusted: bool = False,
+    may_be_unconfined: bool = False,
     variables: Mapping[str, str] | None = None,
 ) -> Iterator[Run]:
     """Evaluate a stack at ``base`` and in the working tree; ``config_file`` applies to the working tree."""
     tree = find_git_tree(root, base)
-    before = StackProgram(root, stack, label=f"at {base}", trusted=trusted, tree=tree)
-    after = StackProgram(root, stack, config_file, trusted=trusted, variables=variables or {})
+    after = StackProgram(
+        root,
+        stack,
+        config_file,
+        trusted=trusted,
+        variables=variables or {},
+        is_compared=True,
+        may_be_unconfined=may_be_unconfined,
+    )
+    before = replace(after, config_file=None, label=f"at {base}", tree=tree)
     with start_program_evaluation([before, after], limit_s) as run:
         yield run
 
@@ -80,12 +101,9 @@ def start_program_evaluation(
     A labelled program may have no such stack yet: it then has no resources. A program whose graph is kept is not run.
     """
     last = programs[-1]
-    setting = ChildSetting(
-        allowlist.find_project_python(last.root),
-        {**os.environ, **last.variables},
-        limit_s,
-        trusted=last.trusted,
-    )
+    variables = {**os.environ, **last.variables}
+    base = next((program for program in programs if program.tree is not None), None)
+    setting = ChildSetting(choose_python(base, last, variables), variables, limit_s, trusted=last.trusted)
     with ExitStack() as cleanup:
         # It starts before it is known whether a program has to run: imports are a third of its time.
         child = cleanup.enter_context(start_child(programs, setting))
@@ -94,7 +112,7 @@ def start_program_evaluation(
         resource_lists = [_decode_kept_graph(graph) for graph in graphs]
         missing = [index for index, resources in enumerate(resource_lists) if resources is None]
         for index in missing:
-            cleanup.enter_context(_unpack_other_commit(child.evaluations[index]))
+            cleanup.enter_context(_provide_files(child.evaluations[index], setting))
 
         def run_programs() -> list[tuple[StateResource, ...]]:
             if not missing:
@@ -124,16 +142,45 @@ def _decode_kept_graph(graph: KeptGraph) -> tuple[StateResource, ...] | None:
 
 
 @contextmanager
-def _unpack_other_commit(evaluation: ProgramEvaluation) -> Iterator[None]:
-    """Unpack the files of a program that is not in the working tree, in memory if they fit: a disk is slower."""
-    tree = evaluation.program.tree
-    if tree is None:
+def _provide_files(evaluation: ProgramEvaluation, setting: ChildSetting) -> Iterator[None]:
+    """Provide the files that a program may see, in memory if they fit: a disk is slower."""
+    program = evaluation.program
+    evaluation.visible = [] if program.trusted else allowlist.list_visible_paths(setting.python)
+    provide: AbstractContextManager[None]
+    if program.tree is not None:
+        provide = _unpack_other_commit(evaluation)
+    elif program.trusted or sys.platform != "linux":  # it gets the folder itself
+        evaluation.config_file = program.config_file and program.config_file.absolute()
+        provide = nullcontext()
+    else:
+        provide = _copy_working_tree(evaluation)
+    with provide:
         yield
-        return
-    archive = read_git_archive(evaluation.program.root, tree)
-    with create_scratch_folder("base", find_folder_in_memory(2 * len(archive))) as root:
-        unpack_git_archive(archive, root)
-        evaluation.program = replace(evaluation.program, root=root.resolve())
+
+
+@contextmanager
+def _unpack_other_commit(evaluation: ProgramEvaluation) -> Iterator[None]:
+    program = evaluation.program
+    archive = read_git_archive(program.root, program.tree or "")
+    with create_scratch_folder("base", find_folder_in_memory(2 * len(archive))) as folder:
+        root = folder.resolve()
+        with explain_full_disk():
+            unpack_git_archive(archive, root)
+        evaluation.program, evaluation.view = replace(program, root=root), ProjectView(root, root)
+        yield
+
+
+@contextmanager
+def _copy_working_tree(evaluation: ProgramEvaluation) -> Iterator[None]:
+    program = evaluation.program
+    root = program.root.resolve()
+    folder = allowlist.find_visible_folder(root, is_compared=program.is_compared)
+    evaluation.config_file = program.config_file and enter_folder(program.config_file, folder)
+    files, others = select_files(folder, root, evaluation.config_file, evaluation.visible)
+    with create_scratch_folder("head", find_folder_in_memory(2 * measure_files(folder, files))) as view:
+        with explain_full_disk():
+            evaluation.view = copy_files(folder, files, view.resolve(), others)
+        evaluation.visible = others
         yield
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpufleet.boundary import decode_json_lines, make_printable
 from gpufleet.cost.inputs.program import allowlist
+from gpufleet.cost.inputs.program.project_view import ProjectView, find_untracked_file
 from gpufleet.cost.inputs.program.sandbox import PROCESS_COUNT
 from gpufleet.cost.inputs.program.stack_program import StackProgram
 from gpufleet.cost.inputs.program.stream import KIB, MIB, BoundedPipeReader, read_pipes_with_time_limit
@@ -29,6 +30,14 @@ if TYPE_CHECKING:
 STOP_LIMIT_S = 10.0
 OUTPUT_BYTES, OUTPUT_TAIL_BYTES, REPORT_BYTES = 64 * MIB, 64 * KIB, MIB
 RESULT_BYTES = 32 * MIB
+GRACE_S = 5
+UNCONFINED = (
+    "the Pulumi program was not run: this machine cannot hide files, other processes and the network from it"
+)
+UNCONFINED_HINT = (
+    "allow user namespaces (docs/cost.md); or give --allow-unconfined: the program can then read what this user can, "
+    "such as keys, and the tokens in the environment of a CI job, and send it away"
+)
 
 _log = logging.getLogger(__name__)
 
@@ -52,6 +61,9 @@ class ProgramEvaluation:
     output: BoundedPipeReader
     result: BoundedPipeReader
     write_ends: tuple[int, int]
+    view: ProjectView | None = None
+    visible: Sequence[Path] = ()
+    config_file: Path | None = None
 
     @classmethod
     def open_folder_and_pipes(cls, program: StackProgram, folder: Path) -> ProgramEvaluation:
@@ -70,21 +82,33 @@ class ProgramEvaluation:
     def build_child_job(self, setting: ChildSetting) -> dict[str, Any]:
         """Return the job for ``child.py``."""
         program, python = self.program, setting.python
-        root = program.root.resolve()
-        config_file = Path(os.path.realpath(program.config_file)) if program.config_file else None
         output, result = self.write_ends
         return {
-            "root": str(root),
+            "root": str(program.root.resolve()),
             "stack": program.stack,
-            "config_file": str(config_file) if config_file else None,
+            "config_file": str(self.config_file) if self.config_file else None,
             "may_be_absent": bool(program.label),
             "python": str(python) if python else None,
             "is_lazy": not program.trusted,  # a lazy program that fails is run twice
             "output": output,
             "result": result,
-            "bounds": allowlist.build_sandbox_bounds(
-                root, config_file, python, self.folder, setting.limit_s, trusted=program.trusted
-            ),
+            "bounds": self._build_bounds(setting.limit_s),
+        }
+
+    def _build_bounds(self, limit_s: float) -> dict[str, Any]:
+        """Return the bounds for ``sandbox.start_sandboxed_call``."""
+        view = self.view and {
+            "folder": str(self.view.folder),
+            "view": str(self.view.view),
+            "parts": list(self.view.parts),
+        }
+        return {
+            "trusted": self.program.trusted,
+            "may_be_unconfined": self.program.may_be_unconfined,
+            "folder": str(self.folder),
+            "visible": [str(path) for path in self.visible],
+            "project": view,
+            "cpu_s": int(limit_s) + GRACE_S,
         }
 
     def close_read_ends(self) -> None:
@@ -96,6 +120,7 @@ class ProgramEvaluation:
         from gpufleet.cost.inputs.program.registration import (
             decode_program_output,
             make_input_error,
+            names_protection_option,
         )  # pydantic: while the child imports
 
         location = f" {self.program.label}" if self.program.label else ""
@@ -103,13 +128,15 @@ class ProgramEvaluation:
             lines = f"{child_output}\n{self.output.decode_stored_text()}".strip().splitlines() or [
                 "it printed nothing"
             ]
-            raise EnvironmentFault(f"the Pulumi program ended early{location}: {make_printable(lines[-1])}")
+            last = lines[-1] if not names_protection_option(lines[-1]) else "its last line is not shown"
+            raise EnvironmentFault(f"the Pulumi program ended early{location}: {make_printable(last)}")
         program_output = decode_program_output(
             bytes(self.result.content), f"what the Pulumi program registers{location}"
         )
         if program_output.error is not None:
             root = f"{self.program.root.resolve()}{os.sep}"
-            raise make_input_error(program_output.error, root, self.program.label)
+            untracked = find_untracked_file(self.program, program_output.error.problem)
+            raise make_input_error(program_output.error, root, self.program.label, untracked)
         return program_output
 
 
@@ -134,11 +161,10 @@ class EvaluationChild:
         )
         pipes = [stream for each in evaluations for stream in (each.output, each.result)]
         read_pipes_with_time_limit(reports, [printed, *pipes], self.setting.limit_s)
-        gaps = [value for _, value in decode_json_lines(reports.decode_stored_text(), "the sandbox")]
-        missing = list(dict.fromkeys(name for line in gaps if isinstance(line, list) for name in line))
-        _warn_unconfined(missing)
+        missing = _read_confinement(reports.decode_stored_text(), evaluations)
         outputs = [each.decode_program_output(printed.decode_stored_text()) for each in evaluations]
-        return outputs, len(gaps) == len(evaluations) and set(missing) <= {PROCESS_COUNT}
+        is_confined = not any(each.program.trusted for each in evaluations) and missing <= {PROCESS_COUNT}
+        return outputs, is_confined
 
     def stop(self) -> None:
         """Stop the child and its descendants: the supervisors stop when its standard input closes."""
@@ -205,6 +231,30 @@ def _send_line(process: subprocess.Popen[bytes], line: str) -> None:
         with suppress(BrokenPipeError):  # a child that could not start has printed why
             process.stdin.write(f"{line}\n".encode())
             process.stdin.flush()
+
+
+def _read_confinement(text: str, evaluations: Sequence[ProgramEvaluation]) -> set[str]:
+    """Return what is not confined, and log it; raise EnvironmentFault for a program that was not run.
+
+    Every supervisor writes one line before anything of its program runs.
+    """
+    reports = [value for _, value in decode_json_lines(text, "the sandbox") if isinstance(value, dict)]
+    for report in reports:
+        if "refused" in report:
+            raise EnvironmentFault(
+                f"{UNCONFINED} ({make_printable(report['refused'])})", hint=UNCONFINED_HINT
+            )
+        if "failed" in report:
+            raise EnvironmentFault(
+                f"the Pulumi program was not run: its confinement failed: {make_printable(report['failed'])}",
+                hint="docs/cost.md says what confinement needs",
+            )
+    expected = sum(not each.program.trusted for each in evaluations)
+    if len(reports) < expected and any(each.result.content for each in evaluations):
+        raise EnvironmentFault("the Pulumi program ran without a report of its confinement")
+    missing = list(dict.fromkeys(name for report in reports for name in report.get("missing", [])))
+    _warn_unconfined([make_printable(name) for name in missing])
+    return set(missing)
 
 
 def _warn_unconfined(missing: Sequence[str]) -> None:

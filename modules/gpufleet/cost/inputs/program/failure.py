@@ -9,10 +9,8 @@ from typing import Any
 
 Job = dict[str, Any]
 PREVIEW = "make `pulumi preview` succeed first"
-CONFINED = (
-    "it runs without network, your environment variables and files outside of its folder: if `pulumi preview` "
-    "succeeds, give --trust-program"
-)
+# The same text for every failure: what a confined program raises must not lead to less confinement.
+CONFINED = f"{PREVIEW}; docs/cost.md says what a confined program cannot do"
 
 
 def describe_error(error: BaseException, job: Job, *, is_input_error: bool) -> dict[str, str]:
@@ -24,8 +22,8 @@ def describe_error(error: BaseException, job: Job, *, is_input_error: bool) -> d
     where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "__main__.py"
     lines = str(error).strip().splitlines() or [""]
     problem = f"the Pulumi program failed: {type(error).__name__}: {lines[0]}".rstrip(": ")
-    may_be_confined = isinstance(error, OSError | KeyError) and not job["bounds"]["trusted"]
-    return {"problem": problem, "where": where, "key": "", "remedy": CONFINED if may_be_confined else PREVIEW}
+    remedy = PREVIEW if job["bounds"]["trusted"] else CONFINED
+    return {"problem": problem, "where": where, "key": "", "remedy": remedy}
 
 
 def find_better_stack_error(error: BaseException, job: Job, *, is_input_error: bool) -> BaseException:

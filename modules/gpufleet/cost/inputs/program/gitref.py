@@ -1,13 +1,13 @@
-"""Unpack a project at a git ref into a folder. The repository is only read."""
+"""Read a project's repository: the files at a git ref, and those that git tracks. It is only read."""
 
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
-import tarfile
-from io import BytesIO
 from pathlib import Path
 
+from gpufleet.boundary import make_printable
 from gpufleet.errors import EnvironmentFault, InputError
 
 # No index refresh, prompt or fetch. A folder inside the project that looks like a bare repository is not used:
@@ -37,20 +37,35 @@ def read_git_archive(root: Path, tree: str) -> bytes:
     return archived.stdout
 
 
-def unpack_git_archive(content: bytes, folder: Path) -> None:
-    """Unpack what ``read_git_archive`` returns."""
-    if not content:
-        return
-    with tarfile.open(fileobj=BytesIO(content)) as archive:
-        archive.extractall(folder, filter=_keep_inside)  # noqa: S202 - the filter keeps every member inside
-
-
-def _keep_inside(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
-    """Skip members that reach outside the folder, such as a link to a virtual environment."""
-    try:
-        return tarfile.data_filter(member, folder)
-    except tarfile.FilterError:
+def read_git_file(root: Path, tree: str, name: str) -> bytes | None:
+    """Return a file at the top of a tree that ``find_git_tree`` found, None if it is not there."""
+    if not tree:
         return None
+    shown = run_git(root, "cat-file", "blob", f"{tree}:{name}")
+    return None if shown.returncode else shown.stdout
+
+
+def list_tracked_files(folder: Path) -> list[str]:
+    """Return what git tracks in a folder and in submodules that are checked out: files, links, other submodules.
+
+    Raise EnvironmentFault if git cannot list them.
+    """
+    listed = run_git(folder, "ls-files", "-z", "--cached", "--recurse-submodules")
+    if listed.returncode:
+        lines = listed.stderr.decode(errors="replace").strip().splitlines() or ["it printed nothing"]
+        raise EnvironmentFault(
+            f"git cannot list the files of the project: {make_printable(lines[0])}",
+            hint=f"run git -C {shlex.quote(str(folder))} ls-files",
+        )
+    return sorted({os.fsdecode(name) for name in listed.stdout.split(b"\0") if name})
+
+
+def is_tracked(top: Path, path: Path) -> bool:
+    """Return whether git tracks a path, or anything in it; raise EnvironmentFault if git cannot say."""
+    listed = run_git(top, "--literal-pathspecs", "ls-files", "-z", "--", str(path))
+    if listed.returncode:
+        raise EnvironmentFault(f"git cannot tell whether it tracks {make_printable(str(path))}")
+    return bool(listed.stdout)
 
 
 def _repository_prefix(root: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -13,6 +14,7 @@ MIB = 1 << 20
 REGISTRATIONS = DocumentLimits(bytes=32 * MIB, depth=64, values=2_000_000, characters=MIB)
 RECORDS = 50_000
 LONGEST_ERROR = 1000
+PROTECTION_OPTIONS = ("trust-program", "allow-unconfined")
 SEPARATORS = b",[{"  # each value needs one, so their count bounds the number of values
 
 
@@ -67,8 +69,17 @@ def decode_program_output(content: bytes, where: str) -> ProgramOutput:
     return validate_with_pydantic(ProgramOutput, decode_json(content, where, REGISTRATIONS), where)
 
 
-def make_input_error(error: ProgramError, root: str, label: str) -> InputError:
-    """Return a program's error as one printable line with the program's label."""
+def make_input_error(error: ProgramError, root: str, label: str, untracked: str = "") -> InputError:
+    """Return a program's error as one printable line with the program's label.
+
+    ``untracked`` is a file that the error names and that the program could not see.
+    """
+    if names_protection_option(f"{error.problem} {error.where} {error.key} {error.remedy}"):
+        return InputError(
+            "the Pulumi program failed, and its message asks you to switch its confinement off",
+            where=label,
+            remedy="read the program before you do that",
+        )
 
     def make_printable_without_root(text: str) -> str:
         return make_printable(text.replace(root, ""), LONGEST_ERROR)
@@ -79,5 +90,15 @@ def make_input_error(error: ProgramError, root: str, label: str) -> InputError:
         make_printable_without_root(error.problem),
         where=where,
         key=make_printable_without_root(error.key),
-        remedy=make_printable_without_root(error.remedy),
+        remedy=make_printable_without_root(untracked_remedy(untracked) if untracked else error.remedy),
     )
+
+
+def untracked_remedy(path: str) -> str:
+    return f"git does not track {path}, and a confined program sees only what git tracks: git add it"
+
+
+def names_protection_option(text: str) -> bool:
+    """Return whether a text of a confined program names an option that gives it more."""
+    letters = "".join(each for each in unicodedata.normalize("NFKD", text).lower() if each.isalnum())
+    return any(name.replace("-", "") in letters for name in PROTECTION_OPTIONS)

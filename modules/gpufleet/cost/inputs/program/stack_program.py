@@ -13,6 +13,8 @@ class StackProgram:
 
     A ``trusted`` program gets the user's environment, network and files. ``variables`` are set in addition. ``tree``
     is git's id of the folder as it was at another commit, empty if it did not exist there, None for the working tree.
+    A program that ``is_compared`` sees the files that its base has: those of its project's folder. One that
+    ``may_be_unconfined`` is also run where this machine cannot confine it.
     """
 
     root: Path
@@ -22,3 +24,5 @@ class StackProgram:
     trusted: bool = False
     variables: Mapping[str, str] = field(default_factory=dict)
     tree: str | None = None
+    is_compared: bool = False
+    may_be_unconfined: bool = False
