@@ -106,10 +106,13 @@ def test_program_sees_neither_the_home_folder_nor_secret_files_of_the_project(
         (root / name).write_text(CANARY)
     places = [
         str(planted_secrets / ".aws/credentials"),
-        *(str(root / n) for n in (".git/config", ".gpufleet/registry.db")),
+        *(str(root / n) for n in (".env", ".git", ".gpufleet/registry.db")),
     ]
-    assert evaluate_expression(f"[os.path.exists(p) for p in {places!r}]") == "[False, False, False]"
-    assert evaluate_expression(f"open({str(root / '.env')!r}).read()") == ""
+    (root / ".git/config").unlink()
+    (root / ".git").rmdir()  # a folder without a repository
+    (root / ".git-credentials").write_text(CANARY)
+    assert evaluate_expression(f"[os.path.lexists(p) for p in {places!r}]") == str([False] * 4)
+    assert evaluate_expression("[n for n in os.listdir('.') if n.startswith('.')]") == "[]"
 
 
 @confined
@@ -385,21 +388,6 @@ def test_endless_stack_file_is_not_read_before_confinement(write_hostile_program
         cost.evaluate_program(root, "dev", limit_s=30)
 
 
-def test_virtual_environment_tracked_by_git_is_not_used(write_hostile_program, tmp_path):
-    from gpufleet.cost.inputs.program import allowlist
-
-    root = write_hostile_program("")
-    (root / "Pulumi.yaml").write_text("name: h\nruntime: {name: python, options: {virtualenv: venv}}\n")
-    python = root / "venv/bin/python"
-    python.parent.mkdir(parents=True)
-    python.symlink_to(sys.executable)
-    (root / "Pulumi.yaml").write_text("name: h\nruntime:\n  name: python\n  options:\n    virtualenv: venv\n")
-    assert allowlist.find_project_python(root) == python
-    subprocess.run(["git", "-C", str(root), "init", "-q"], check=True)
-    subprocess.run(["git", "-C", str(root), "add", "-A"], check=True)
-    assert allowlist.find_project_python(root) is None
-
-
 def test_git_settings_of_a_bare_repository_are_not_executed(write_hostile_program, tmp_path):
     root = write_hostile_program("")
     subprocess.run(["git", "init", "-q", "--bare", str(root)], check=True)
@@ -453,7 +441,7 @@ def test_missing_namespaces_are_reported_and_the_remaining_confinement_applies(
     )
     code = (
         "from pathlib import Path; from gpufleet import cost;"
-        f"print(cost.evaluate_program(Path({str(root)!r}), 'dev')[0].inputs['value'])"
+        f"print(cost.evaluate_program(Path({str(root)!r}), 'dev', may_be_unconfined=True)[0].inputs['value'])"
     )
     result = run_without_namespaces(code)
     assert result.returncode == 0, result.stderr
@@ -462,20 +450,6 @@ def test_missing_namespaces_are_reported_and_the_remaining_confinement_applies(
     assert line.startswith("warning: this machine cannot isolate the Pulumi program from the network")
     grandchild = int(eval(result.stdout)[1])
     assert not Path(f"/proc/{grandchild}").exists()
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "import urllib.request\nurllib.request.urlopen('http://127.0.0.1:1/')\n",
-        "import os\nopen(os.path.expanduser('~/.pulumi/credentials.json'))\n",
-        "import os\nos.environ['DEPLOY_REGION']\n",
-    ],
-)
-def test_error_that_confinement_may_cause_names_the_option(write_hostile_program, text):
-    with pytest.raises(InputError, match="give --trust-program") as error:
-        cost.estimate_stack(write_hostile_program(text), "dev")
-    assert "__main__.py:" in str(error.value)
 
 
 def test_error_of_the_program_itself_names_pulumi_preview(write_hostile_program):

@@ -155,18 +155,17 @@ def test_changed_file_is_evaluated_committed_or_not(root, runs, file, change, ex
     assert len(runs) == 4  # once clean, twice dirty, once clean
 
 
-def test_untracked_file_and_changed_ignored_file_are_evaluated(root, runs):
-    count = "sum(len(path.read_text()) for path in Path('.').glob('*.ignored')) + len(list(Path('.').glob('*.txt')))"
+def test_untracked_and_ignored_files_are_neither_seen_nor_part_of_the_key(root, runs):
+    count = "len(list(Path('.').glob('*.ignored'))) + len(list(Path('.').glob('*.txt')))"
     rewrite(root / "__main__.py", '"count": shared.COUNT', f'"count": {count}')
     git(root, "commit", "-qam", "counts files")
     (root / "a.ignored").write_text("abc")
-    assert [evaluate(root)["count"] for _ in range(2)] == [3, 3]
-    assert len(runs) == 1
-    (root / "a.ignored").write_text("longer")
-    assert evaluate(root)["count"] == 6
     (root / "a.txt").write_text("")
-    assert [evaluate(root)["count"] for _ in range(2)] == [7, 7]
-    assert len(runs) == 4
+    assert [evaluate(root)["count"] for _ in range(2)] == [0, 0]
+    assert len(runs) == 1
+    git(root, "add", "a.txt")
+    assert [evaluate(root)["count"] for _ in range(2)] == [1, 1]
+    assert len(runs) == 3
 
 
 def test_file_that_git_was_told_not_to_compare_is_evaluated(root):
@@ -343,7 +342,7 @@ def test_file_changed_while_the_program_runs_is_not_kept(root, cache, monkeypatc
         return run(*arguments)
 
     monkeypatch.setattr(EvaluationChild, "run", change_a_file)
-    assert evaluate(root)["count"] == 9
+    assert evaluate(root)["count"] == 1  # as it was when its files were copied
     assert not cache.exists()
 
 

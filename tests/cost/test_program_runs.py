@@ -60,12 +60,23 @@ def make_key(root):
     return make_cache_key(StackProgram(root, "dev"), Installation(None, dict(os.environ)))
 
 
-def test_program_is_evaluated_without_git(root, monkeypatch, tmp_path):
-    commit(root)
+def test_program_outside_of_a_repository_is_evaluated_without_git(root, monkeypatch, tmp_path):
     (tmp_path / "empty").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     assert shutil.which("git") is None
     assert evaluate_names(root) == ["c"]
+
+
+@confined
+def test_program_of_a_repository_is_not_evaluated_if_git_cannot_list_its_files(root, monkeypatch, tmp_path):
+    commit(root)
+    (root / ".git/index").write_bytes(b"damaged")
+    with pytest.raises(EnvironmentFault, match="git cannot list the files of the project"):
+        evaluate_names(root)
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    with pytest.raises(EnvironmentFault, match="git is not installed"):
+        evaluate_names(root)
 
 
 def test_program_is_evaluated_if_git_takes_too_long(root, monkeypatch):
@@ -133,7 +144,7 @@ def test_failing_confined_program_reports_its_second_run_once(root):
     assert completed.stdout == ""
     assert completed.stderr == (
         "error: __main__.py:6: the Pulumi program failed: RuntimeError: failed in run 2;"
-        " make `pulumi preview` succeed first\n"
+        " make `pulumi preview` succeed first; docs/cost.md says what a confined program cannot do\n"
     )
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from gpufleet import cost, engine
 from gpufleet.cost.inputs.program import allowlist
+from gpufleet.cost.inputs.program.stack_program import StackProgram
+from gpufleet.cost.inputs.program.virtual_environment import choose_python
 from gpufleet.engine import UNKNOWN
 from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.rehearsal.backend import read_project_name
@@ -182,7 +184,8 @@ def test_virtual_environment_is_read_in_every_style(tmp_path, runtime):
     python = tmp_path / "mine" / "bin" / "python"
     python.write_text("#!/bin/sh\necho this is another python\n")
     python.chmod(0o755)
-    assert allowlist.find_project_python(tmp_path) == python
+    (tmp_path / "mine" / "pyvenv.cfg").write_text("")
+    assert choose_python(None, StackProgram(tmp_path, "dev"), {}) == python
     with pytest.raises(EnvironmentFault, match="this is another python"):
         cost.evaluate_program(tmp_path, "dev")
 
@@ -191,7 +194,8 @@ def test_virtual_environment_of_another_section_is_ignored(tmp_path):
     (tmp_path / "mine" / "bin").mkdir(parents=True)
     (tmp_path / "mine" / "bin" / "python").symlink_to("/usr/bin/env")
     (tmp_path / "Pulumi.yaml").write_text("name: other\nruntime: python\nplugins:\n  virtualenv: mine\n")
-    assert allowlist.find_project_python(tmp_path) is None
+    (tmp_path / "mine" / "pyvenv.cfg").write_text("")
+    assert choose_python(None, StackProgram(tmp_path, "dev"), {}) is None
 
 
 def test_project_file_in_flow_style_has_a_name_and_a_folder_of_stacks(tmp_path):

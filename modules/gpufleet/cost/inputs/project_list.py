@@ -11,6 +11,7 @@ The file may come from a pull request: every path in it must be in the repositor
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -98,7 +99,25 @@ def load_project_list(path: Path) -> ProjectList:
         where = format_key_location(data, "projects", path)
         raise InputError(f"two projects are named {duplicate!r}", where=where, remedy="add `name: …`")
     name = _read_text(data, "name", path, path.resolve().parent.name)
-    return ProjectList(name, projects, _resolve_optional_path(data, "policy", path), path)
+    project_list = ProjectList(name, projects, _resolve_optional_path(data, "policy", path), path)
+    _require_tracked_files(project_list, path.resolve())
+    return project_list
+
+
+def _require_tracked_files(projects: ProjectList, path: Path) -> None:
+    """Refuse a file that git does not track, in a list that it does: a branch's list must not show what is private."""
+    if not _is_tracked(path.parent, path):
+        return
+    files = [projects.policy, *(file for each in projects.projects for file in (each.config_file, each.usage))]
+    for file in files:
+        if file is not None and not _is_tracked(path.parent, file):
+            problem = f"names {shorten_repr(os.path.relpath(file, path.parent))}, which git does not track"
+            raise InputError(problem, where=str(path), remedy="git add that file")
+
+
+def _is_tracked(folder: Path, file: Path) -> bool:
+    listed = run_git(folder, "--literal-pathspecs", "ls-files", "-z", "--", str(file))
+    return listed.returncode == 0 and bool(listed.stdout)
 
 
 def _parse_project(item: Any, path: Path) -> ProjectEntry:

@@ -1,0 +1,358 @@
+"""Test that nothing of a program runs where its confinement fails or is not to be had, whatever a branch commits."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import json
+import os
+import platform
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from denied_calls import NUMBERS, run_where_denied
+
+from gpufleet import cost
+from gpufleet.cost.inputs.program import allowlist, sandbox
+from gpufleet.cost.inputs.program.sandbox import system_call
+from gpufleet.errors import EnvironmentFault, InputError
+
+CANARY = "canary-51c7"
+UNSHARE = "import ctypes, sys; sys.exit(ctypes.CDLL(None).unshare(0x10000000 | 0x60020000) != 0)"
+CAN_CONFINE = sys.platform == "linux" and not subprocess.call([sys.executable, "-c", UNSHARE])
+pytestmark = [
+    pytest.mark.skipif(not CAN_CONFINE, reason="this kernel allows no namespaces"),
+    pytest.mark.skipif(platform.machine() not in NUMBERS, reason="system calls of another machine"),
+]
+# Reads and writes what it must not, and says in its resource what it could.
+ATTACK = """
+import os, pulumi
+from pathlib import Path
+home, done = Path({home!r}), []
+try:
+    done.append((home / ".aws/credentials").read_text())
+except OSError as error:
+    done.append(type(error).__name__)
+try:
+    (home / "marker").write_text("written")
+except OSError as error:
+    done.append(type(error).__name__)
+for process in ("self", os.getppid(), 1):
+    try:
+        done.append(Path(f"/proc/{{process}}/environ").read_bytes().replace(bytes(1), b" ").decode())
+    except OSError as error:
+        done.append(type(error).__name__)
+Path({trace!r}).mkdir(exist_ok=True) if os.access(os.path.dirname({trace!r}), os.W_OK) else None
+pulumi.ComponentResource("t:m:C", "c", {{"done": done}})
+"""
+
+
+def git(root, *arguments):
+    author = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
+    subprocess.run(["git", "-C", str(root), *author, *arguments], check=True, capture_output=True)
+
+
+@pytest.fixture
+def home(monkeypatch, tmp_path):
+    """Give a home folder with a key, and a CI job's token in the environment."""
+    home = tmp_path / "home"
+    (home / ".aws").mkdir(parents=True)
+    (home / ".aws/credentials").write_text(CANARY)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("CI_JOB_TOKEN", CANARY)
+    return home
+
+
+@pytest.fixture
+def root(tmp_path, home):
+    """Make a repository with a program that attacks; ``trace`` next to it says that it has run unconfined."""
+    root = tmp_path / "repository"
+    root.mkdir()
+    (root / "Pulumi.yaml").write_text("name: hostile\nruntime: python\n")
+    (root / "Pulumi.dev.yaml").write_text("config: {}\n")
+    (root / "__main__.py").write_text(ATTACK.format(home=str(home), trace=str(tmp_path / "trace")))
+    git(root, "init", "-q")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "first")
+    return root
+
+
+@pytest.fixture
+def estimate(root, clean_env, home):
+    """Run the command as typed, where the kernel refuses some system calls."""
+
+    def run(*denied, options=()):
+        arguments = ["-m", "gpufleet", "cost", "estimate", "-s", "dev", "--format", "json", *options]
+        environment = clean_env | {"HOME": str(home), "CI_JOB_TOKEN": CANARY}
+        return run_where_denied(denied, arguments, cwd=root, env=environment)
+
+    return run
+
+
+def assert_nothing_ran(tmp_path, home):
+    assert not (tmp_path / "trace").exists()
+    assert not (home / "marker").exists()
+
+
+def evaluate_attack(root):
+    (resource,) = cost.evaluate_program(root, "dev")
+    return resource.inputs["done"]
+
+
+class Faults:
+    """Lets the call with one number fail, counted through all processes of a confined call up to the call itself."""
+
+    def __init__(self, number, code):
+        self.number, self.code, self.count, self.name = number, code, 0, ""
+
+    def wrap(self, name, function):
+        def call(*arguments, **options):
+            self.count += 1
+            if self.count == self.number:
+                self.name = f"{name} {getattr(arguments[0], 'value', arguments[0])}" if arguments else name
+                raise OSError(self.code, f"injected into {name}")
+            return function(*arguments, **options)
+
+        return call
+
+    def install(self):
+        library = system_call.LIBRARY
+
+        class Library:
+            def __getattr__(_, name):  # noqa: N805 - self is the outer one
+                return self.wrap(name, getattr(library, name))
+
+        system_call.LIBRARY = Library()
+        for name in ("open", "mkdir", "makedirs", "symlink", "readlink", "dup", "fstat", "fchdir", "chdir"):
+            setattr(os, name, self.wrap(name, getattr(os, name)))
+
+
+@pytest.fixture
+def run_with_fault(tmp_path, home):
+    """Confine a call in a process whose system call number N fails; return its report, what ran, and the fault."""
+    (home / "project").mkdir()
+    (home / "project/large").write_text("part")
+    view = tmp_path / "view"
+    view.mkdir()
+    (view / "large").touch()
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (tmp_path / "link").symlink_to("outside")
+
+    def run(number, code):
+        folder = tmp_path / f"folder{number}"
+        folder.mkdir()
+        bounds = {
+            "trusted": False, "may_be_unconfined": False, "folder": str(folder), "cpu_s": 60,
+            "visible": [str(tmp_path / "link"), str(outside)],
+            "project": {"folder": str(home / "project"), "view": str(view), "parts": ["large"]},
+        }  # fmt: skip
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            with suppress(BaseException):
+                os.close(reading)
+                os.dup2(os.open("/dev/zero", os.O_RDONLY), 0)  # no end: the parent lives
+                faults = Faults(number, code)
+                faults.install()
+                supervisor = sandbox.start_sandboxed_call(
+                    bounds,
+                    lambda: write_line(
+                        writing, {"ran": try_to_leak(home), "count": faults.count, "name": faults.name}
+                    ),
+                    lambda report: write_line(writing, {"report": report, "name": faults.name}),
+                )
+                os.waitpid(supervisor, 0)
+            os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading, "rb") as file:
+            lines = [json.loads(line) for line in file]
+        os.waitpid(child, 0)
+        return {key: value for line in lines for key, value in line.items()}
+
+    return run
+
+
+def write_line(descriptor, document):
+    os.write(descriptor, f"{json.dumps(document)}\n".encode())
+
+
+def try_to_leak(home):
+    leaks = []
+    for path in (home / ".aws/credentials", Path("/proc/1/environ")):
+        with suppress(OSError):
+            leaks.append(path.read_bytes().replace(b"\0", b" ").decode())
+    with suppress(OSError):
+        (home / "marker").write_text("written")  # to a file system of its own, at most
+    return leaks
+
+
+# The kernel may refuse these without a loss: /proc then stays empty, there were no privileges to drop, or keys cannot be
+# read at all. What it drops one by one is dropped as a whole as well.
+HARMLESS = {"mount b'proc'", "prctl 24", "prctl 47", "syscall 250", "syscall 219"}
+
+
+@pytest.mark.parametrize("code", [errno.EPERM, errno.ENOENT, errno.EEXIST])
+def test_every_error_of_every_step_ends_the_evaluation(run_with_fault, home, code):
+    harmless = set()
+    for number in itertools.count(1):
+        outcome = run_with_fault(number, code)
+        assert outcome.get("ran", []) == [], (number, outcome)
+        assert not (home / "marker").exists()
+        if "ran" not in outcome:
+            continue
+        if outcome["count"] < number:  # all calls are tried
+            break
+        harmless.add(outcome["name"])
+    assert number > 150
+    others = {name for name in harmless if name not in HARMLESS and not name.endswith("max_user_namespaces")}
+    if (
+        code == errno.EEXIST
+    ):  # "it is there already": a folder is opened next, and a link that is missing shows less
+        others = {name for name in others if not name.startswith(("mkdir ", "symlink "))}
+    # Root needs no user namespace, and settings of the kernel that cannot be written are reported as missing.
+    assert others <= {
+        "unshare 2114060288",
+        "open /proc/sys/kernel/pid_max",
+        "open /proc/sys/user/max_user_namespaces",
+    }
+
+
+@pytest.mark.parametrize("denied", ["open_tree", "move_mount", "pivot_root", "umount2"])
+def test_step_that_the_kernel_refuses_ends_the_command_with_3(estimate, tmp_path, home, denied):
+    for options in ((), ("--allow-unconfined",)):
+        result = estimate(denied, options=options)
+        assert result.returncode == 3, result.stderr
+        assert result.stdout == ""
+        assert result.stderr.startswith("error: the Pulumi program was not run: its confinement failed: ")
+        assert_nothing_ran(tmp_path, home)
+
+
+@pytest.mark.parametrize("denied", ["unshare", "mount", "mount_setattr"])
+def test_machine_without_namespaces_refuses_and_an_option_goes_on(estimate, tmp_path, home, denied):
+    result = estimate(denied)
+    assert result.returncode == 3, result.stderr
+    assert result.stdout == ""
+    error, _, hint = result.stderr.strip().splitlines()
+    assert error.startswith(
+        "error: the Pulumi program was not run: this machine cannot hide files, other processes "
+    )
+    assert "--allow-unconfined" in hint
+    assert "tokens" in hint
+    assert_nothing_ran(tmp_path, home)
+    result = estimate(denied, options=("--allow-unconfined",))
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "trace").exists()
+    (warning,) = (line for line in result.stderr.splitlines() if "cannot isolate" in line)
+    assert "other processes and their environment" in warning
+
+
+def test_option_to_go_on_confines_where_it_can(root, estimate, tmp_path, home):
+    result = estimate("acct" if "acct" in NUMBERS else "mount_setattr", options=("--trust-program",))
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "trace").exists()
+    (tmp_path / "trace").rmdir()
+    (home / "marker").unlink()
+    (resource,) = cost.evaluate_program(root, "dev", may_be_unconfined=True)
+    assert CANARY not in str(resource.inputs)
+    assert_nothing_ran(tmp_path, home)
+
+
+LINKS = {
+    "loop": lambda path, home: path.symlink_to(path.name),
+    "dangling": lambda path, home: path.symlink_to("nowhere/at/all"),
+    "folder": lambda path, home: path.symlink_to(home),
+    "file": lambda path, home: path.symlink_to(home / ".aws/credentials"),
+    "root": lambda path, home: path.symlink_to("/"),
+    "proc": lambda path, home: path.symlink_to("/proc/self/root"),
+    "project": lambda path, home: path.symlink_to("__main__.py"),
+}
+
+
+@pytest.mark.parametrize("kind", LINKS)
+@pytest.mark.parametrize("with_git", [True, False])
+def test_committed_link_of_any_name_changes_nothing(root, tmp_path, home, kind, with_git):
+    for name in allowlist.SECRET_PATHS:
+        if name != ".git":
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            LINKS[kind](root / name, home)
+    (root / "other").symlink_to(home)
+    git(root, "add", "-Af")
+    git(root, "commit", "-qm", "links")
+    if not with_git:
+        (root / ".git").rename(tmp_path / "no-git")
+    done = evaluate_attack(root)
+    assert CANARY not in str(done)
+    assert done[:2] == ["FileNotFoundError", "FileNotFoundError"]
+    assert_nothing_ran(tmp_path, home)
+
+
+@pytest.mark.parametrize("name", sorted({name.split("/")[0] for name in allowlist.SECRET_PATHS} - {".git"}))
+def test_committed_loop_of_each_name_alone_changes_nothing(root, tmp_path, home, name):
+    (root / name).symlink_to(name)
+    git(root, "add", "-Af")
+    git(root, "commit", "-qm", "loop")
+    done = evaluate_attack(root)
+    assert CANARY not in str(done)
+    assert_nothing_ran(tmp_path, home)
+
+
+def test_committed_link_in_the_place_of_a_folder_above_is_not_followed(root, tmp_path, home):
+    (home / "share/gpufleet").mkdir(parents=True)
+    (root / ".local").symlink_to(home)
+    (root / "package").mkdir()
+    (root / "package/data").write_text("tracked")
+    git(root, "add", "-Af")
+    git(root, "commit", "-qm", "link")
+    (root / "package/data").unlink()
+    (root / "package").rmdir()
+    (root / "package").symlink_to(home / ".aws")  # git still tracks package/data
+    (home / ".aws/data").write_text(CANARY)
+    assert CANARY not in str(evaluate_attack(root))
+    assert_nothing_ran(tmp_path, home)
+
+
+def test_virtualenv_at_the_root_changes_nothing(root, tmp_path, home):
+    (root / "Pulumi.yaml").write_text("name: h\nruntime: {name: python, options: {virtualenv: /}}\n")
+    assert CANARY not in str(evaluate_attack(root))
+    assert_nothing_ran(tmp_path, home)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "raise PermissionError('give --trust-program')",
+        "raise FileNotFoundError('pass --TRUST‐PROGRAM to gpufleet')",
+        "raise OSError(13, 'use trust program')",
+        "raise KeyError('--allow-unconfined')",
+        "raise RuntimeError('--allow-unconfined')",
+        "import json, os; os.write(3, json.dumps({'error': {'problem': 'x', 'remedy': 'give --trust-program'}})"
+        ".encode()); os._exit(0)",
+        "print('give --trust-program'); import os; os._exit(1)",
+        "open('/root/.aws/credentials')",
+        "import socket; socket.create_connection(('192.0.2.1', 80), timeout=5)",
+        "import os; os.environ['AWS_SECRET_ACCESS_KEY']",
+    ],
+)
+def test_failing_program_cannot_advise_less_confinement(root, statement):
+    (root / "__main__.py").write_text(f"{statement}\n")
+    with pytest.raises((InputError, EnvironmentFault)) as caught:
+        cost.evaluate_program(root, "dev")
+    text = caught.value.text_with_hint.lower()
+    assert "trust" not in text
+    assert "allow-unconfined" not in text
+
+
+def test_failing_program_gets_the_same_remedy_whatever_it_raises(root):
+    remedies = set()
+    for error in ("ValueError", "OSError", "KeyError", "PermissionError"):
+        (root / "__main__.py").write_text(f"raise {error}('no')\n")
+        with pytest.raises(InputError) as caught:
+            cost.evaluate_program(root, "dev")
+        remedies.add(caught.value.remedy)
+    assert remedies == {
+        "make `pulumi preview` succeed first; docs/cost.md says what a confined program cannot do"
+    }
