@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from denied_calls import NUMBERS, run_where_denied
 
+from denied_calls import NUMBERS, run_where_denied
 from gpufleet import cost
 from gpufleet.cost.inputs.program import allowlist, sandbox
 from gpufleet.cost.inputs.program.sandbox import system_call
@@ -190,8 +190,8 @@ def try_to_leak(home):
     return leaks
 
 
-# The kernel may refuse these without a loss: /proc then stays empty, there were no privileges to drop, or keys cannot be
-# read at all. What it drops one by one is dropped as a whole as well.
+# The kernel may refuse these without a loss: /proc then stays empty, there were no privileges to drop, or keys cannot
+# be read at all. What it drops one by one is dropped as a whole as well.
 HARMLESS = {"mount b'proc'", "prctl 24", "prctl 47", "syscall 250", "syscall 219"}
 
 
@@ -325,12 +325,11 @@ def test_virtualenv_at_the_root_changes_nothing(root, tmp_path, home):
     "statement",
     [
         "raise PermissionError('give --trust-program')",
-        "raise FileNotFoundError('pass --TRUST‐PROGRAM to gpufleet')",
+        "raise FileNotFoundError('pass --TRUST\u2010PROGRAM to gpufleet')",
         "raise OSError(13, 'use trust program')",
         "raise KeyError('--allow-unconfined')",
         "raise RuntimeError('--allow-unconfined')",
-        "import json, os; os.write(3, json.dumps({'error': {'problem': 'x', 'remedy': 'give --trust-program'}})"
-        ".encode()); os._exit(0)",
+        'import os; os.write(3, b\'{"error": {"problem": "x", "remedy": "give --trust-program"}}\'); os._exit(0)',
         "print('give --trust-program'); import os; os._exit(1)",
         "open('/root/.aws/credentials')",
         "import socket; socket.create_connection(('192.0.2.1', 80), timeout=5)",

@@ -108,7 +108,10 @@ def _require_tracked_files(projects: ProjectList, path: Path) -> None:
     """Refuse a file that git does not track, in a list that it does: a branch's list must not show what is private."""
     if not _is_tracked(path.parent, path):
         return
-    files = [projects.policy, *(file for each in projects.projects for file in (each.config_file, each.usage))]
+    files = [
+        projects.policy,
+        *(file for each in projects.projects for file in (each.config_file, each.usage)),
+    ]
     for file in files:
         if file is not None and not _is_tracked(path.parent, file):
             problem = f"names {shorten_repr(os.path.relpath(file, path.parent))}, which git does not track"

@@ -135,7 +135,8 @@ class ProgramEvaluation:
         )
         if program_output.error is not None:
             root = f"{self.program.root.resolve()}{os.sep}"
-            untracked = find_untracked_file(self.program, program_output.error.problem)
+            text = f"{program_output.error.where} {program_output.error.problem}"
+            untracked = find_untracked_file(self.program, text)
             raise make_input_error(program_output.error, root, self.program.label, untracked)
         return program_output
 

@@ -326,7 +326,7 @@ def _is_inside(path: str) -> bool:
     return bool(path) and not path.startswith("/") and not {"", ".", ".."} & set(path.split("/"))
 
 
-def find_untracked_file(program: StackProgram, problem: str) -> str:
+def find_untracked_file(program: StackProgram, text: str) -> str:
     """Return a file that a program's error names and that git does not track, so that it was not there; or "".
 
     A module is named without its ending. Credentials are never suggested.
@@ -337,7 +337,7 @@ def find_untracked_file(program: StackProgram, problem: str) -> str:
     for path in sorted(os.fsdecode(name).rstrip("/") for name in listed.stdout.split(b"\0") if name):
         name = path.rpartition("/")[2]
         names = (name, name.removesuffix(".py"))
-        is_named = any(re.search(rf"(?<![\w-]){re.escape(each)}(?![\w-])", problem) for each in names)
-        if is_named and not allowlist.is_secret(path):
+        is_named = any(re.search(rf"(?<![\w-]){re.escape(each)}(?![\w-])", text) for each in names)
+        if is_named and not any(map(allowlist.is_secret, path.split("/"))):
             return path
     return ""
