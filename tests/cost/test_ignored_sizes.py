@@ -18,12 +18,20 @@ def group(*ignored, custom=True):
 
 @pytest.mark.parametrize(
     "name",
-    ["desiredCapacity", "desired_capacity", "targetSize", "scalingConfig", "scalingConfig.desiredSize", "sku",
+    ["desiredCapacity", "targetSize", 'scalingConfig["desiredSize"]',
+     "scalingConfig", "scalingConfig.desiredSize", "sku",
      "sku.capacity", "nodeCount", "initialNodeCount", "count", "targetCapacity", "*"],
 )  # fmt: skip
 def test_ignored_size_of_each_cloud_is_recognised(name):
     (line,) = ignored_size_change_warnings([group("tags", name)])
     assert line.startswith(f"workers ignores changes to {name}: ")
+
+
+@pytest.mark.parametrize(
+    "name", ["desired_capacity", "scaling_config.desired_size", "scalingConfig.desired_size"]
+)
+def test_name_that_the_provider_does_not_have_ignores_nothing(name):
+    assert ignored_size_change_warnings([group(name)]) == []
 
 
 def test_other_ignored_inputs_are_not_sizes():

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpufleet.boundary import read_text
 from gpufleet.cost.inputs.default_region import DefaultRegions, find_default_regions, region_variables
+from gpufleet.cost.inputs.ignored_change import settle_like_engine
 from gpufleet.cost.inputs.program.evaluation import (
     TIME_LIMIT_S,
     start_git_ref_comparison,
@@ -121,8 +122,9 @@ def diff_stack_against_git_ref(
         ) as run,
     ):
         fleet = _load_fleet(root, stack, config_file)
-        before, after = run()
-        return _diff_change(before, after, StackChange(stack=stack), fleet, options, root, config_file)
+        before, after, warnings = settle_like_engine(*run())
+        change = StackChange(stack=stack, warnings=tuple(warnings))
+        return _diff_change(before, after, change, fleet, options, root, config_file)
 
 
 def diff_projects_against_git_ref(
@@ -184,11 +186,12 @@ def diff_stack_against_state(
     """Compare the deployed resources with those that the program in the working tree declares."""
     with start_program_evaluation([_make_program(root, stack, config_file, options)], options.limit_s) as run:
         fleet = _load_fleet(root, stack, config_file)
-        before, after = resources_from_state(document), run()[0]
+        before, after, warnings = settle_like_engine(resources_from_state(document), run()[0])
     deployed = _stack_name(r.urn for r in before)
     if deployed and deployed != stack:
         raise InputError(f"the state belongs to stack {deployed!r}, not {stack!r}", where="--state")
-    return _diff_change(before, after, StackChange(stack=stack), fleet, options, root, config_file)
+    change = StackChange(stack=stack, warnings=tuple(warnings))
+    return _diff_change(before, after, change, fleet, options, root, config_file)
 
 
 def diff_from_preview(

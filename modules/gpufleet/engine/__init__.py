@@ -23,6 +23,7 @@ from gpufleet.engine.installation import (
 from gpufleet.engine.lock import exclusive_file_lock
 from gpufleet.engine.preview import PreviewStep, parse_pulumi_preview
 from gpufleet.engine.project_file import read_project_setting
+from gpufleet.engine.property_path import parse_property_path, reset_ignored_inputs
 from gpufleet.engine.property_value import (
     REMEDY,
     SECRET,
@@ -31,7 +32,7 @@ from gpufleet.engine.property_value import (
     decode_properties,
     hide_secret_values,
 )
-from gpufleet.engine.state import StateResource, parse_stack_state, parse_type_from_urn
+from gpufleet.engine.state import ResourceAlias, StateResource, parse_stack_state, parse_type_from_urn
 
 __all__ = [
     "LAUNCHER_MARK",
@@ -43,6 +44,7 @@ __all__ = [
     "InstalledPulumiEngine",
     "PreviewStep",
     "PulumiEngine",
+    "ResourceAlias",
     "StateResource",
     "UnreadableValue",
     "add_source_to_errors",
@@ -55,9 +57,11 @@ __all__ = [
     "parse_engine_json",
     "parse_last_phase_of_events",
     "parse_last_phase_of_log",
+    "parse_property_path",
     "parse_pulumi_preview",
     "parse_stack_state",
     "parse_type_from_urn",
     "read_project_setting",
+    "reset_ignored_inputs",
     "run_pulumi",
 ]

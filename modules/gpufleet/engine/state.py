@@ -11,6 +11,19 @@ from gpufleet.errors import InputError
 
 
 @dataclass(frozen=True)
+class ResourceAlias:
+    """An earlier identity of a resource: a URN, or the parts that differ from the present one."""
+
+    urn: str = ""
+    name: str = ""
+    type: str = ""
+    parent: str = ""
+    no_parent: bool = False
+    stack: str = ""
+    project: str = ""
+
+
+@dataclass(frozen=True)
 class StateResource:
     """One resource as the engine knows it.
 
@@ -39,6 +52,7 @@ class StateResource:
     pending_replacement: bool = False
     remote: bool = False
     ignore_changes: tuple[str, ...] = ()
+    aliases: tuple[ResourceAlias, ...] = ()  # in the order in which the engine tries them
     # The resources that each input was made from: what a reference means before deployment gives it an id.
     property_dependencies: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
 
@@ -76,6 +90,7 @@ def parse_state_resource(record: Mapping[str, Any], *, pending_operation: str | 
         pending_replacement=bool(record.get("pendingReplacement", False)),
         remote=bool(record.get("remote", False)),
         ignore_changes=tuple(str(path) for path in _check_list(record.get("ignoreChanges"), "ignoreChanges")),
+        aliases=tuple(map(_parse_alias, _check_list(record.get("aliases"), "aliases"))),
         property_dependencies={
             name: tuple(urns or ())
             for name, urns in _check_mapping(
@@ -83,6 +98,15 @@ def parse_state_resource(record: Mapping[str, Any], *, pending_operation: str | 
             ).items()
         },
     )
+
+
+def _parse_alias(value: Any) -> ResourceAlias:
+    """Return an alias: the URN that a state has, or the parts that a program registers."""
+    if isinstance(value, str):
+        return ResourceAlias(urn=value)
+    parts = _check_mapping(value, "aliases")
+    texts = {key: str(parts.get(key) or "") for key in ("urn", "name", "type", "parent", "stack", "project")}
+    return ResourceAlias(**texts, no_parent=parts.get("noParent") is True)
 
 
 def parse_type_from_urn(urn: str) -> str:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpufleet import engine
+from gpufleet.cost.inputs.alias import rename_resources
 from gpufleet.cost.inputs.drift import ignored_size_change_warnings
 from gpufleet.engine import EventLogPhase, PreviewStep, StateResource
 from gpufleet.errors import InputError
@@ -112,13 +113,18 @@ def _build_change(steps: Sequence[PreviewStep], left_out: str) -> StackChange:
     draft.warnings += [f"totals are partial: {left_out}"] if left_out else []
     return StackChange(
         stack=next((step.urn.split("::")[0].removeprefix("urn:pulumi:") for step in steps), ""),
-        before=(*draft.before.values(), *draft.pending),
+        before=rename_resources((*draft.before.values(), *draft.pending), _find_new_urns(steps)),
         after=after,
         ops=draft.ops,
         warnings=tuple(draft.warnings),
         partial=bool(left_out),
         overlaps=_overlapping_urns(steps),
     )
+
+
+def _find_new_urns(steps: Iterable[PreviewStep]) -> dict[str, str]:
+    """Return the new URN of each resource that the engine found by an alias."""
+    return {step.old.urn: step.urn for step in steps if step.old and step.old.urn != step.urn}
 
 
 def resources_from_state(document: Mapping[str, Any]) -> list[StateResource]:

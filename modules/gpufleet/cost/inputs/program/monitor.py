@@ -167,10 +167,22 @@ def build_state_record(urn: str, request: Any, inputs: dict[str, Any]) -> dict[s
         "retainOnDelete": request.retainOnDelete,
         "remote": request.remote,
         "ignoreChanges": list(request.ignoreChanges),
+        "aliases": list_aliases(request),
         "propertyDependencies": {
             name: list(dependencies.urns) for name, dependencies in request.propertyDependencies.items()
         },
     }
+
+
+def list_aliases(request: Any) -> list[dict[str, Any]]:
+    """Return the aliases of a registration, URNs and parts of URNs, in their order."""
+    aliases = [{"urn": urn} for urn in request.aliasURNs]
+    for alias in request.aliases:
+        spec = alias.spec
+        parts = {"name": spec.name, "type": spec.type, "stack": spec.stack, "project": spec.project}
+        parts |= {"parent": spec.parentUrn, "noParent": spec.noParent}
+        aliases.append({"urn": alias.urn} if alias.urn else parts)
+    return aliases
 
 
 def mock_lookup_result(token: str, arguments: dict[str, Any], region: str) -> dict[str, Any]:

@@ -18,6 +18,20 @@ PROTECTION_OPTIONS = ("trust-program", "allow-unconfined")
 SEPARATORS = b",[{"  # each value needs one, so their count bounds the number of values
 
 
+class AliasRegistration(BaseModel):
+    """An alias: a URN, or the parts of one that differ from the resource's own."""
+
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+    urn: str = Field(default="", max_length=4096)
+    name: str = Field(default="", max_length=4096)
+    type: str = Field(default="", max_length=1024)
+    parent: str = Field(default="", max_length=4096)
+    noParent: bool = False  # noqa: N815 - the engine's name
+    stack: str = Field(default="", max_length=1024)
+    project: str = Field(default="", max_length=1024)
+
+
 class ResourceRegistration(BaseModel):
     """One resource with the keys of a state. Other keys, such as ``delete``, are ignored."""
 
@@ -34,6 +48,7 @@ class ResourceRegistration(BaseModel):
     retainOnDelete: bool = False  # noqa: N815 - the engine's name
     remote: bool = False
     ignoreChanges: list[str] = []  # noqa: N815 - the engine's name
+    aliases: list[AliasRegistration] = []
     propertyDependencies: dict[str, list[str]] = {}  # noqa: N815 - the engine's name
 
 
