@@ -20,7 +20,7 @@ def grown_diff(make_resource, book):
     """Return a difference: a second p4d, which exceeds the budget, and an unknown type."""
     strange = make_resource("s", type_="aws:medialive/channel:Channel")
     return cost.diff(
-        [make_resource("a")],
+        [make_resource("a"), strange],
         [make_resource("a"), make_resource("b"), strange],
         CostPolicy(),
         change=cost.StackChange(stack="prod"),
@@ -67,7 +67,8 @@ def test_table_lists_prices_with_date_and_source(grown_diff):
 
 def test_json_has_the_documented_fields(grown_diff):
     document = json.loads(cost.render_diff(grown_diff, "json"))
-    assert document["change"] == {"usd_per_month": 16036.38, "percent": 100.0}
+    change = {"usd_per_month": 16036.38, "percent": 100.0, "is_known": True, "unknown": []}
+    assert document["change"] == change
     line = next(
         resource
         for resource in document["resources"]
@@ -139,14 +140,16 @@ def test_machine_without_a_price_makes_the_change_unknown(make_resource, book):
     named = {"region": "us-east-1", "rootBlockDevice": {"volumeSize": 100, "volumeType": "gp3"}}
     known, unknown = make_resource(), make_resource(inputs={**named, "instanceType": "zz.large"})
     for before, after, message in [
-        (unknown, unknown, "no price for 1 machine before the change and 1 machine after the change"),
-        (known, unknown, "no price for 1 machine after the change"),
-        (unknown, known, "no price for 1 machine before the change"),
+        (known, unknown, "no price for 1 changed resource, with 1 machine after the change"),
+        (unknown, known, "no price for 1 changed resource, with 1 machine before the change"),
     ]:
         headline = summary.format_change_headline(cost.diff([before], [after], book=book))
         assert headline.startswith("The effect of this change on the monthly cost of ")
         assert f"is not known: {message}. What has a price " in headline
         assert "does not change" not in headline
+    headline = summary.format_change_headline(cost.diff([unknown], [unknown], book=book))
+    assert "does not change" in headline
+    assert headline.endswith("not counting 1 item without a price.")
 
 
 def elastic_group():

@@ -197,7 +197,7 @@ def estimate_cost(
     "--policy",
     "policy_file",
     type=click.Path(path_type=Path),
-    help="File with limits; exit code 1 if the change violates one.",
+    help="File with limits; exit code 1 if the change violates one, or if its cost is not known.",
 )
 def diff_cost(
     *,
@@ -256,11 +256,14 @@ def diff_cost(
 
 
 def _require_passed(verdict: cost.PolicyResult) -> None:
-    """Raise CheckFailed with the first violation of a policy."""
-    if not verdict.passed:
-        first, count = verdict.violations[0], len(verdict.violations)
-        more = f" and {count - 1} more" if count > 1 else ""
-        raise CheckFailed(f"policy violated: {first.rule}: {first.message}{more}")
+    """Raise CheckFailed with the first violation of a policy, else with the first limit that is not decided."""
+    if verdict.passed:
+        return
+    failures = (*verdict.violations, *verdict.undecided)
+    more = f" and {len(failures) - 1} more" if len(failures) > 1 else ""
+    kind = "policy violated: " if verdict.violations else ""
+    remedy = "" if verdict.violations else "; to accept it: unknown_change in the policy (docs/cost-in-ci.md)"
+    raise CheckFailed(f"{kind}{failures[0].rule}: {failures[0].message}{more}{remedy}")
 
 
 def _estimate(

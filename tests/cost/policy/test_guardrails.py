@@ -10,6 +10,7 @@ from gpufleet.engine import StateResource
 from gpufleet.errors import InputError
 
 DISK = {"volumeSize": 100, "volumeType": "gp3"}
+NO_DISK = {"volumeSize": 0, "volumeType": "gp3"}  # the size of an image's disk is not known
 
 
 @pytest.fixture
@@ -22,6 +23,7 @@ def check_file(tmp_path, book):
             "instanceType": "g5.xlarge",
             "region": "us-east-1",
             "associatePublicIpAddress": False,
+            "rootBlockDevice": NO_DISK,
             "tags": tags,
         }
         kind = "aws:ec2/instance:Instance"

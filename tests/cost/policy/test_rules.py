@@ -90,6 +90,7 @@ def test_reserved_allows_every_term(make_resource, book):
     inputs = {
         "instanceType": "p4d.24xlarge",
         "region": "us-east-1",
+        "rootBlockDevice": DISK,
         "tags": {"gpufleet-purchase": "reserved-3y"},
     }
     allowed, only_one_year = CostPolicy(purchases=("reserved",)), CostPolicy(purchases=("reserved_1y",))
@@ -103,10 +104,8 @@ def test_unpriced_limit_applies_to_matching_resources(make_resource, book):
         make_rule_policy({"owner": "web"}, unpriced=()),
         make_rule_policy({"owner": "research"}, unpriced=()),
     )
-    assert [cost.diff([], [strange], policy, book=book).policy.passed for policy in checked_limits] == [
-        False,
-        True,
-    ]
+    verdicts = [cost.diff([strange], [strange], policy, book=book).policy for policy in checked_limits]
+    assert [verdict.passed for verdict in verdicts] == [False, True]
 
 
 def test_each_limit_gives_one_check(check_two_pools):

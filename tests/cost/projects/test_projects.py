@@ -26,6 +26,7 @@ G5, P4D = Decimal("734.38"), Decimal("16029.08")  # 1.006 and 21.957642 USD an h
 
 def make_machine(project, name, machine="g5.xlarge"):
     inputs = {"instanceType": machine, "region": "us-east-1", "associatePublicIpAddress": False}
+    inputs["rootBlockDevice"] = {"volumeSize": 0, "volumeType": "gp3"}  # that of an image is not known
     return StateResource(f"urn:pulumi:prod::{project}::{KIND}::{name}", KIND, name, inputs, {})
 
 

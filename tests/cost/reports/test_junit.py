@@ -16,7 +16,7 @@ def suite(make_resource, book):
     def build(name="b", **limits):
         strange = make_resource("s", "aws:medialive/channel:Channel")
         cost_diff = cost.diff(
-            [],
+            [strange],
             [make_resource(name), strange],
             CostPolicy(**limits),
             book=book,

@@ -8,7 +8,15 @@ from datetime import UTC, date, datetime
 from fnmatch import fnmatchcase
 
 from gpufleet.cost.analysis.diff import CostDiff, PolicyResult
-from gpufleet.cost.analysis.policy import CostLimits, CostPolicy, check_policy
+from gpufleet.cost.analysis.policy import (
+    UNKNOWN_CHANGE,
+    CostLimits,
+    CostPolicy,
+    check_policy,
+    format_empty_rule,
+    judge_without_policy,
+)
+from gpufleet.cost.analysis.unknown_change import UnknownChange, name_project
 from gpufleet.cost.pricing.bill import Bill
 
 
@@ -26,7 +34,8 @@ class ProjectDiff:
             {(gap.urn, gap.component, gap.reason) for gap in bill.unpriced_resources}
             for bill in (self.diff.before, self.diff.after)
         )
-        return before != after or any(line.is_changed for line in self.diff.lines)
+        is_priced_change = any(line.is_changed for line in self.diff.lines)
+        return before != after or is_priced_change or bool(self.diff.unknown_changes)
 
 
 @dataclass(frozen=True)
@@ -42,36 +51,50 @@ class CombinedDiff:
         of_projects = set(_project_warnings(self.projects))
         return tuple(text for text in self.total.warnings if text not in of_projects)
 
+    @property
+    def own_unknown_changes(self) -> tuple[UnknownChange, ...]:
+        """Return the changes of unknown cost that are in no project of the list: of projects that are gone."""
+        of_projects = {
+            each for part in self.projects for each in name_project(part.diff.unknown_changes, part.name)
+        }
+        return tuple(each for each in self.total.unknown_changes if each not in of_projects)
+
 
 def combine_diffs(
     name: str, projects: Iterable[ProjectDiff], policy: CostPolicy | None = None, today: date | None = None
 ) -> CombinedDiff:
     """Return the projects with their sum, checked against a policy of all together."""
-    parts = tuple(projects)
+    parts = tuple(replace(part, diff=replace(part.diff, policy=PolicyResult())) for part in projects)
     total = _sum_diffs(name, parts)
-    if policy is not None:
-        total = _check_policy(parts, total, policy, today or datetime.now(UTC).date())
-    return CombinedDiff(parts, total)
+    if policy is None:
+        return CombinedDiff(parts, judge_without_policy(total))
+    return CombinedDiff(parts, _check_policy(parts, total, policy, today or datetime.now(UTC).date()))
 
 
 def _check_policy(
     parts: tuple[ProjectDiff, ...], total: CostDiff, policy: CostPolicy, today: date
 ) -> CostDiff:
     """Return the sum with the verdict: a rule applies to the projects with a stack that it names."""
-    results = []
-    if policy.stack_limits != CostLimits():
-        results.append(check_policy(total, replace(policy, rules=()), today))
+    has_limits = policy.stack_limits != CostLimits()
+    results = [
+        check_policy(total, replace(policy, rules=()), today) if has_limits else judge_without_policy(total)
+    ]
+    checks = [*results[0].policy.checks]
+    warnings = []
     for rule in policy.rules:
         matching = tuple(part for part in parts if fnmatchcase(part.diff.stack, rule.when.stack))
-        if matching:
-            any_stack = replace(rule, when=replace(rule.when, stack="*"))
-            results.append(
-                check_policy(_sum_diffs(total.stack, matching), CostPolicy(rules=(any_stack,)), today)
-            )
-    checks = tuple(check for result in results for check in result.policy.checks)
-    violations = tuple(each for result in results for each in result.policy.violations)
-    warnings = dict.fromkeys((*total.warnings, *(text for result in results for text in result.warnings)))
-    return replace(total, policy=PolicyResult(not violations, violations, checks), warnings=tuple(warnings))
+        if not matching:
+            warnings.append(format_empty_rule(rule))
+            continue
+        any_stack = replace(rule, when=replace(rule.when, stack="*"))
+        part_policy = CostPolicy(rules=(any_stack,), unknown_change=policy.unknown_change)
+        result = check_policy(_sum_diffs(total.stack, matching), part_policy, today)
+        checks += [check for check in result.policy.checks if check.limit != UNKNOWN_CHANGE]
+        results.append(result)
+    texts = dict.fromkeys(
+        (*total.warnings, *(text for result in results for text in result.warnings), *warnings)
+    )
+    return replace(total, policy=PolicyResult.from_checks(checks), warnings=tuple(texts))
 
 
 def _sum_diffs(name: str, parts: tuple[ProjectDiff, ...]) -> CostDiff:
@@ -84,6 +107,9 @@ def _sum_diffs(name: str, parts: tuple[ProjectDiff, ...]) -> CostDiff:
         tuple(_project_warnings(parts)),
         partial=any(diff.partial for diff in diffs),
         notes=tuple(dict.fromkeys(text for diff in diffs for text in diff.notes)),
+        unknown_changes=tuple(
+            each for part in parts for each in name_project(part.diff.unknown_changes, part.name)
+        ),
     )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal
 
+from gpufleet.cost.analysis.unknown_change import UnknownChange
 from gpufleet.cost.money import ZERO, ZERO_RANGE, Range, round_to_cents
 from gpufleet.cost.pricing.bill import Bill, Charge, UnpricedResource
 
@@ -20,22 +22,43 @@ class PolicyViolation:
 
 @dataclass(frozen=True)
 class PolicyLimitCheck:
-    """One limit of one rule, checked: its requirement, its scope, and how the change breaks it."""
+    """One limit of one rule, checked: its requirement, its scope, and how the change breaks it.
+
+    ``undecided`` says why it is not known whether the change keeps the limit; empty if that is known.
+    """
 
     rule: str
     limit: str
     requirement: str
     scope: str = ""
     violations: tuple[str, ...] = ()
+    undecided: str = ""
+
+    @property
+    def is_met(self) -> bool:
+        """True if the change surely keeps the limit."""
+        return not self.violations and not self.undecided
 
 
 @dataclass(frozen=True)
 class PolicyResult:
-    """The policy's verdict; without a policy it passes. ``checks`` holds passed limits too."""
+    """The policy's verdict; without a policy only a change of unknown cost does not pass.
+
+    ``checks`` holds passed limits too; ``undecided`` those of which the change of unknown cost may break any.
+    """
 
     passed: bool = True
     violations: tuple[PolicyViolation, ...] = ()
     checks: tuple[PolicyLimitCheck, ...] = ()
+    undecided: tuple[PolicyViolation, ...] = ()
+
+    @classmethod
+    def from_checks(cls, checks: Iterable[PolicyLimitCheck]) -> PolicyResult:
+        """Return the verdict of checked limits."""
+        checks = tuple(checks)
+        violations = tuple(PolicyViolation(each.rule, text) for each in checks for text in each.violations)
+        undecided = tuple(PolicyViolation(each.rule, each.undecided) for each in checks if each.undecided)
+        return cls(not violations and not undecided, violations, checks, undecided)
 
 
 @dataclass(frozen=True)
@@ -95,6 +118,7 @@ class CostDiff:
     policy: PolicyResult = field(default=PolicyResult())
     prices: CodeAndPriceEffects | None = None
     notes: tuple[str, ...] = ()  # independent of the change: commitments, their cost and end
+    unknown_changes: tuple[UnknownChange, ...] = ()  # of what has no price, or is not listed
 
     @property
     def change_usd_per_month(self) -> Decimal:

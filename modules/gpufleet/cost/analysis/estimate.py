@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 from gpufleet.catalog import Price
 from gpufleet.cost.analysis.diff import CostDiff, compare_bills
-from gpufleet.cost.analysis.policy import CostPolicy, check_policy
+from gpufleet.cost.analysis.policy import CostPolicy, check_policy, judge_without_policy
 from gpufleet.cost.analysis.price_date import (
     PriceDates,
     exclude_items_priced_once,
     split_code_and_price_effects,
 )
+from gpufleet.cost.analysis.unknown_change import find_unknown_changes
 from gpufleet.cost.formatting import format_amount, format_usd, replace_control_characters
 from gpufleet.cost.inputs.default_region import NO_REGIONS, DefaultRegions
 from gpufleet.cost.inputs.drift import ignored_size_change_warnings
@@ -213,8 +214,18 @@ def diff(
         *missing_price_hints(cost_diff),
         EXCLUDED_COSTS,
     )
-    cost_diff = replace(cost_diff, prices=price_effect, notes=tuple(map(replace_control_characters, notes)))
-    return check_policy(cost_diff, _with_budget(policy, limit), day) if policy else cost_diff
+    unknown_changes = find_unknown_changes(
+        old, new, make_bill_at_prices(old, books[1]) if dates else old_bill, new_bill, change
+    )
+    cost_diff = replace(
+        cost_diff,
+        prices=price_effect,
+        notes=tuple(map(replace_control_characters, notes)),
+        unknown_changes=unknown_changes,
+    )
+    if policy is None:
+        return judge_without_policy(cost_diff)
+    return check_policy(cost_diff, _with_budget(policy, limit), day)
 
 
 def missing_price_hints(priced: Bill | CostDiff) -> tuple[str, ...]:

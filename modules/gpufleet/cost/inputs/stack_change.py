@@ -43,6 +43,18 @@ class StackChange:
     warnings: tuple[str, ...] = ()
     partial: bool = False  # the engine omitted resources: totals do not cover the stack
     overlaps: frozenset[str] = frozenset()  # URNs that run together with their replacement for a while
+    missing_changes: tuple[str, ...] = ()  # why changes of the plan are not here: their effect is not known
+    reported_keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # changed inputs, by URN
+    is_deployed_before: bool = False  # the resources before come from a state, those after from a program
+    changed_files: frozenset[str] = frozenset()  # of the project, relative to it
+
+
+@dataclass(frozen=True)
+class MissingSteps:
+    """What the engine counts and does not list, empty if nothing; ``has_all_changes``: only unchanged resources."""
+
+    text: str = ""
+    has_all_changes: bool = False
 
 
 @dataclass
@@ -62,9 +74,10 @@ def change_from_preview(document: Mapping[str, Any]) -> StackChange:
     """Return the change in a ``pulumi preview --json``."""
     steps = engine.parse_pulumi_preview(document)
     _check_counts(document.get("changeSummary"))
-    if not steps and not document.get("changeSummary"):  # the engine counts omitted steps too
+    counts = document.get("changeSummary")
+    if not steps and not counts:  # the engine counts omitted steps too
         raise InputError("the preview has no steps", where="--preview", remedy="add --show-sames")
-    change = _build_change(steps, _missing_steps_text(document.get("changeSummary") or {}, steps))
+    change = _build_change(steps, _find_missing_steps(counts or {}, steps))
     config = engine.decode_properties(document.get("config"))
     before, after = (_with_default_providers(side, config) for side in (change.before, change.after))
     return replace(change, before=before, after=after)
@@ -74,12 +87,12 @@ def change_from_events(events: EventLogPhase) -> StackChange:
     """Return the change in an event log of a preview or an update."""
     if not events.steps and not events.summary:
         raise InputError("the event log has no resource in it", where="--event-log", remedy=LOG_REMEDY)
-    missing_text = _missing_steps_text(events.summary or {}, events.steps)
+    missing = _find_missing_steps(events.summary or {}, events.steps)
     if events.is_truncated or events.summary is None:
-        missing_text = "the event log is cut off before the engine's summary"
+        missing = MissingSteps("the event log is cut off before the engine's summary")
     if events.failed:
-        missing_text = f"the update failed at {len(events.failed)} of its resources"
-    return _build_change(events.steps, missing_text)
+        missing = MissingSteps(f"the update failed at {len(events.failed)} of its resources")
+    return _build_change(events.steps, missing)
 
 
 def _with_default_providers(
@@ -102,7 +115,7 @@ def _with_default_providers(
     return (*resources, *default_providers)
 
 
-def _build_change(steps: Sequence[PreviewStep], left_out: str) -> StackChange:
+def _build_change(steps: Sequence[PreviewStep], missing: MissingSteps) -> StackChange:
     draft = _StackChangeDraft()
     for step in steps:
         _apply_step(step, draft)
@@ -110,15 +123,17 @@ def _build_change(steps: Sequence[PreviewStep], left_out: str) -> StackChange:
     after = (*draft.after.values(), *draft.retained)
     draft.warnings += ignored_size_change_warnings(after)
     draft.warnings += _repeated_step_warnings((step.urn, step.op) for step in steps)
-    draft.warnings += [f"totals are partial: {left_out}"] if left_out else []
+    draft.warnings += [f"totals are partial: {missing.text}"] if missing.text else []
     return StackChange(
         stack=next((step.urn.split("::")[0].removeprefix("urn:pulumi:") for step in steps), ""),
         before=rename_resources((*draft.before.values(), *draft.pending), _find_new_urns(steps)),
         after=after,
         ops=draft.ops,
         warnings=tuple(draft.warnings),
-        partial=bool(left_out),
+        partial=bool(missing.text),
         overlaps=_overlapping_urns(steps),
+        missing_changes=(missing.text,) if missing.text and not missing.has_all_changes else (),
+        reported_keys={step.urn: step.diff_reasons for step in steps if step.diff_reasons},
     )
 
 
@@ -231,15 +246,14 @@ def _check_counts(counts: Any) -> None:
         raise InputError("is not a count of operations", key="changeSummary", remedy=engine.REMEDY)
 
 
-def _missing_steps_text(counts: Mapping[str, int], steps: Iterable[PreviewStep]) -> str:
-    """Compare the engine's count of steps with the listed steps; return text about missing ones."""
+def _find_missing_steps(counts: Mapping[str, int], steps: Iterable[PreviewStep]) -> MissingSteps:
+    """Compare the engine's count of steps with the listed steps."""
     listed_steps = Counter(step.op for step in steps)
+    missing_operations = [op for op in counts if op != "same" and listed_steps[op] < counts[op]]
+    if missing_operations:
+        return MissingSteps(f"the preview counts more {' and '.join(missing_operations)} steps than it lists")
     unchanged = counts.get("same", 0) - listed_steps["same"]
     if unchanged > 0:
-        return f"{unchanged} unchanged resources are not in this preview; add --show-sames for totals"
-    missing_operations = [op for op in counts if op != "same" and listed_steps[op] < counts[op]]
-    return (
-        f"the preview counts more {' and '.join(missing_operations)} steps than it lists"
-        if missing_operations
-        else ""
-    )
+        text = f"{unchanged} unchanged resources are not in this preview; add --show-sames for totals"
+        return MissingSteps(text, has_all_changes=True)
+    return MissingSteps()

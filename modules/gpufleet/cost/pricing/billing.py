@@ -166,18 +166,18 @@ def _skipped_resource(resource: StateResource) -> SkippedResource:
     elif not resource.custom:
         reason = "a component: the resources in it are billed"
     else:
-        reason = _find_free_reason(strip_api_version(resource.type)) or "costs nothing as it is declared"
+        reason = find_free_reason(strip_api_version(resource.type)) or "costs nothing as it is declared"
     name = replace_control_characters(resource.name)
     return SkippedResource(resource.urn, resource.type, name, reason)
 
 
 def is_free_resource(resource: StateResource) -> bool:
     """Return whether a resource costs nothing itself: a component, or a type in the table of free ones."""
-    return not resource.custom or bool(_find_free_reason(strip_api_version(resource.type)))
+    return not resource.custom or bool(find_free_reason(strip_api_version(resource.type)))
 
 
 @cache
-def _find_free_reason(type_token: str) -> str:
+def find_free_reason(type_token: str) -> str:
     """Return why a type bills nothing, empty if it may bill."""
     reasons = load_free_resource_types()
     if type_token in reasons:

@@ -10,6 +10,7 @@ A file holds limits for the whole stack, named rules for parts of it, or both::
     purchases: [spot, reserved]      # allowed purchase kinds
     max_price_age_days: 400          # a price without a date is older than any limit
     unpriced: forbid                 # allow (the default), forbid, or a list of resource types to allow
+    unknown_change: forbid           # the default: a change of unknown cost does not pass; allow, or a list of types
     ignore_increase_below_usd_per_month: 50   # smaller increases are never too large in percent
     rules:
       - name: training is capped
@@ -28,13 +29,21 @@ from __future__ import annotations
 
 from gpufleet.cost.analysis.policy.file import load_policy
 from gpufleet.cost.analysis.policy.model import CostLimits, CostPolicy, PolicyRule, PolicyScope
-from gpufleet.cost.analysis.policy.verdict import check_policy
+from gpufleet.cost.analysis.policy.verdict import (
+    UNKNOWN_CHANGE,
+    check_policy,
+    format_empty_rule,
+    judge_without_policy,
+)
 
 __all__ = [
+    "UNKNOWN_CHANGE",
     "CostLimits",
     "CostPolicy",
     "PolicyRule",
     "PolicyScope",
     "check_policy",
+    "format_empty_rule",
+    "judge_without_policy",
     "load_policy",
 ]

@@ -23,7 +23,7 @@ from gpufleet.errors import InputError
 PURCHASES = ("on_demand", "spot", "reserved", *TERMS, *LIMITED_TIME)
 SCOPES = ("stack", *GROUPS)
 RULE_KEYS = ("name", "when", "each", "on_violation")
-QUALIFIERS = {"ignore_increase_below_usd_per_month"}  # change another limit
+QUALIFIERS = {"ignore_increase_below_usd_per_month", "unknown_change"}  # change other limits
 
 
 def load_policy(path: Path) -> CostPolicy:
@@ -174,4 +174,5 @@ CHECKS: dict[Any, Callable[[Any], Any]] = {
     "max_resource_usd_per_month": _check_amount,
     "purchases": _check_purchases,
     "ignore_increase_below_usd_per_month": _check_amount,
+    "unknown_change": _check_allowed_types,
 }

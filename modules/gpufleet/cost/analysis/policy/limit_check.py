@@ -125,6 +125,18 @@ LIMIT_CHECKS: dict[str, Callable[[CostDiff, CostLimits, date], Iterator[str]]] =
 }
 
 
+# Limits that a change of unknown cost may break: they are not decided while there is one.
+EFFECT_LIMITS = frozenset(
+    {
+        "budget_usd_per_month",
+        "max_high_usd_per_month",
+        "max_increase_usd_per_month",
+        "max_increase_percent",
+        "max_resource_usd_per_month",
+    }
+)
+
+
 def describe_limit(key: str, limits: CostLimits) -> str:
     """Return a limit as a short requirement."""
     value = getattr(limits, key)

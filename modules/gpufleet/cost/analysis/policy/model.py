@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from decimal import Decimal
 from fnmatch import fnmatchcase
 
+from gpufleet.cost.analysis.unknown_change import UnknownChange
 from gpufleet.cost.pricing.bill import Charge, UnpricedResource
 
 
@@ -13,7 +14,8 @@ from gpufleet.cost.pricing.bill import Charge, UnpricedResource
 class CostLimits:
     """Limits; None means no limit. ``unpriced`` lists the types that may be without a price.
 
-    Up to ``ignore_increase_below_usd_per_month``, no increase is too large in percent.
+    Up to ``ignore_increase_below_usd_per_month``, no increase is too large in percent. ``unknown_change`` lists the
+    types that may change without a known effect; None in a rule means those of the policy, in a policy none.
     """
 
     budget_usd_per_month: Decimal | None = None
@@ -25,6 +27,7 @@ class CostLimits:
     max_resource_usd_per_month: Decimal | None = None
     purchases: tuple[str, ...] | None = None
     ignore_increase_below_usd_per_month: Decimal | None = None
+    unknown_change: tuple[str, ...] | None = None
 
 
 LIMITS = tuple(field.name for field in fields(CostLimits))
@@ -32,10 +35,11 @@ ANYTHING = CostLimits()
 
 
 GROUPS = ("project", "pool", "owner")
+Item = Charge | UnpricedResource | UnknownChange
 
 
-def group_name(item: Charge | UnpricedResource, group: str) -> str:
-    """Return the pool, the owner or the Pulumi project of a charge or an unpriced resource."""
+def group_name(item: Item, group: str) -> str:
+    """Return the pool, the owner or the Pulumi project of an item."""
     if group == "project":
         return item.urn.split("::")[1] if item.urn.count("::") > 1 else ""
     return str(getattr(item, group))
@@ -50,8 +54,8 @@ class PolicyScope:
     owner: str = "*"
     project: str = "*"
 
-    def is_in_scope(self, item: Charge | UnpricedResource) -> bool:
-        """Return whether a charge or an unpriced resource is in scope."""
+    def is_in_scope(self, item: Item) -> bool:
+        """Return whether a charge, an unpriced resource or an unknown change is in scope."""
         patterns = ((name, getattr(self, name)) for name in GROUPS)
         return all(
             pattern == "*" or fnmatchcase(group_name(item, name), pattern) for name, pattern in patterns

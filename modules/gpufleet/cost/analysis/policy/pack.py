@@ -29,6 +29,7 @@ INCREASES: dict[str, Any] = {
     "max_increase_usd_per_month": None,
     "max_increase_percent": None,
     "ignore_increase_below_usd_per_month": None,
+    "unknown_change": None,
 }
 Report = Callable[[str, str | None], None]
 

@@ -41,7 +41,12 @@ def render_combined_markdown(combined: CombinedDiff) -> str:
 def _policy_lists(combined: CombinedDiff) -> list[tuple[str, list[str]]]:
     """Return what the policy forbids, and the warnings of no single project, each under a title."""
     violations = [f"{each.rule}: {each.message}" for each in combined.total.policy.violations]
-    return [("Policy violated", violations), ("Warnings", list(combined.own_warnings))]
+    return [
+        ("Policy violated", violations),
+        ("Not decided", summary.format_undecided_limits(combined.total.policy)),
+        ("Unknown effect on the cost", list(map(str, combined.own_unknown_changes))),
+        ("Warnings", list(combined.own_warnings)),
+    ]
 
 
 def _project_table(combined: CombinedDiff) -> str:

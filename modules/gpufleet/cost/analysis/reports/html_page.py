@@ -36,6 +36,7 @@ def render_diff_html(diff: CostDiff) -> str:
         changed=summary.sort_lines_by_cost_change(line for line in diff.lines if line.is_changed),
         same=summary.sort_lines_by_cost_change(line for line in diff.lines if not line.is_changed),
         gaps=summary.format_unpriced_reasons(diff.unpriced_resources),
+        unknown=summary.format_unknown_changes(diff),
         kept=summary.format_met_limits(diff.policy),
         skipped=summary.format_skipped_reasons(diff.after.skipped_resources),
         sources=summary.format_price_sources(line.shown_charge for line in diff.lines),

@@ -10,6 +10,7 @@ from gpufleet.boundary import read_packaged_json
 from gpufleet.cost.analysis.diff import CodeAndPriceEffects, CostDiff, CostDiffLine, PolicyLimitCheck
 from gpufleet.cost.analysis.estimate import CostEstimate
 from gpufleet.cost.analysis.pool import PoolCost, group_charges_by_pool
+from gpufleet.cost.analysis.unknown_change import UnknownChange
 from gpufleet.cost.money import ZERO, ZERO_RANGE, Range, round_hourly_rate, round_to_cents
 from gpufleet.cost.pricing.bill import Bill, Charge, CommitmentUse, UnpricedResource
 from gpufleet.cost.pricing.monthly_use import MonthlyUse
@@ -36,6 +37,8 @@ def build_diff_document(diff: CostDiff) -> dict[str, Any]:
         "change": {
             "usd_per_month": float(diff.change_usd_per_month),
             "percent": None if percent is None else float(percent),
+            "is_known": not diff.unknown_changes,
+            "unknown": [_unknown_change_document(each) for each in diff.unknown_changes],
         },
         "one_off_usd": float(diff.one_off_usd),
         "budget_usd_per_month": _number_or_none(diff.budget_usd_per_month),
@@ -48,6 +51,7 @@ def build_diff_document(diff: CostDiff) -> dict[str, Any]:
         "policy": {
             "passed": diff.policy.passed,
             "violations": [{"rule": each.rule, "message": each.message} for each in diff.policy.violations],
+            "undecided": [{"rule": each.rule, "message": each.message} for each in diff.policy.undecided],
             "checks": [_check_document(check) for check in diff.policy.checks],
         },
         "prices": None if diff.prices is None else _price_effect_document(diff.prices),
@@ -195,6 +199,17 @@ def _pool_document(pool: PoolCost) -> dict[str, Any]:
     }
 
 
+def _unknown_change_document(change: UnknownChange) -> dict[str, Any]:
+    return {
+        "urn": change.urn,
+        "type": change.type,
+        "name": change.name,
+        "op": change.op,
+        "inputs": list(change.inputs),
+        "reason": change.reason,
+    }
+
+
 def _unpriced_document(unpriced: UnpricedResource) -> dict[str, Any]:
     return {
         "urn": unpriced.urn,
@@ -220,7 +235,8 @@ def _check_document(check: PolicyLimitCheck) -> dict[str, Any]:
         "limit": check.limit,
         "demands": check.requirement,
         "scope": check.scope,
-        "passed": not check.violations,
+        "passed": check.is_met,
+        "decided": not check.undecided,
     }
 
 

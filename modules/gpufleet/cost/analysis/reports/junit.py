@@ -15,12 +15,12 @@ ILLEGAL_CHARACTERS = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U00
 
 
 def render_junit_xml(diff: CostDiff) -> str:
-    """Return the verdict: a violated limit fails, an unpriced resource is skipped with its reason."""
+    """Return the verdict: a violated or undecided limit fails, an unpriced resource is skipped with its reason."""
     name = replace_illegal_xml_characters(f"gpufleet cost {diff.stack}".strip())
     checks = diff.policy.checks
     counts = {
         "tests": str(1 + len(checks) + len(diff.unpriced_resources)),
-        "failures": str(sum(bool(check.violations) for check in checks)),
+        "failures": str(sum(not check.is_met for check in checks)),
         "errors": "0",
         "skipped": str(len(diff.unpriced_resources)),
     }
@@ -59,6 +59,7 @@ def _add_priced_case(suite: ET.Element, diff: CostDiff) -> None:
     lines = [
         summary.format_change_headline(diff),
         *summary.format_headline_notes(diff),
+        *summary.format_unknown_changes(diff),
         *summary.format_diff_warnings(diff),
         *diff.notes,
     ]
@@ -69,11 +70,12 @@ def _add_limit_case(suite: ET.Element, check: PolicyLimitCheck) -> None:
     where = f" ({check.scope})" if check.scope else ""
     name = replace_illegal_xml_characters(f"{check.rule}: {check.requirement}{where}")
     case = ET.SubElement(suite, "testcase", classname="gpufleet.cost.analysis.policy", name=name, time="0")
-    if check.violations:
+    texts = check.violations or ((check.undecided,) if check.undecided else ())
+    if texts:
         failure = ET.SubElement(
-            case, "failure", message=replace_illegal_xml_characters(check.violations[0]), type=check.limit
+            case, "failure", message=replace_illegal_xml_characters(texts[0]), type=check.limit
         )
-        failure.text = replace_illegal_xml_characters("\n".join(check.violations))
+        failure.text = replace_illegal_xml_characters("\n".join(texts))
 
 
 def _add_unpriced_case(suite: ET.Element, unpriced: UnpricedResource) -> None:

@@ -152,7 +152,9 @@ def _sections(diff: CostDiff) -> list[ReportSection]:
     violations = (f"{each.rule}: {each.message}" for each in diff.policy.violations)
     return [
         ReportSection(bullet_lines(violations), 3, "Policy violated"),
+        ReportSection(bullet_lines(summary.format_undecided_limits(diff.policy)), 3, "Not decided"),
         ReportSection(tuple(_line_row(line) for line in changed), 2, head=HEAD),
+        ReportSection(bullet_lines(summary.format_unknown_changes(diff)), 2, "Unknown effect on the cost"),
         ReportSection(bullet_lines(unpriced), 1, "Without price"),
         ReportSection(bullet_lines(summary.format_diff_warnings(diff)), 1, "Warnings"),
         ReportSection(bullet_lines(diff.notes), 1, "Notes"),

@@ -28,8 +28,8 @@ def format_change_headline(diff: CostDiff) -> str:
     if diff.prices and diff.prices.same_stack:
         return _price_headline(diff, name, diff.prices)
     if diff.partial:
-        return _partial_headline(name, change)
-    if diff.before.unpriced_machine_count or diff.after.unpriced_machine_count:
+        return _partial_headline(diff, name, change)
+    if diff.unknown_changes:
         return _unknown_headline(diff, name, change)
     if change == 0:
         text = f"The monthly cost of {name} does not change: it stays at {format_usd(after.expected)}"
@@ -41,8 +41,11 @@ def format_change_headline(diff: CostDiff) -> str:
     return f"{text}{_budget_text(diff)}{format_unpriced_count(diff.after)}{_commitments_text(diff)}."
 
 
-def _partial_headline(name: str, change: Decimal) -> str:
+def _partial_headline(diff: CostDiff, name: str, change: Decimal) -> str:
     known = "the total cost is not known, because the preview omits unchanged resources"
+    if diff.unknown_changes:
+        priced = f"what has a price changes by {format_usd(change, show_sign=True)}"
+        return f"{_unknown_effect_text(diff, name)}; {priced}, and the total cost is not known."
     if change == 0:
         return f"This change does not affect the monthly cost of {name}; {known}."
     verb = "raises" if change > 0 else "lowers"
@@ -50,14 +53,7 @@ def _partial_headline(name: str, change: Decimal) -> str:
 
 
 def _unknown_headline(diff: CostDiff, name: str, change: Decimal) -> str:
-    """Return the headline if machines have no price: the known part, and how many machines are missing."""
-    missing_counts = (
-        ("before", diff.before.unpriced_machine_count),
-        ("after", diff.after.unpriced_machine_count),
-    )
-    places = " and ".join(
-        f"{pluralize(missing, 'machine')} {time} the change" for time, missing in missing_counts if missing
-    )
+    """Return the headline if a changed resource has no price: the known part, and what is missing."""
     after = diff.after.usd_per_month.expected
     known_text = (
         f"stays at {format_usd(after)}"
@@ -66,8 +62,35 @@ def _unknown_headline(diff: CostDiff, name: str, change: Decimal) -> str:
     )
     limit = diff.budget_usd_per_month
     over = "" if limit is None or round_to_cents(after) <= limit else _budget_text(diff)
-    lead = f"The effect of this change on the monthly cost of {name} is not known: no price for {places}"
-    return f"{lead}. What has a price {known_text}{over}{format_unpriced_count(diff.after)}{_commitments_text(diff)}."
+    known = f"What has a price {known_text}{over}{format_unpriced_count(diff.after)}{_commitments_text(diff)}"
+    return f"{_unknown_effect_text(diff, name)}. {known}."
+
+
+def _unknown_effect_text(diff: CostDiff, name: str) -> str:
+    """Return that the effect is not known, and why: changes without a price, and how many machines that are."""
+    missing_counts = (
+        ("before", diff.before.unpriced_machine_count),
+        ("after", diff.after.unpriced_machine_count),
+    )
+    machines = " and ".join(
+        f"{pluralize(missing, 'machine')} {time} the change" for time, missing in missing_counts if missing
+    )
+    unlisted = [each.reason for each in diff.unknown_changes if not each.urn]
+    count = len(diff.unknown_changes) - len(unlisted)
+    reasons = [*unlisted, *([f"no price for {pluralize(count, 'changed resource')}"] if count else [])]
+    if machines and count:
+        reasons[-1] += f", with {machines}"
+    return f"The effect of this change on the monthly cost of {name} is not known: {'; '.join(reasons)}"
+
+
+def format_unknown_changes(diff: CostDiff) -> list[str]:
+    """Return a line for each change whose effect on the cost is not known."""
+    return [str(each) for each in diff.unknown_changes]
+
+
+def format_undecided_limits(policy: PolicyResult) -> list[str]:
+    """Return the limits of which nobody knows whether the change keeps them."""
+    return [f"{each.rule}: {each.message}" for each in policy.undecided]
 
 
 def _price_headline(diff: CostDiff, name: str, move: CodeAndPriceEffects) -> str:
@@ -226,7 +249,7 @@ def format_met_limits(policy: PolicyResult) -> list[str]:
     return [
         f"{check.rule}: {check.requirement}{f' ({check.scope})' if check.scope else ''}"
         for check in policy.checks
-        if not check.violations
+        if check.is_met
     ]
 
 

@@ -71,6 +71,7 @@ def render_diff_table(diff: CostDiff) -> str:
     lines = [summary.format_change_headline(diff), *summary.format_headline_notes(diff)]
     lines += ["", *align_columns(header, [_line_row(line) for line in changed])] if changed else []
     lines += ["", f"{summary.pluralize(unchanged_count, 'line')} unchanged"] if unchanged_count else []
+    lines += format_titled_list("Unknown effect", summary.format_unknown_changes(diff))
     lines += format_titled_list("Without price", summary.format_unpriced_reasons(diff.unpriced_resources))
     lines += format_titled_list("Skipped", summary.format_skipped_reasons(diff.after.skipped_resources))
     lines += format_titled_list("Warnings", summary.format_diff_warnings(diff))
@@ -78,6 +79,7 @@ def render_diff_table(diff: CostDiff) -> str:
     lines += format_titled_list(
         "Policy violated", [f"{each.rule}: {each.message}" for each in diff.policy.violations]
     )
+    lines += format_titled_list("Not decided", summary.format_undecided_limits(diff.policy))
     lines += format_titled_list("Policy met", summary.format_met_limits(diff.policy))
     return "\n".join(
         [

@@ -1,0 +1,285 @@
+"""Changes whose effect on the cost is not known: their inputs changed, and not all that they bill has a price.
+
+A resource without a gap has a known effect: the bills have it. Of one with a gap every changed input counts, but for
+those that never bill. So does a change of what decides its bill: a template, a provider, a file that it names. A gap
+that differs by itself counts too, because then something that the pricer reads has changed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import PurePosixPath
+
+from gpufleet.boundary import read_packaged_rows
+from gpufleet.cost.formatting import replace_control_characters
+from gpufleet.cost.inputs.graph import strip_api_version
+from gpufleet.cost.inputs.input_change import find_changed_inputs, list_texts
+from gpufleet.cost.inputs.stack_change import StackChange
+from gpufleet.cost.inputs.terms import find_owner_tag, read_resource_tags
+from gpufleet.cost.pricing.bill import Bill, UnpricedResource
+from gpufleet.cost.pricing.billing import find_free_reason
+from gpufleet.engine import StateResource
+
+MAX_LISTED_INPUTS = 4
+VERBS = {"create": "is new", "delete": "is deleted", "replace": "is replaced"}
+DECIDES_ANOTHER_BILL = "billed through what"  # the reason of templates: what is made of them bills
+ON_MACHINES = "runs on machines that are billed"
+POD_MACHINES = ("machine:auto", "pods")  # components of clusters that start machines as pods ask for them
+POD_SIZES = re.compile(r"(^|[.\]])(replicas|resources|parallelism|completions|schedule)\b")
+
+
+@dataclass(frozen=True)
+class UnknownChange:
+    """A changed resource, or a part of the change, whose effect on the cost is not known.
+
+    ``inputs`` are the paths that changed. Without a URN it concerns the whole change: its steps are not all here.
+    """
+
+    urn: str
+    type: str
+    name: str
+    op: str
+    reason: str
+    inputs: tuple[str, ...] = ()
+    pool: str = ""
+    owner: str = ""
+
+    def __str__(self) -> str:
+        """Return one line: the resource, what happens to it, and why its price is not known."""
+        if not self.urn:
+            return f"{self.name}: {self.reason}" if self.name else self.reason
+        shown = ", ".join(self.inputs[:MAX_LISTED_INPUTS])
+        more = len(self.inputs) - MAX_LISTED_INPUTS
+        changed = f"changes {shown}{f' and {more} more' if more > 0 else ''}" if self.inputs else ""
+        verb = VERBS.get(self.op) or changed or "changes through what it refers to"
+        return f"{self.name} ({self.type}) {verb}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """The live resources and the gaps of a change, by URN."""
+
+    before: dict[str, StateResource]
+    after: dict[str, StateResource]
+    gaps_before: dict[str, tuple[UnpricedResource, ...]]
+    gaps_after: dict[str, tuple[UnpricedResource, ...]]
+    change: StackChange
+
+    def changed_inputs(self, urn: str) -> tuple[str, ...] | None:
+        """Return the changed inputs of a resource; None if it is created or deleted."""
+        old, new = self.before.get(urn), self.after.get(urn)
+        if old is None or new is None:
+            return None
+        if self.change.ops.get(urn) == "same":
+            return ()
+        return find_changed_inputs(
+            old,
+            new,
+            is_deployed_before=self.change.is_deployed_before,
+            reported_keys=self.change.reported_keys.get(urn, ()),
+        )
+
+    def is_changed(self, urn: str) -> bool:
+        """Return whether a resource is created, deleted, or has changed inputs that may bill."""
+        return (urn in self.before or urn in self.after) and self.changed_inputs(urn) != ()
+
+    def has_gap(self, urn: str) -> bool:
+        return urn in self.gaps_before or urn in self.gaps_after
+
+
+def find_unknown_changes(
+    before: Iterable[StateResource],
+    after: Iterable[StateResource],
+    old_bill: Bill,
+    new_bill: Bill,
+    change: StackChange,
+) -> tuple[UnknownChange, ...]:
+    """Return the changes whose effect on the cost is not known, by name."""
+    sides = _Sides(
+        {each.urn: each for each in before if not each.delete},
+        {each.urn: each for each in after if not each.delete},
+        _group_gaps(old_bill, has_bounded=True),
+        _group_gaps(new_bill, has_bounded=False),
+        change,
+    )
+    found = (*_find_gap_changes(sides), *_find_deciding_changes(sides))
+    incomplete = [_describe_missing(text) for text in change.missing_changes]
+    return (*incomplete, *sorted(found, key=lambda each: (each.name, each.urn)))
+
+
+def _describe_missing(text: str) -> UnknownChange:
+    return UnknownChange("", "", "", "", text)
+
+
+def _group_gaps(bill: Bill, *, has_bounded: bool) -> dict[str, tuple[UnpricedResource, ...]]:
+    """Return the gaps of each resource. The expected value of a bounded gap is its highest: too much only before."""
+    groups: dict[str, tuple[UnpricedResource, ...]] = {}
+    for gap in bill.unpriced_resources:
+        if has_bounded or not gap.is_bounded:
+            groups[gap.urn] = (*groups.get(gap.urn, ()), gap)
+    return groups
+
+
+def _find_gap_changes(sides: _Sides) -> Iterator[UnknownChange]:
+    """Yield the resources with a gap that change, by themselves or by what decides their bill."""
+    for urn in {*sides.gaps_before, *sides.gaps_after}:
+        inputs = sides.changed_inputs(urn)
+        is_changed = inputs is None or bool(inputs) or _has_other_gap(sides, urn)
+        if is_changed or _is_changed_through_others(sides, urn):
+            gap = (sides.gaps_after.get(urn) or sides.gaps_before[urn])[0]
+            yield _describe_change(sides, urn, inputs, gap)
+
+
+def _describe_change(
+    sides: _Sides, urn: str, inputs: tuple[str, ...] | None, gap: UnpricedResource
+) -> UnknownChange:
+    return UnknownChange(
+        urn,
+        gap.type,
+        gap.name,
+        _operation(sides, urn),
+        f"{gap.component}: {gap.reason}" if gap.component else gap.reason,
+        tuple(map(replace_control_characters, inputs or ())),
+        gap.pool,
+        gap.owner,
+    )
+
+
+def _operation(sides: _Sides, urn: str) -> str:
+    if urn not in sides.before:
+        return "create"
+    if urn not in sides.after:
+        return "delete"
+    return "replace" if sides.change.ops.get(urn) == "replace" else "update"
+
+
+def _has_other_gap(sides: _Sides, urn: str) -> bool:
+    """Return whether what has no price differs: of a gap on one side only, and of its reason or count."""
+    if urn not in sides.before or urn not in sides.after:
+        return True
+    old, new = (
+        {(gap.component, gap.reason, gap.count) for gap in gaps.get(urn, ()) if not gap.is_bounded}
+        for gaps in (sides.gaps_before, sides.gaps_after)
+    )
+    return old != new
+
+
+def _is_changed_through_others(sides: _Sides, urn: str) -> bool:
+    """Return whether a provider, a template or a file that an unchanged resource names has changed."""
+    old, new = sides.before[urn], sides.after[urn]
+    provider_urn = (new.provider or "").rpartition("::")[0]
+    if provider_urn in sides.before and provider_urn in sides.after and sides.is_changed(provider_urn):
+        return True
+    references = {
+        each for side in (old, new) for urns in side.property_dependencies.values() for each in urns
+    }
+    if any(_decides_another_bill(sides, each) and sides.is_changed(each) for each in references):
+        return True
+    return any(_names_changed_file(text, sides.change.changed_files) for text in list_texts(new.inputs))
+
+
+def _names_changed_file(text: str, changed: frozenset[str]) -> bool:
+    """Return whether a text is the path of a changed file, or of a folder with one."""
+    if not changed or not text or len(text) > 1000 or "\n" in text:  # noqa: PLR2004 - no path is so long
+        return False
+    path = str(PurePosixPath(text))
+    return path in changed or any(each.startswith(f"{path}/") or path == "." for each in changed)
+
+
+def _decides_another_bill(sides: _Sides, urn: str) -> bool:
+    resource = sides.after.get(urn) or sides.before.get(urn)
+    return resource is not None and _free_reason(resource).startswith(DECIDES_ANOTHER_BILL)
+
+
+def _free_reason(resource: StateResource) -> str:
+    return find_free_reason(strip_api_version(resource.type)) if resource.custom else ""
+
+
+def _find_deciding_changes(sides: _Sides) -> Iterator[UnknownChange]:
+    """Yield changed resources that bill nothing themselves and decide what others bill, without a price for those."""
+    rules: tuple[tuple[Callable[[StateResource], str], bool], ...] = (
+        (_size_setter_reason, True),
+        (lambda each: _lonely_template_reason(each, sides), bool(sides.gaps_before or sides.gaps_after)),
+        (lambda each: _pod_reason(each, sides), _starts_machines_for_pods(sides)),
+    )
+    for find_reason in (find_reason for find_reason, is_needed in rules if is_needed):
+        for urn in {*sides.before, *sides.after}:
+            resource = sides.after.get(urn) or sides.before[urn]
+            if sides.has_gap(urn) or not resource.custom:
+                continue
+            reason = find_reason(resource)
+            if reason and sides.is_changed(urn):
+                yield _describe_deciding_change(sides, resource, reason)
+
+
+def _describe_deciding_change(sides: _Sides, resource: StateResource, reason: str) -> UnknownChange:
+    tags = read_resource_tags(resource.inputs)
+    gap = UnpricedResource(
+        resource.urn,
+        resource.type,
+        replace_control_characters(resource.name),
+        reason,
+        pool=replace_control_characters(tags.get("gpufleet-pool", "")),
+        owner=replace_control_characters(find_owner_tag(tags)),
+    )
+    return _describe_change(sides, resource.urn, sides.changed_inputs(resource.urn), gap)
+
+
+def _size_setter_reason(resource: StateResource) -> str:
+    """Return what a type sets the size of, which no pricer reads."""
+    type_token = strip_api_version(resource.type)
+    return next((why for pattern, why in _load_size_setters() if fnmatchcase(type_token, pattern)), "")
+
+
+@cache
+def _load_size_setters() -> tuple[tuple[str, str], ...]:
+    rows = read_packaged_rows("gpufleet.cost", "data/size_setters.csv")
+    return tuple((row["type"], row["why"]) for row in rows)
+
+
+def _lonely_template_reason(resource: StateResource, sides: _Sides) -> str:
+    """Return why a template counts that nothing here refers to, while others have no price."""
+    reason = _free_reason(resource)
+    if not reason.startswith(DECIDES_ANOTHER_BILL) or _has_dependents(resource.urn, sides):
+        return ""
+    return f"{reason}, and nothing here refers to it"
+
+
+def _has_dependents(urn: str, sides: _Sides) -> bool:
+    resources = (*sides.before.values(), *sides.after.values())
+    return any(urn in urns for each in resources for urns in each.property_dependencies.values())
+
+
+def _starts_machines_for_pods(sides: _Sides) -> bool:
+    gaps = (gap for side in (sides.gaps_before, sides.gaps_after) for each in side.values() for gap in each)
+    return any(
+        gap.component in POD_MACHINES or (gap.component == "machine" and gap.type.startswith("kubernetes:"))
+        for gap in gaps
+    )
+
+
+def _pod_reason(resource: StateResource, sides: _Sides) -> str:
+    """Return why pods count: the cluster starts machines for them. Their images and settings do not."""
+    if not resource.type.startswith("kubernetes:") or _free_reason(resource) != ON_MACHINES:
+        return ""
+    inputs = sides.changed_inputs(resource.urn)
+    has_other_size = inputs is None or any(POD_SIZES.search(path) for path in inputs)
+    return "the cluster starts machines as pods ask for them" if has_other_size else ""
+
+
+def list_undecided_changes(changes: Iterable[UnknownChange], allowed: tuple[str, ...]) -> list[UnknownChange]:
+    """Return the changes of types that a policy does not allow; one without a type is never allowed by its type."""
+    return [
+        each
+        for each in changes
+        if not any(pattern == "*" or fnmatchcase(each.type, pattern) for pattern in allowed)
+    ]
+
+
+def name_project(changes: Iterable[UnknownChange], project: str) -> tuple[UnknownChange, ...]:
+    """Return the changes of one project of several; those of no resource get its name."""
+    return tuple(each if each.urn else replace(each, name=project) for each in changes)

@@ -1,0 +1,350 @@
+"""Test that a change of something without a price is never "does not change": headline, limits, exit code."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from decimal import Decimal
+
+import jsonschema
+import pytest
+
+from gpufleet import cost
+from gpufleet.cost import CostPolicy
+from gpufleet.cost.analysis.policy import CostLimits, PolicyRule, PolicyScope
+from gpufleet.engine import SECRET, UNKNOWN, StateResource
+
+LIMITS = CostPolicy(
+    budget_usd_per_month=Decimal(10**6),
+    max_increase_usd_per_month=Decimal(100),
+    max_increase_percent=Decimal(10),
+)
+KARPENTER = "kubernetes:karpenter.sh/v1:NodePool"
+CLUSTER = "aws:sagemaker/hyperPodCluster:HyperPodCluster"
+THROUGHPUT = "aws:bedrock/provisionedModelThroughput:ProvisionedModelThroughput"
+STACK = "aws:cloudformation/stack:Stack"
+
+
+def resource(type_, inputs, name="it", **fields):
+    urn = f"urn:pulumi:prod::shop::{type_}::{name}"
+    return StateResource(urn, type_, name, inputs, {}, **fields)
+
+
+def pool(cpu):
+    return {"spec": {"limits": {"cpu": cpu}, "template": {}}, "metadata": {"name": "gpu"}}
+
+
+def hyper_pod(count):
+    groups = [{"instanceType": "ml.p5.48xlarge", "instanceCount": count, "instanceGroupName": "train"}]
+    return {"clusterName": "train", "instanceGroups": groups}
+
+
+# What changes in each case of the issue: type, inputs before (None: it is new), inputs after, further fields.
+CASES = {
+    "provisioned throughput 50 to 500": (THROUGHPUT, {"modelUnits": 50}, {"modelUnits": 500}, {}),
+    "HyperPod 4 to 32 p5": (CLUSTER, hyper_pod(4), hyper_pod(32), {}),
+    "new CloudFormation stack": (STACK, None, {"templateBody": "{}"}, {}),
+    "CloudFormation template": (STACK, {"templateBody": "a"}, {"templateBody": "b"}, {}),
+    "eks cluster in another process": (
+        "eks:index:Cluster", {"desiredCapacity": 2}, {"desiredCapacity": 80}, {"custom": False, "remote": True},
+    ),
+    "awsx network in another process": (
+        "awsx:ec2:Vpc", {"natGateways": {"strategy": "None"}}, {"natGateways": {"strategy": "OnePerAz"}},
+        {"custom": False, "remote": True},
+    ),
+    "new component in another process": (
+        "eks:index:ManagedNodeGroup", None, {"instanceTypes": ["p5.48xlarge"]}, {"custom": False, "remote": True},
+    ),
+    "Karpenter limits times 50": (KARPENTER, pool("100"), pool("5000"), {}),
+    "Helm release": ("kubernetes:helm.sh/v3:Release", {"values": {"n": 1}}, {"values": {"n": 9}}, {}),
+    "Fargate profile scaling": (
+        "aws:appautoscaling/target:Target", {"maxCapacity": 2}, {"maxCapacity": 200}, {},
+    ),
+    "unknown package": ("acme:gpu:Farm", {"size": 1}, {"size": 64}, {}),
+    "unknown value": (THROUGHPUT, {"modelUnits": 50}, {"modelUnits": UNKNOWN}, {}),
+    "value that becomes a secret": (THROUGHPUT, {"modelUnits": 50}, {"modelUnits": SECRET}, {}),
+    "removed input": (THROUGHPUT, {"modelUnits": 50, "maximum": 9}, {"modelUnits": 50}, {}),
+}  # fmt: skip
+
+
+@pytest.fixture(params=CASES)
+def case(request):
+    type_, old, new, fields = CASES[request.param]
+    before = [] if old is None else [resource(type_, old, **fields)]
+    return before, [resource(type_, new, **fields)]
+
+
+@pytest.fixture
+def compare(book):
+    def build(before, after, policy=None, **change):
+        return cost.diff(before, after, policy, book=book, change=cost.StackChange(stack="prod", **change))
+
+    return build
+
+
+def test_headline_says_that_the_effect_is_not_known(case, compare):
+    diff = compare(*case)
+    for form in ("table", "markdown", "html", "junit"):
+        text = cost.render_diff(diff, form)
+        assert "The effect of this change on the monthly cost of prod is not known" in text
+        assert "does not change" not in text
+        assert "Policy met" not in text
+    assert "Not decided" in cost.render_diff(diff, "table")
+
+
+def test_limits_on_increases_are_not_decided(case, compare):
+    verdict = compare(*case, LIMITS).policy
+    assert not verdict.passed
+    assert verdict.violations == ()
+    assert {each.rule for each in verdict.undecided} == {
+        "unknown_change", "budget_usd_per_month", "max_increase_usd_per_month", "max_increase_percent",
+    }  # fmt: skip
+
+
+def test_nothing_passes_without_a_policy_either(case, compare):
+    verdict = compare(*case).policy
+    assert (verdict.passed, verdict.violations) == (False, ())
+    assert [each.rule for each in verdict.undecided] == ["unknown_change"]
+
+
+def test_policy_can_allow_it(case, compare):
+    type_ = case[1][0].type
+    for allowed, passes in (
+        (("*",), True),
+        ((type_,), True),
+        ((f"{type_[:4]}*",), True),
+        (("other:*",), False),
+    ):
+        diff = compare(*case, replace(LIMITS, unknown_change=allowed))
+        assert diff.policy.passed is passes
+        assert "is not known" in cost.render_diff(diff, "table").splitlines()[0]
+
+
+def test_json_has_the_changes_and_keeps_to_its_schema(case, compare):
+    diff = compare(*case, LIMITS)
+    document = json.loads(cost.render_diff(diff, "json"))
+    jsonschema.validate(document, cost.load_diff_schema())
+    assert document["change"]["is_known"] is False
+    (unknown,) = document["change"]["unknown"]
+    assert unknown["urn"] == case[1][0].urn
+    assert {check["decided"] for check in document["policy"]["checks"]} == {False}
+    assert document["policy"]["passed"] is False
+
+
+def test_same_inputs_are_no_change(case, compare):
+    diff = compare(case[1], case[1], LIMITS)
+    assert diff.unknown_changes == ()
+    assert diff.policy.passed
+    assert "does not change" in cost.render_diff(diff, "table").splitlines()[0]
+
+
+def test_deleted_resource_has_no_known_effect(case, compare):
+    diff = compare(case[1], [], LIMITS)
+    assert "is deleted" in str(diff.unknown_changes[0])
+    assert not diff.policy.passed
+
+
+NEVER_BILLED = [
+    (THROUGHPUT, {"modelUnits": 1, "tags": {"a": "1"}}, {"modelUnits": 1, "tags": {"a": "2"}}),
+    (THROUGHPUT, {"modelUnits": 1, "tagsAll": {"a": "1"}}, {"modelUnits": 1}),
+    (STACK, {"templateBody": "a", "name": "x"}, {"templateBody": "a", "name": "y"}),
+    (KARPENTER, pool("1"), {**pool("1"), "metadata": {"name": "gpu", "labels": {"team": "ml"}}}),
+    ("acme:gpu:Farm", {"description": "old"}, {"description": "new"}),
+    ("aws:lambda/function:Function", {"memorySize": 128, "sourceCodeHash": "a"},
+     {"memorySize": 128, "sourceCodeHash": "b"}),
+    (THROUGHPUT, {"modelUnits": 50}, {"modelUnits": "50"}),
+    (THROUGHPUT, {"modelUnits": 50, "commitmentDuration": None}, {"modelUnits": 50}),
+    ("random:index/randomId:RandomId", {"byteLength": 4}, {"byteLength": 8}),
+    ("tls:index/privateKey:PrivateKey", {"algorithm": "RSA"}, {"algorithm": "ED25519"}),
+    ("command:local:Command", {"create": "a"}, {"create": "b"}),
+    ("kubernetes:core/v1:ConfigMap", {"data": {"a": "1"}}, {"data": {"a": "2"}}),
+    ("kubernetes:apps/v1:Deployment", {"spec": {"replicas": 1}}, {"spec": {"replicas": 9}}),
+    ("aws:iam/role:Role", {"assumeRolePolicy": "a"}, {"assumeRolePolicy": "b"}),
+    ("my:own:Component", {"size": 1}, {"size": 2}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("type_", "old", "new"), NEVER_BILLED)
+def test_what_never_bills_is_no_noise(compare, type_, old, new):
+    custom = not type_.startswith("my:")
+    diff = compare([resource(type_, old, custom=custom)], [resource(type_, new, custom=custom)], LIMITS)
+    assert diff.unknown_changes == ()
+    assert diff.policy.passed
+
+
+def test_priced_resource_with_an_unpriced_component(make_resource, compare):
+    def instance(iops, machine="g5.xlarge"):
+        disk = {"volumeSize": 100, "volumeType": "acme", "iops": iops}
+        return make_resource(inputs={"instanceType": machine, "region": "us-east-1", "rootBlockDevice": disk})
+
+    diff = compare([instance(3000)], [instance(90_000)], LIMITS)
+    (change,) = diff.unknown_changes
+    assert change.inputs == ("rootBlockDevice.iops",)
+    assert not diff.policy.passed
+
+
+def test_priced_change_is_decided(make_resource, compare):
+    unchanged = resource(THROUGHPUT, {"modelUnits": 50})
+    diff = compare([unchanged], [unchanged, make_resource()], LIMITS)
+    assert diff.unknown_changes == ()
+    assert {each.rule for each in diff.policy.violations} == {
+        "max_increase_usd_per_month", "max_increase_percent",
+    }  # fmt: skip
+
+
+def test_template_of_an_unpriced_group_counts(compare):
+    template_type = "aws:ec2/launchTemplate:LaunchTemplate"
+
+    def sides(kind, **fields):
+        template = resource(template_type, {"instanceType": kind}, "template")
+        user = resource("acme:gpu:Farm", {"template": UNKNOWN}, "farm",
+                        property_dependencies={"template": (template.urn,)}, **fields)  # fmt: skip
+        return [template, user]
+
+    (change,) = compare(sides("g5.xlarge"), sides("p5.48xlarge")).unknown_changes
+    assert change.name == "farm"
+    assert "changes through what it refers to" in str(change)
+
+
+def test_provider_of_an_unpriced_resource_counts(compare):
+    urn = "urn:pulumi:prod::shop::pulumi:providers:aws::west"
+
+    def sides(region):
+        provider = StateResource(urn, "pulumi:providers:aws", "west", {"region": region}, {})
+        return [provider, resource(THROUGHPUT, {"modelUnits": 50}, provider=f"{urn}::id")]
+
+    assert len(compare(sides("us-east-1"), sides("eu-west-1")).unknown_changes) == 1
+    assert compare(sides("us-east-1"), sides("us-east-1")).unknown_changes == ()
+
+
+def test_changed_file_that_an_opaque_component_names_counts(compare):
+    component = resource("kubernetes:yaml:ConfigFile", {"file": "./k8s/pools.yaml"}, custom=False)
+    assert compare([component], [component]).unknown_changes == ()
+    changed = compare([component], [component], changed_files=frozenset({"k8s/pools.yaml"}))
+    assert len(changed.unknown_changes) == 1
+
+
+def test_pods_count_where_the_cluster_starts_machines_for_them(compare):
+    karpenter = resource(KARPENTER, pool("5000"), "pool")
+
+    def deployment(replicas, image):
+        spec = {"replicas": replicas, "template": {"spec": {"containers": [{"image": image}]}}}
+        return resource("kubernetes:apps/v1:Deployment", {"spec": spec}, "train")
+
+    def changed(old, new, *others):
+        return compare([*others, old], [*others, new]).unknown_changes
+
+    assert changed(deployment(1, "a"), deployment(100, "a")) == ()
+    assert changed(deployment(1, "a"), deployment(1, "b"), karpenter) == ()
+    (change,) = changed(deployment(1, "a"), deployment(100, "a"), karpenter)
+    assert change.name == "train"
+
+
+def test_unchanged_preview_step_is_no_change(compare):
+    old, new = resource(STACK, {"templateBody": "a"}), resource(STACK, {"templateBody": "b"})
+    assert compare([old], [new], ops={new.urn: "same"}).unknown_changes == ()
+    assert len(compare([old], [new], ops={new.urn: "update"}).unknown_changes) == 1
+
+
+def test_secret_that_the_engine_reports_as_changed(compare):
+    both = resource(THROUGHPUT, {"modelUnits": SECRET})
+    assert compare([both], [both]).unknown_changes == ()
+    keys = {both.urn: ("modelUnits",)}
+    assert len(compare([both], [both], reported_keys=keys).unknown_changes) == 1
+
+
+def test_state_before_has_what_its_provider_filled_in(compare):
+    old = resource(STACK, {"templateBody": "a", "onFailure": "ROLLBACK", "__defaults": ["onFailure"]})
+    new = resource(STACK, {"templateBody": "a"})
+    assert compare([old], [new], is_deployed_before=True).unknown_changes == ()
+    assert len(compare([old], [resource(STACK, {})], is_deployed_before=True).unknown_changes) == 1
+
+
+# Rules in a part of the stack.
+def rule(when=None, **fields):
+    limits = CostLimits(max_increase_usd_per_month=Decimal(100), **fields.pop("limits", {}))
+    return CostPolicy(rules=(PolicyRule("capped", PolicyScope(**(when or {})), limits, **fields),),
+                      unknown_change=("*",))  # fmt: skip
+
+
+def owned(units):
+    return [resource(THROUGHPUT, {"modelUnits": units, "tags": {"owner": "ml", "gpufleet-pool": "train"}})]
+
+
+@pytest.mark.parametrize(
+    ("when", "undecided"),
+    [
+        ({"owner": "ml"}, True),
+        ({"pool": "train"}, True),
+        ({"project": "shop"}, True),
+        ({"owner": "web"}, False),
+    ],
+)
+def test_rule_is_undecided_only_in_its_scope(compare, when, undecided):
+    policy = rule(when, limits={"unknown_change": ()})
+    verdict = compare(owned(50), owned(500), policy).policy
+    assert [each.rule for each in verdict.undecided] == ["capped"] * undecided
+
+
+def test_rule_inherits_what_the_policy_allows(compare):
+    assert compare(owned(50), owned(500), rule()).policy.passed
+    strict = replace(rule(), unknown_change=None)
+    assert not compare(owned(50), owned(500), strict).policy.passed
+
+
+def test_rule_for_each_pool_names_the_undecided_one(compare):
+    policy = rule(limits={"unknown_change": ()}, each="pool")
+    (undecided,) = compare(owned(50), owned(500), policy).policy.undecided
+    assert undecided.message.startswith("pool train: not decided, because")
+
+
+def test_rule_that_warns_reports_the_undecided_limit(compare):
+    diff = compare(owned(50), owned(500), rule(limits={"unknown_change": ()}, is_advice=True))
+    assert diff.policy.passed
+    assert any(text.startswith("capped: not decided") for text in diff.warnings)
+
+
+@pytest.mark.parametrize(
+    "when", [{"owner": "nobody"}, {"pool": "trian"}, {"stack": "prdo*"}, {"project": "x"}]
+)
+@pytest.mark.parametrize("form", ["table", "markdown", "json", "html", "junit"])
+def test_rule_that_selects_nothing_is_a_warning(compare, when, form):
+    diff = compare(owned(50), owned(50), rule(when))
+    assert "policy rule capped selects nothing here" in cost.render_diff(diff, form).replace("\\", "")
+
+
+def test_policy_file_has_the_setting(tmp_path):
+    path = tmp_path / "policy.yaml"
+    for text, allowed in (("allow", ("*",)), ("forbid", ()), ("[aws:bedrock/*]", ("aws:bedrock/*",))):
+        path.write_text(f"unknown_change: {text}\n")
+        assert cost.load_policy(path).unknown_change == allowed
+
+
+# Previews whose steps are not all that the engine counts.
+def preview(steps, **counts):
+    return {"steps": steps, "changeSummary": counts}
+
+
+@pytest.mark.parametrize(
+    "document", [preview([], create=7), preview([], same=3, update=1), preview(None, create=1)]
+)
+def test_preview_without_the_steps_that_it_counts(document):
+    diff = cost.diff_from_preview(document)
+    assert not diff.policy.passed
+    assert "the preview counts more" in cost.render_diff(diff, "table").splitlines()[0]
+    assert json.loads(cost.render_diff(diff, "json"))["change"]["is_known"] is False
+
+
+def test_preview_without_unchanged_resources_lists_every_change():
+    assert cost.diff_from_preview(preview([], same=7)).policy.passed
+
+
+def test_command_ends_with_1_unless_the_policy_allows_it(gpufleet, tmp_path):
+    (tmp_path / "preview.json").write_text(json.dumps(preview([], create=7)))
+    (tmp_path / "policy.yaml").write_text("unknown_change: allow\nmax_increase_usd_per_month: 5\n")
+    arguments = ("cost", "diff", "--preview", "preview.json")
+    refused = gpufleet(*arguments, cwd=tmp_path)
+    assert refused.returncode == 1
+    assert "to accept it: unknown_change in the policy" in refused.stderr
+    allowed = gpufleet(*arguments, "--policy", "policy.yaml", cwd=tmp_path)
+    assert allowed.returncode == 0, allowed.stderr
