@@ -218,7 +218,10 @@ def diff_cost(
     **source_options: Any,
 ) -> None:
     """Price a change: the working tree against a git ref or a state, or a preview."""
-    policy = cost.load_policy(policy_file) if policy_file else None
+    base = source_options["base"]
+    project = projects_file.absolute().parent if projects_file else _root(source_options["project"])
+    gate = cost.GateFileReader(project, base)
+    policy = cost.load_policy(policy_file, gate.read(policy_file)) if policy_file else None
     days = parse_price_dates(prices_before, prices_after)
     if projects_file:
         source_options |= {"commitments": commitments_file, "usage": usage_file}
@@ -231,6 +234,7 @@ def diff_cost(
                 trusted=trusted,
                 regions=cost.parse_region_options(regions),
                 may_be_unconfined=may_be_unconfined,
+                warnings=tuple(gate.warnings),
             ),
             "json" if as_json else output_format,
             outputs,
@@ -238,16 +242,17 @@ def diff_cost(
             **source_options,
         )
     else:
-        commitments = _commitments(commitments_file, source_options["project"])
+        commitments = _commitments(commitments_file, source_options["project"], gate)
         options = CostOptions(
             policy,
-            _usage(usage_file),
+            _usage(usage_file, gate),
             limit_s,
             commitments,
             days,
             trusted,
             cost.parse_region_options(regions),
             may_be_unconfined=may_be_unconfined,
+            warnings=tuple(gate.warnings),
         )
         cost_diff = _diff_source(options, **source_options)
         write_cost_diff(cost_diff, output_format, as_json, outputs, show_skipped=show_skipped)
@@ -337,17 +342,22 @@ def _read(file: str) -> tuple[str, str]:
     return read_text(Path(file), ENGINE_DOCUMENT), file
 
 
-def _usage(file: Path | None) -> cost.UsageFile | None:
-    return cost.load_usage_file(file) if file else None
+def _usage(file: Path | None, gate: cost.GateFileReader | None = None) -> cost.UsageFile | None:
+    return cost.load_usage_file(file, gate.read(file) if gate else None) if file else None
 
 
-def _commitments(file: Path | None, project: Path | None) -> tuple[Any, ...]:
+def _commitments(
+    file: Path | None, project: Path | None, gate: cost.GateFileReader | None = None
+) -> tuple[Any, ...]:
     """Return the commitments in the given file, else in the project's file if it has one."""
     root = _root(project)
-    project_file = root / "commitments.yaml" if root else None
-    if file is None and (project_file is None or not project_file.is_file()):
+    path = file or (root / "commitments.yaml" if root else None)
+    if path is None:
         return ()
-    return cost.load_commitments(file or Path(str(project_file))).commitments
+    text = gate.read(path) if gate else None
+    if file is None and text is None and not path.is_file():
+        return ()
+    return cost.load_commitments(path, text).commitments
 
 
 def _root(project: Path | None) -> Path | None:

@@ -12,6 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from gpufleet.boundary import read_text
 from gpufleet.cost.inputs.default_region import DefaultRegions, find_default_regions, region_variables
+from gpufleet.cost.inputs.gate_file import (
+    GateFileReader,
+    list_changed_files,
+    refuse_tracked_price_store,
+)
 from gpufleet.cost.inputs.ignored_change import settle_like_engine
 from gpufleet.cost.inputs.program.evaluation import (
     TIME_LIMIT_S,
@@ -27,6 +32,7 @@ from gpufleet.cost.inputs.stack_change import (
 )
 from gpufleet.engine import EventLogPhase
 from gpufleet.errors import EnvironmentFault, InputError
+from gpufleet.paths import find_price_store_file
 
 if TYPE_CHECKING:
     from datetime import date
@@ -39,7 +45,7 @@ if TYPE_CHECKING:
     from gpufleet.cost.inputs.project_list import ProjectEntry, ProjectList
     from gpufleet.cost.inputs.usage import UsageFile
     from gpufleet.cost.pricing.commitments.model import Commitment
-    from gpufleet.fleet import Fleet
+    from gpufleet.fleet import Fleet, MonthlyBudget
 
 
 @dataclass(frozen=True)
@@ -61,9 +67,11 @@ class CostOptions:
     regions: DefaultRegions = field(default_factory=dict)
     today: date | None = None
     may_be_unconfined: bool = False
+    warnings: tuple[str, ...] = ()  # of the report, about the files that the options were read from
 
 
 DEFAULT_OPTIONS = CostOptions()
+REMOVED_FROM_LIST = "is not in the list any more: what it cost is not in this report"
 
 
 def estimate_stack(
@@ -108,6 +116,8 @@ def diff_stack_against_git_ref(
 ) -> CostDiff:
     """Compare a stack in the working tree with itself at a git ref."""
     variables = region_variables(options.regions)
+    refuse_tracked_price_store(find_price_store_file())
+    gate = GateFileReader(root, base)
     with (
         pause_garbage_collection(),
         start_git_ref_comparison(
@@ -122,9 +132,12 @@ def diff_stack_against_git_ref(
         ) as run,
     ):
         fleet = _load_fleet(root, stack, config_file)
+        budget = _read_base_budget(gate, root, stack, fleet)
         before, after, warnings = settle_like_engine(*run())
-        change = StackChange(stack=stack, warnings=tuple(warnings))
-        return _diff_change(before, after, change, fleet, options, root, config_file)
+        changed = list_changed_files(root, gate.repository.commit) if gate.repository else frozenset()
+        warnings = [*gate.warnings, *warnings]
+        change = StackChange(stack=stack, warnings=tuple(warnings), changed_files=changed)
+        return _diff_change(before, after, change, fleet, options, root, config_file, budget)
 
 
 def diff_projects_against_git_ref(
@@ -136,26 +149,33 @@ def diff_projects_against_git_ref(
     """
     from gpufleet.cost.analysis.combined import combine_diffs
     from gpufleet.cost.analysis.policy import load_policy
-    from gpufleet.cost.inputs.project_list import find_removed_projects
+    from gpufleet.cost.analysis.unknown_change import describe_unlisted_change
+    from gpufleet.cost.inputs.project_list import find_removed_projects, with_gate_files_of_base
 
-    policy = options.policy or (load_policy(projects.policy) if projects.policy else None)
-    diffs = [_diff_project(entry, base, replace(options, policy=None)) for entry in projects.projects]
-    combined = combine_diffs(projects.name, diffs, policy)
-    warnings = (
-        f"{name} is not in the list any more: what it cost is not in this report"
-        for name in find_removed_projects(projects, base)
+    gate = GateFileReader(projects.file.absolute().parent if projects.file else None, base)
+    projects = with_gate_files_of_base(projects, gate)
+    own = projects.policy
+    policy = options.policy or (load_policy(own, gate.read(own)) if own else None)
+    part_options = replace(options, policy=None, warnings=())
+    diffs = [_diff_project(entry, base, part_options, gate) for entry in projects.projects]
+    removed = find_removed_projects(projects, gate)
+    warnings = [f"{name} {REMOVED_FROM_LIST}" for name in removed]
+    return combine_diffs(
+        projects.name,
+        diffs,
+        policy,
+        warnings=(*options.warnings, *gate.warnings, *warnings),
+        unknown_changes=tuple(describe_unlisted_change(f"{name} {REMOVED_FROM_LIST}") for name in removed),
     )
-    total = replace(combined.total, warnings=(*combined.total.warnings, *warnings))
-    return replace(combined, total=total)
 
 
-def _diff_project(entry: ProjectEntry, base: str, options: CostOptions) -> ProjectDiff:
+def _diff_project(entry: ProjectEntry, base: str, options: CostOptions, gate: GateFileReader) -> ProjectDiff:
     """Compare one project; an error names it."""
     from gpufleet.cost.analysis.combined import ProjectDiff
     from gpufleet.cost.inputs.usage import load_usage_file
 
     try:
-        usage = load_usage_file(entry.usage) if entry.usage else options.usage
+        usage = load_usage_file(entry.usage, gate.read(entry.usage)) if entry.usage else options.usage
         own_options = replace(options, usage=usage)
         diff = diff_stack_against_git_ref(entry.root, entry.stack, base, entry.config_file, own_options)
     except InputError as error:
@@ -190,7 +210,7 @@ def diff_stack_against_state(
     deployed = _stack_name(r.urn for r in before)
     if deployed and deployed != stack:
         raise InputError(f"the state belongs to stack {deployed!r}, not {stack!r}", where="--state")
-    change = StackChange(stack=stack, warnings=tuple(warnings))
+    change = StackChange(stack=stack, warnings=tuple(warnings), is_deployed_before=True)
     return _diff_change(before, after, change, fleet, options, root, config_file)
 
 
@@ -257,7 +277,9 @@ def _diff_change(  # noqa: PLR0917 - in the order of a change's own steps
     options: CostOptions,
     root: Path | None = None,
     config_file: Path | None = None,
+    base_budget: MonthlyBudget | None = None,
 ) -> CostDiff:
+    """Price a change; ``base_budget`` is that of the base of a comparison, which a branch must not choose."""
     from gpufleet.cost.analysis.estimate import diff
 
     project_name = _project_name(each.urn for each in (*before, *after))
@@ -265,8 +287,8 @@ def _diff_change(  # noqa: PLR0917 - in the order of a change's own steps
         before,
         after,
         options.policy,
-        change=change,
-        budget=fleet.budget_usd_per_month if fleet else None,
+        change=replace(change, warnings=(*options.warnings, *change.warnings)),
+        budget=base_budget or (fleet.budget_usd_per_month if fleet else None),
         usage=options.usage,
         commitments=options.commitments,
         declared=fleet,
@@ -297,6 +319,31 @@ def _load_fleet(root: Path, stack: str, config_file: Path | None) -> Fleet | Non
     if not _declares_fleet(root, stack, config_file):
         return None
     return fleet.load_fleet(stack, root, config_file)
+
+
+def _read_base_budget(
+    gate: GateFileReader, root: Path, stack: str, fleet: Fleet | None
+) -> MonthlyBudget | None:
+    """Return the stack's budget at the base of a comparison, None if it declares none there.
+
+    The warning about a changed stack file is about the budget alone: the rest of it is the change that is priced.
+    """
+    path = _stack_file(root, stack)
+    text = gate.repository.read(path).text if gate.repository else ""
+    if "budget_usd_per_month" not in text:
+        return None
+    from gpufleet.fleet import read_budget
+
+    budget = read_budget(text, f"{path.name} at {gate.repository.base if gate.repository else ''}")
+    if budget != (fleet.budget_usd_per_month if fleet else None):
+        gate.warnings.append(f"this branch changes the budget of {stack}: that of the base applies")
+    return budget
+
+
+def _stack_file(root: Path, stack: str) -> Path:
+    """Return the file of a stack: in stacks/ where the project has such a folder."""
+    folder = root / "stacks"
+    return (folder if folder.is_dir() else root) / f"Pulumi.{stack}.yaml"
 
 
 def _declares_fleet(root: Path, stack: str, config_file: Path | None) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from gpufleet.fleet.application import Application, ApplicationVolume, Container, PortMapping
 from gpufleet.fleet.bmc import Bmc
 from gpufleet.fleet.boot import BootImage, BootMode, FirstBootSettings, NetbootServer
-from gpufleet.fleet.fleet_loader import build_stack_json_schema, load_fleet, parse_fleet
+from gpufleet.fleet.fleet_loader import build_stack_json_schema, load_fleet, parse_fleet, read_budget
 from gpufleet.fleet.hardware import HardwareCost, SourcedFigure
 from gpufleet.fleet.host_name import (
     CONFIG_KEY,
@@ -120,6 +120,7 @@ __all__ = [
     "pool_node_name_prefix",
     "pool_node_usd_per_hour",
     "pool_volumes",
+    "read_budget",
     "slugify",
     "uses_local_drives",
 ]

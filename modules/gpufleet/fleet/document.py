@@ -67,9 +67,13 @@ class YamlDocument:
             raise self.build_input_error(first, other_count=len(problems) - 1)
 
 
-def read_yaml_document(path: Path, label: str) -> YamlDocument:
-    """Return a YAML file as a document; broken YAML is an InputError with its line."""
-    return YamlDocument(label, decode_yaml_with_line_numbers(read_text(path, where=label), label))
+def read_yaml_document(path: Path, label: str, text: str | None = None) -> YamlDocument:
+    """Return a YAML file as a document; broken YAML is an InputError with its line.
+
+    ``text`` is its content where it is not that of the file.
+    """
+    content = read_text(path, where=label) if text is None else text
+    return YamlDocument(label, decode_yaml_with_line_numbers(content, label))
 
 
 def to_plain_values(yaml_node: Any) -> Any:

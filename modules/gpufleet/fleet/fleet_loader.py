@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from gpufleet.boundary import validate_with_pydantic
 from gpufleet.errors import InputError
 from gpufleet.fleet import (  # noqa: F401 - they fill the tables
     rules_capacity,
@@ -23,6 +24,7 @@ from gpufleet.fleet import (  # noqa: F401 - they fill the tables
 from gpufleet.fleet.document import SpecProblem, YamlDocument, find_ambiguous_numbers, read_yaml_document
 from gpufleet.fleet.error_explanation import explain_validation_errors
 from gpufleet.fleet.host_name import CONFIG_KEY, check_project_host_names
+from gpufleet.fleet.pool_request import MonthlyBudget
 from gpufleet.fleet.rack_file import is_rack_file_candidate, load_rack, project_relative_path
 from gpufleet.fleet.rule import find_fleet_problems, find_spec_problems
 from gpufleet.fleet.spec import Fleet, FleetSpec, RackReference, StackRack
@@ -64,6 +66,15 @@ def load_fleet(stack: str, root: Path | None = None, config_file: Path | None = 
     return fleet.model_copy(
         update={field: str(name) for field, name in accounts.items() if isinstance(name, str)}
     )
+
+
+def read_budget(text: str, label: str) -> MonthlyBudget | None:
+    """Return the budget in the text of a stack's file, None without one; the rest of the file may be invalid."""
+    document = read_yaml_document(Path(label), label, text)
+    config = document.plain_data.get("config") if isinstance(document.plain_data, dict) else None
+    spec = config.get(CONFIG_KEY) if isinstance(config, dict) else None
+    value = spec.get("budget_usd_per_month") if isinstance(spec, dict) else None
+    return None if value is None else validate_with_pydantic(MonthlyBudget, value, label)
 
 
 def parse_fleet(mapping: Any, *, stack: str = "", root: Path | None = None, where: str = "") -> Fleet:

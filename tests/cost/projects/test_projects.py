@@ -15,6 +15,7 @@ from gpufleet.cost import CostPolicy, ProjectDiff, combine_diffs, load_project_l
 from gpufleet.cost.analysis.comment import prepare_comment_body
 from gpufleet.cost.analysis.policy import CostLimits, PolicyRule, PolicyScope
 from gpufleet.cost.analysis.reports.markdown import MAX_CHARACTERS
+from gpufleet.cost.inputs.gate_file import GateFileReader
 from gpufleet.cost.inputs.project_list import find_removed_projects
 from gpufleet.engine import StateResource
 from gpufleet.errors import InputError
@@ -196,8 +197,9 @@ def test_project_that_left_the_list_is_named(repository):
     for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "x"]):
         subprocess.run([*git, *command], cwd=repository, check=True)
     projects = load_project_list(write_list(repository, "projects: [{path: infra, stack: prod}]"))
-    assert find_removed_projects(projects, "HEAD") == ["gone (prod)", "infra (q)"]
-    assert find_removed_projects(projects, "nowhere") == []
+    gate = GateFileReader(repository, "HEAD")
+    assert find_removed_projects(projects, gate) == ["gone (prod)", "infra (q)"]
+    assert find_removed_projects(projects, GateFileReader(None, None)) == []
 
 
 @pytest.mark.parametrize("text", ["projects: 3", "[", "projects: [1, {path: [a], stack: b}]", ""])
@@ -208,7 +210,7 @@ def test_broken_list_of_before_removes_nothing(repository, text):
     for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "x"]):
         subprocess.run([*git, *command], cwd=repository, check=True)
     projects = load_project_list(write_list(repository, "projects: [{path: infra, stack: prod}]"))
-    assert find_removed_projects(projects, "HEAD") == []
+    assert find_removed_projects(projects, GateFileReader(repository, "HEAD")) == []
 
 
 def test_list_is_read(repository):
@@ -274,7 +276,7 @@ def test_command_compares_two_stacks_with_a_git_ref(gpufleet, project):
         ((), "--projects: needs --base"),
         (("--base", "HEAD", "-s", "dev"), "--projects: cannot be combined with --stack"),
         (("--base", "HEAD", "--commitments", "c.yaml"), "--projects: cannot be combined with --commitments"),
-        (("--base", "nowhere"), "project infra: --base: no commit named 'nowhere'"),
+        (("--base", "nowhere"), "--base: no commit named 'nowhere'"),
     ],
 )
 def test_wrong_options_are_one_line(gpufleet, repository, arguments, message):

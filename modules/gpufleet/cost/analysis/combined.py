@@ -61,11 +61,25 @@ class CombinedDiff:
 
 
 def combine_diffs(
-    name: str, projects: Iterable[ProjectDiff], policy: CostPolicy | None = None, today: date | None = None
+    name: str,
+    projects: Iterable[ProjectDiff],
+    policy: CostPolicy | None = None,
+    today: date | None = None,
+    *,
+    warnings: tuple[str, ...] = (),
+    unknown_changes: tuple[UnknownChange, ...] = (),
 ) -> CombinedDiff:
-    """Return the projects with their sum, checked against a policy of all together."""
+    """Return the projects with their sum, checked against a policy of all together.
+
+    ``warnings`` and ``unknown_changes`` are those of no single project.
+    """
     parts = tuple(replace(part, diff=replace(part.diff, policy=PolicyResult())) for part in projects)
     total = _sum_diffs(name, parts)
+    total = replace(
+        total,
+        warnings=(*total.warnings, *warnings),
+        unknown_changes=(*total.unknown_changes, *unknown_changes),
+    )
     if policy is None:
         return CombinedDiff(parts, judge_without_policy(total))
     return CombinedDiff(parts, _check_policy(parts, total, policy, today or datetime.now(UTC).date()))

@@ -207,25 +207,30 @@ def diff(
         overlaps=change.overlaps,
         overlap_hours=usage.overlap_hours,
     )
-    notes = (
-        *committed.format_commitment_warnings(commitments, day),
-        *committed.format_commitment_notes(new_bill.commitments, day),
-        *sorted({*old_bill.region_notes, *new_bill.region_notes}),
-        *missing_price_hints(cost_diff),
-        EXCLUDED_COSTS,
-    )
     unknown_changes = find_unknown_changes(
         old, new, make_bill_at_prices(old, books[1]) if dates else old_bill, new_bill, change
     )
     cost_diff = replace(
         cost_diff,
         prices=price_effect,
-        notes=tuple(map(replace_control_characters, notes)),
+        notes=_list_diff_notes(cost_diff, commitments, day),
         unknown_changes=unknown_changes,
     )
     if policy is None:
         return judge_without_policy(cost_diff)
     return check_policy(cost_diff, _with_budget(policy, limit), day)
+
+
+def _list_diff_notes(cost_diff: CostDiff, commitments: tuple[Commitment, ...], day: date) -> tuple[str, ...]:
+    """Return what holds for both sides: commitments, default regions, and how to give what is missing."""
+    notes = (
+        *committed.format_commitment_warnings(commitments, day),
+        *committed.format_commitment_notes(cost_diff.after.commitments, day),
+        *sorted({*cost_diff.before.region_notes, *cost_diff.after.region_notes}),
+        *missing_price_hints(cost_diff),
+        EXCLUDED_COSTS,
+    )
+    return tuple(map(replace_control_characters, notes))
 
 
 def missing_price_hints(priced: Bill | CostDiff) -> tuple[str, ...]:

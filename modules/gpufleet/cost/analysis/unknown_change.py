@@ -107,11 +107,12 @@ def find_unknown_changes(
         change,
     )
     found = (*_find_gap_changes(sides), *_find_deciding_changes(sides))
-    incomplete = [_describe_missing(text) for text in change.missing_changes]
+    incomplete = [describe_unlisted_change(text) for text in change.missing_changes]
     return (*incomplete, *sorted(found, key=lambda each: (each.name, each.urn)))
 
 
-def _describe_missing(text: str) -> UnknownChange:
+def describe_unlisted_change(text: str) -> UnknownChange:
+    """Return a change that is of no single resource."""
     return UnknownChange("", "", "", "", text)
 
 

@@ -14,18 +14,17 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from gpufleet.boundary import (
-    decode_text,
     decode_yaml_with_line_numbers,
     format_key_location,
     read_text,
     shorten_repr,
 )
-from gpufleet.cost.inputs.program.gitref import run_git
+from gpufleet.cost.inputs.gate_file import GateFileReader
 from gpufleet.cost.inputs.stack_name import parse_stack_name
 from gpufleet.errors import InputError
 
@@ -56,27 +55,69 @@ class ProjectList:
     file: Path | None = None
 
 
-def find_removed_projects(projects: ProjectList, base: str) -> list[str]:
-    """Return the projects, PATH (STACK), that only the list at a git ref has; none without such a list."""
-    if projects.file is None:
-        return []
-    folder, name = projects.file.resolve().parent, projects.file.name
-    shown = run_git(folder, "show", "--end-of-options", f"{base}:./{name}")
-    if shown.returncode:
-        return []
-    with suppress(InputError, OSError):
-        text = decode_text(shown.stdout, f"{name} at {base}")
-        data = decode_yaml_with_line_numbers(text, f"{name} at {base}")
-        items = data.get("projects") if isinstance(data, dict) else None
-        entries = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
-        current = {(entry.root, entry.stack) for entry in projects.projects}
-        return [
-            f"{path} ({stack})"
-            for item in entries[:MAX_PROJECTS]
-            if isinstance(path := item.get("path"), str) and isinstance(stack := item.get("stack"), str)
-            if (folder / path).resolve() not in {root for root, each in current if each == stack}
-        ]
-    return []
+def find_removed_projects(projects: ProjectList, gate: GateFileReader) -> list[str]:
+    """Return the projects, PATH (STACK), that only the list at the base has; none without such a list."""
+    current = {(entry.root, entry.stack) for entry in projects.projects}
+    folder = projects.file.resolve().parent if projects.file else Path()
+    return [
+        f"{item['path']} ({item['stack']})"
+        for item in _read_base_entries(projects, gate)
+        if (folder / item["path"]).resolve() not in {root for root, each in current if each == item["stack"]}
+    ]
+
+
+def with_gate_files_of_base(projects: ProjectList, gate: GateFileReader) -> ProjectList:
+    """Return the list with the policy and the usage files that the list at the base names.
+
+    A branch must not choose its own limits. What the base's list does not have is that of the branch.
+    """
+    data, path = _read_base_list(projects, gate), projects.file
+    if path is None or gate.repository is None:
+        return projects
+    if not data:
+        gate.warnings.append(
+            f"{path.name} has no list at {gate.repository.base}: that of this branch applies"
+        )
+        return projects
+    policy = _resolve_gate_path(data, "policy", path) if "policy" in data else projects.policy
+    if policy != projects.policy:
+        gate.warnings.append(f"this branch changes the policy of {path.name}: that of the base applies")
+    usage = {
+        ((path.resolve().parent / item["path"]).resolve(), item["stack"]): _resolve_gate_path(
+            item, "usage", path
+        )
+        for item in _read_base_entries(projects, gate)
+    }
+    entries = []
+    for entry in projects.projects:
+        own = usage.get((entry.root, entry.stack), entry.usage)
+        if own != entry.usage:
+            gate.warnings.append(
+                f"this branch changes the usage file of {entry.name}: that of the base applies"
+            )
+        entries.append(replace(entry, usage=own))
+    return replace(projects, policy=policy, projects=tuple(entries))
+
+
+def _read_base_list(projects: ProjectList, gate: GateFileReader) -> Mapping[str, Any]:
+    """Return the list as it is at the base, empty if there is none or it is invalid."""
+    if projects.file is None or gate.repository is None:
+        return {}
+    text = gate.repository.read(projects.file).text
+    with suppress(InputError):
+        data = decode_yaml_with_line_numbers(text, f"{projects.file.name} at {gate.repository.base}")
+        return data if isinstance(data, dict) else {}
+    return {}
+
+
+def _read_base_entries(projects: ProjectList, gate: GateFileReader) -> list[Mapping[str, Any]]:
+    """Return the entries of the list at the base that name a path and a stack."""
+    items = _read_base_list(projects, gate).get("projects")
+    return [
+        item
+        for item in (items if isinstance(items, list) else [])[:MAX_PROJECTS]
+        if isinstance(item, dict) and all(isinstance(item.get(key), str) for key in ("path", "stack"))
+    ]
 
 
 def load_project_list(path: Path) -> ProjectList:
@@ -99,7 +140,7 @@ def load_project_list(path: Path) -> ProjectList:
         where = format_key_location(data, "projects", path)
         raise InputError(f"two projects are named {duplicate!r}", where=where, remedy="add `name: …`")
     name = _read_text(data, "name", path, path.resolve().parent.name)
-    project_list = ProjectList(name, projects, _resolve_optional_path(data, "policy", path), path)
+    project_list = ProjectList(name, projects, _resolve_gate_path(data, "policy", path), path)
     _require_tracked_files(project_list, path.resolve())
     return project_list
 
@@ -147,7 +188,7 @@ def _parse_project(item: Any, path: Path) -> ProjectEntry:
         root,
         parse_stack_name(_read_text(item, "stack", path), format_key_location(item, "stack", path)),
         _resolve_optional_path(item, "config_file", path),
-        _resolve_optional_path(item, "usage", path),
+        _resolve_gate_path(item, "usage", path),
     )
 
 
@@ -170,6 +211,14 @@ def _read_text(data: Mapping[Any, Any], key: str, path: Path, default: str = "")
 
 def _resolve_optional_path(data: Mapping[Any, Any], key: str, path: Path) -> Path | None:
     return _resolve_path(data, key, path) if key in data else None
+
+
+def _resolve_gate_path(data: Mapping[Any, Any], key: str, path: Path) -> Path | None:
+    """Return the path of a file that decides the verdict, as it is written: a branch may make it a link."""
+    if key not in data:
+        return None
+    _resolve_path(data, key, path)
+    return Path(os.path.abspath(path.parent / str(data[key]).strip()))  # noqa: PTH100 - resolve() follows links
 
 
 def _resolve_path(data: Mapping[Any, Any], key: str, path: Path) -> Path:

@@ -26,9 +26,9 @@ RULE_KEYS = ("name", "when", "each", "on_violation")
 QUALIFIERS = {"ignore_increase_below_usd_per_month", "unknown_change"}  # change other limits
 
 
-def load_policy(path: Path) -> CostPolicy:
-    """Read a policy file."""
-    data = decode_yaml_with_line_numbers(read_text(path), str(path))
+def load_policy(path: Path, text: str | None = None) -> CostPolicy:
+    """Read a policy file; ``text`` is its content where it is not that of the working tree."""
+    data = decode_yaml_with_line_numbers(read_text(path) if text is None else text, str(path))
     return _parse_policy(data, path)
 
 

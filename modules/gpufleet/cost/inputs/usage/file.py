@@ -27,9 +27,9 @@ from gpufleet.errors import InputError
 MAX_AMOUNT = 10**15  # of a month: no cloud sells more, and products of such amounts are still exact
 
 
-def load_usage_file(path: Path) -> UsageFile:
-    """Read a usage file."""
-    data = decode_yaml_with_line_numbers(read_text(path), str(path))
+def load_usage_file(path: Path, text: str | None = None) -> UsageFile:
+    """Read a usage file; ``text`` is its content where it is not that of the working tree."""
+    data = decode_yaml_with_line_numbers(read_text(path) if text is None else text, str(path))
     if data is None:
         return UsageFile(str(path))
     _require_mapping(data, f"{path}:1", "the file")

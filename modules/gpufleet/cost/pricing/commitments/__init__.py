@@ -43,9 +43,12 @@ __all__ = [
 ]
 
 
-def load_commitments(path: Path) -> CommitmentFile:
-    """Read a file of commitments; each mistake is one line with its place."""
+def load_commitments(path: Path, text: str | None = None) -> CommitmentFile:
+    """Read a file of commitments; each mistake is one line with its place.
+
+    ``text`` is its content where it is not that of the working tree.
+    """
     # pydantic and YAML: only if there is a file
     from gpufleet.cost.pricing.commitments.file import read_commitments_file
 
-    return read_commitments_file(path)
+    return read_commitments_file(path, text)

@@ -17,11 +17,11 @@ NAME = "commitments.yaml"
 KINDS = tuple(get_args(kind.model_fields["kind"].annotation)[0] for kind in get_args(Commitment))
 
 
-def read_commitments_file(path: Path) -> CommitmentFile:
+def read_commitments_file(path: Path, text: str | None = None) -> CommitmentFile:
     """Return the commitments of a file; what is wrong is one line with file, line and key."""
-    if not path.is_file():
+    if text is None and not path.is_file():
         raise InputError("file not found", where=str(path), remedy="create it, or omit --commitments")
-    document = read_yaml_document(path, str(path))
+    document = read_yaml_document(path, str(path), text)
     if not isinstance(document.plain_data, dict):
         problem = SpecProblem((), "is not a mapping", "start with commitments: and a list")
         document.raise_first_problem([problem])

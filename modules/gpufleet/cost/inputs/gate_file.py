@@ -1,0 +1,151 @@
+"""Files that decide a verdict: limits, commitments, usage, the budget. A branch must not choose its own.
+
+With ``--base`` each is read as it is at that commit, if the repository has it there; the report names those that the
+branch changes or brings. A file outside the repository is the operator's, and is read as it is. The working tree's
+links are not followed: only the path as it is written is looked up at the base.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from gpufleet.boundary import decode_text, make_printable, read_text
+from gpufleet.cost.inputs.program.gitref import run_git
+from gpufleet.errors import InputError
+
+REGULAR_MODES = ("100644", "100755")
+LINK_MODE = "120000"
+TREE_ENTRY_FIELDS = 3  # mode, kind, object
+
+
+@dataclass(frozen=True)
+class GateFile:
+    """A file's text, empty with ``is_missing``, and a warning if it is not the same at the base and in the branch."""
+
+    text: str = ""
+    warning: str = ""
+    is_missing: bool = False
+
+
+@dataclass(frozen=True)
+class GateRepository:
+    """The repository of a project, and the commit that its gate files are read from; ``base`` is its name."""
+
+    top: Path
+    base: str
+    commit: str
+
+    @classmethod
+    def find(cls, folder: Path, base: str) -> GateRepository:
+        """Return the repository around a folder; raise InputError without one, and for an unknown commit."""
+        top = run_git(folder, "rev-parse", "--show-toplevel")
+        name = f"{base}^{{commit}}"
+        commit = run_git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", name)
+        if top.returncode:
+            remedy = "compare previews with --preview instead of --base"
+            raise InputError("not in a git repository", where=str(folder), remedy=remedy)
+        if commit.returncode:
+            remedy = "give a branch, tag or commit that `git log` shows"
+            raise InputError(f"no commit named {base!r}", where="--base", remedy=remedy)
+        return cls(Path(os.fsdecode(top.stdout).rstrip("\n")), base, commit.stdout.decode().strip())
+
+    def read(self, path: Path) -> GateFile:
+        """Return a file as it is at the base; as it is in the branch if the base has none."""
+        relative = self.relative_path(path)
+        if relative is None:
+            return GateFile(is_missing=True) if not os.path.lexists(path) else GateFile(read_text(path))
+        name = make_printable(relative)
+        at_base = self._read_at_base(relative)
+        if at_base is None:
+            if not os.path.lexists(path):
+                return GateFile(is_missing=True)
+            text = read_text(self.top / relative, follow_symlinks=False)
+            return GateFile(text, f"{name} is not in {self.base}: this branch brings it, and it applies")
+        changed = f"this branch changes {name}: that of {self.base} applies"
+        return GateFile(at_base, "" if self._is_same_in_branch(relative, at_base) else changed)
+
+    def relative_path(self, path: Path) -> str | None:
+        """Return a path relative to the repository as it is written; None if it is elsewhere.
+
+        A link of the operator's that leads into the repository is followed; links inside of it are not.
+        """
+        for candidate in (Path(os.path.abspath(path)), path.resolve()):  # noqa: PTH100 - resolve() follows links
+            for folder in candidate.parents:
+                if folder == self.top or (folder.exists() and folder.samefile(self.top)):
+                    return candidate.relative_to(folder).as_posix()
+        return None
+
+    def _read_at_base(self, relative: str) -> str | None:
+        """Return the text of a regular file at the base, None if there is no such file."""
+        listed = run_git(
+            self.top, "--literal-pathspecs", "ls-tree", "-z", "--full-tree", self.commit, "--", relative
+        )
+        fields = listed.stdout.split(b"\t")[0].decode().split()
+        if len(fields) != TREE_ENTRY_FIELDS:
+            return None
+        mode, _, object_id = fields
+        if mode == LINK_MODE:
+            where = f"{make_printable(relative)} at {self.base}"
+            raise InputError("is a symbolic link", where=where, remedy="name the file itself")
+        if mode not in REGULAR_MODES:
+            return None
+        return decode_text(run_git(self.top, "cat-file", "blob", object_id).stdout, relative)
+
+    def _is_same_in_branch(self, relative: str, text: str) -> bool:
+        try:
+            return read_text(self.top / relative, follow_symlinks=False) == text
+        except InputError:  # deleted, or a link now
+            return False
+
+
+class GateFileReader:
+    """Read gate files at the base of a comparison, and collect the warnings about those that the branch changes.
+
+    Without a base there is none to read at: every file is that of the working tree.
+    """
+
+    def __init__(self, folder: Path | None, base: str | None) -> None:
+        self._folder, self._base = folder, base
+        self.warnings: list[str] = []
+
+    @cached_property
+    def repository(self) -> GateRepository | None:
+        """The repository and its commit, looked up at first use; None without a base."""
+        if self._folder is None or self._base is None:
+            return None
+        return GateRepository.find(self._folder, self._base)
+
+    def read(self, path: Path) -> str | None:
+        """Return a file's text; None if the file is to be read as it is, or is missing."""
+        file = self.repository.read(path) if self.repository else GateFile(is_missing=True)
+        self.warnings += [file.warning] if file.warning and file.warning not in self.warnings else []
+        return None if file.is_missing else file.text
+
+
+def list_changed_files(root: Path, commit: str) -> frozenset[str]:
+    """Return the tracked files of a project that differ from a commit, relative to the project."""
+    options = ("--name-only", "--no-ext-diff", "--no-renames", "-z", "--relative")
+    shown = run_git(root, "diff", *options, commit, "--", ".")
+    return frozenset(filter(None, os.fsdecode(shown.stdout).split("\0")))
+
+
+def refuse_tracked_price_store(store: Path | None) -> None:
+    """Raise InputError if git tracks the price store or a link on the way to it: a branch could set its prices."""
+    if store is None or not os.path.lexists(store):
+        return
+    path = Path(os.path.abspath(store))  # noqa: PTH100 - resolve() follows links
+    folder = next((each for each in path.parents if (each / ".git").exists()), None)
+    if folder is None:
+        return
+    relative = path.relative_to(folder)
+    ancestors = {each.as_posix() for each in (relative, *relative.parents)} - {"."}
+    tracked = run_git(folder, "--literal-pathspecs", "ls-files", "-z", "--", *sorted(ancestors)).stdout
+    if ancestors & set(os.fsdecode(tracked).split("\0")):
+        raise InputError(
+            "git tracks it: a branch could set its own prices",
+            where=str(store),
+            remedy="GPUFLEET_PRICES=embedded, or a file outside the repository",
+        )
