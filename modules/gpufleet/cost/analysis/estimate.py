@@ -178,11 +178,8 @@ def diff(
         )
         return spot.add_useful_hour_rates(bill, workloads, prices)
 
-    old_bill, new_bill, price_effect = (
-        make_bill_at_prices(old, books[0]),
-        make_bill_at_prices(new, books[1]),
-        None,
-    )
+    old_bill, new_bill = make_bill_at_prices(old, books[0]), make_bill_at_prices(new, books[1])
+    price_effect = None
     if dates and old == new:
         old_bill, new_bill, price_effect = exclude_items_priced_once(dates, old_bill, new_bill)
     elif dates:
@@ -207,18 +204,18 @@ def diff(
         overlaps=change.overlaps,
         overlap_hours=usage.overlap_hours,
     )
-    unknown_changes = find_unknown_changes(
-        old, new, make_bill_at_prices(old, books[1]) if dates else old_bill, new_bill, change
-    )
+    bill_at_new_prices = make_bill_at_prices(old, books[1]) if dates else old_bill
     cost_diff = replace(
         cost_diff,
         prices=price_effect,
         notes=_list_diff_notes(cost_diff, commitments, day),
-        unknown_changes=unknown_changes,
+        unknown_changes=find_unknown_changes(old, new, bill_at_new_prices, new_bill, change),
     )
-    if policy is None:
-        return judge_without_policy(cost_diff)
-    return check_policy(cost_diff, _with_budget(policy, limit), day)
+    return (
+        check_policy(cost_diff, _with_budget(policy, limit), day)
+        if policy
+        else judge_without_policy(cost_diff)
+    )
 
 
 def _list_diff_notes(cost_diff: CostDiff, commitments: tuple[Commitment, ...], day: date) -> tuple[str, ...]:
