@@ -13,7 +13,12 @@ from gpufleet.cost.inputs.default_region import (
     DefaultRegions,
     find_region_in_provider_name,
 )
-from gpufleet.cost.inputs.terms import PurchaseTerms, read_purchase_terms, read_resource_tags
+from gpufleet.cost.inputs.terms import (
+    PurchaseTerms,
+    read_default_tags,
+    read_purchase_terms,
+    read_resource_tags,
+)
 from gpufleet.cost.inputs.usage import EMPTY_USAGE, NO_USAGE, ResourceUsage, UsageFile, UsageRecord
 from gpufleet.cost.inputs.values import read_input_text
 from gpufleet.cost.money import Range
@@ -92,6 +97,7 @@ class ResourceGraph:
         self._by_name: dict[str, dict[str, list[StateResource]]] = {}
         self._by_parent: dict[str, dict[str | None, list[StateResource]]] = {}
         self._tags: dict[tuple[str, bool], dict[str, str]] = {}
+        self._default_tags: dict[str, dict[str, str]] = {}  # by the URN of a provider
         self._referrers: dict[tuple[object, ...], dict[str, list[StateResource]]] = {}
 
     def get_resource(self, urn: str | None) -> StateResource | None:
@@ -130,11 +136,21 @@ class ResourceGraph:
         )
 
     def tags_of_resource(self, resource: StateResource) -> dict[str, str]:
-        """Return a resource's own tags or labels."""
+        """Return a resource's tags or labels: its own, and those that its provider gives to each resource."""
         key = (resource.urn, resource.delete)  # a pending deletion has the URN of its replacement
         if key not in self._tags:
-            self._tags[key] = read_resource_tags(resource.inputs)
+            self._tags[key] = {**self._default_tags_of(resource), **read_resource_tags(resource.inputs)}
         return self._tags[key]
+
+    def _default_tags_of(self, resource: StateResource) -> dict[str, str]:
+        """Return the tags of a resource's provider; without the provider those that an engine recorded."""
+        provider_urn = (resource.provider or "").rpartition("::")[0]
+        provider = self.get_resource(provider_urn)
+        if provider is None:
+            return read_resource_tags({"tags": resource.outputs.get("tagsAll")})
+        if provider_urn not in self._default_tags:
+            self._default_tags[provider_urn] = read_default_tags(provider)
+        return self._default_tags[provider_urn]
 
     def usage_of_resource(self, resource: StateResource) -> ResourceUsage:
         """Return the usage of a resource from the usage file, and record what is read of it."""
@@ -152,7 +168,8 @@ class ResourceGraph:
         spot: bool | UnreadableValue | None = None,
     ) -> PurchaseTerms:
         """Return how a resource is bought: its tags, its own market setting, and the hours it is used."""
-        terms = read_purchase_terms(resource, *templates, spot=spot)
+        default_tags = self._default_tags_of(resource)
+        terms = read_purchase_terms(resource, *templates, spot=spot, default_tags=default_tags)
         hours = self.usage_of_resource(resource).hours_per_month
         return terms if hours is None else replace(terms, hours=hours)
 

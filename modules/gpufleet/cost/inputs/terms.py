@@ -6,17 +6,22 @@ A resource without these tags is on demand, bills 730 hours a month and is group
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from gpufleet.boundary import decode_json
 from gpufleet.cost.inputs.values import read_input, read_input_list, read_input_number, read_input_text
 from gpufleet.cost.money import HOURS_PER_MONTH
 from gpufleet.engine import StateResource, UnreadableValue
+from gpufleet.errors import InputError
 
 TERMS = ("reserved_1y", "reserved_3y")
 LIMITED_TIME = ("capacity_block", "dws_flex")  # kinds for hours to days, with list prices of their own
 PRICED_AS = {"committed_1y": "reserved_1y", "committed_3y": "reserved_3y", "flex_start": "dws_flex"}
+# Inputs of providers with tags for each of their resources, and the key in them: AWS, Google.
+DEFAULT_TAG_FIELDS = (("defaultTags", "tags"), ("defaultLabels", ""))
 OWNER_TAGS = ("gpufleet-owner", "owner", "Owner")  # ours first, then common ones
 
 
@@ -54,7 +59,7 @@ DEFAULT_TERMS = PurchaseTerms()
 def read_resource_tags(inputs: Mapping[str, Any]) -> dict[str, str]:
     """Return a resource's tags or labels, in any of the three clouds' formats."""
     merged_tags: dict[str, str] = {}
-    for field in ("tags", "labels"):
+    for field in ("tagsAll", "tags", "labels"):  # the first has the provider's as well
         mapping = read_input(inputs, field)
         if isinstance(mapping, Mapping):
             known_pairs = (
@@ -70,14 +75,29 @@ def read_resource_tags(inputs: Mapping[str, Any]) -> dict[str, str]:
     return merged_tags
 
 
+def read_default_tags(provider: StateResource) -> dict[str, str]:
+    """Return the tags or labels that a provider gives to each of its resources (``aws:defaultTags``)."""
+    merged_tags: dict[str, str] = {}
+    for field, inner in DEFAULT_TAG_FIELDS:
+        value = read_input(provider.inputs, field)
+        if isinstance(value, str):  # a provider's own inputs are JSON in text
+            with suppress(InputError):
+                value = decode_json(value, f"{provider.name} {field}")
+        merged_tags |= read_resource_tags({"tags": read_input(value, inner) if inner else value})
+    return merged_tags
+
+
 def read_purchase_terms(
-    resource: StateResource, *templates: StateResource | None, spot: bool | UnreadableValue | None = None
+    resource: StateResource,
+    *templates: StateResource | None,
+    spot: bool | UnreadableValue | None = None,
+    default_tags: Mapping[str, str] | None = None,
 ) -> PurchaseTerms:
-    """Return the terms of a resource; missing tags come from its templates.
+    """Return the terms of a resource; missing tags come from its templates, then from ``default_tags``.
 
     ``spot`` is the resource's own market setting, which has priority over a tag.
     """
-    all_tags: dict[str, str] = {}
+    all_tags = dict(default_tags or {})
     for source in (*reversed(templates), resource):
         all_tags |= read_resource_tags(source.inputs) if source else {}
     purchase = all_tags.get("gpufleet-purchase", "on_demand").replace("-", "_")
