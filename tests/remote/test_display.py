@@ -64,7 +64,6 @@ def test_routine_events_are_not_printed(lines):
 def test_hosts_are_finished_when_their_playbook_ends_even_without_the_last_task():
     """A shard's playbook ends before the others': its hosts are done, also if the run is killed later."""
     stats = {
-        "playbook_uuid": "p",
         "processed": {"b1": 1, "b2": 1, "b3": 1},
         "failures": {"b2": 1},
         "dark": {"b3": 1},
@@ -76,10 +75,17 @@ def test_hosts_are_finished_when_their_playbook_ends_even_without_the_last_task(
     handler = RunEventHandler(
         progress, LineDisplay(progress, io.StringIO()), on_host_finished=finished.append
     )
-    step = {"host": "b1", "task": "One", "res": {}}
-    handler.handle_run_event({"event": "runner_on_ok", "event_data": step})
+
+    def handle(kind, **data):
+        handler.handle_run_event({"event": kind, "event_data": {"playbook_uuid": "p", **data}})
+
+    selected = ["b1", "b2", "b3", "b4"]
+    handle("playbook_on_play_start", uuid="u")
+    handle("gpufleet_play_selected", play_id="u", play_count=1, selected=selected, has_handlers=False)
+    handle("runner_on_ok", host="b1", task="One", res={})
+    handle("playbook_on_stats", **stats)
     assert finished == []
-    handler.handle_run_event({"event": "playbook_on_stats", "event_data": stats})
+    handle("gpufleet_batch_ended", play_id="u", finished=["b1"], stopped=["b2", "b3", "b4"])
     assert finished == ["b1"]
 
 

@@ -113,19 +113,25 @@ def test_role_name_precedes_the_task_name_once(name):
 
 
 def play_progress(*plays, last, failed=()):
-    """Return the progress of a run over one host whose last play to begin is ``last``."""
+    """Return the progress of a run over one host whose last play to begin is ``last``; every begun play is recorded."""
     progress = RunProgress(plays=plays)
-    data = {"playbook_uuid": "p", "play": last, "name": last, "pattern": "all"}
-    stats = {"playbook_uuid": "p", "processed": {SOUND: 1}, "failures": dict.fromkeys(failed, 1)}
-    progress.apply_runner_event({"event": "playbook_on_play_start", "event_data": data})
-    progress.apply_runner_event({"event": "playbook_on_stats", "event_data": stats})
+
+    def apply(kind, **data):
+        progress.apply_runner_event({"event": kind, "event_data": {"playbook_uuid": "p", **data}})
+
+    for number, name in enumerate(plays[: plays.index(last) + 1], start=1):
+        apply("playbook_on_play_start", name=name, uuid=f"u{number}")
+        selection = {"play_count": len(plays), "selected": [SOUND], "has_handlers": True}
+        apply("gpufleet_play_selected", play_id=f"u{number}", **selection)
+        apply("gpufleet_batch_ended", play_id=f"u{number}", finished=[SOUND], stopped=[])
+    apply("playbook_on_stats", processed={SOUND: 1}, failures=dict.fromkeys(failed, 1))
+    progress.settle_hosts(is_complete=True)
     return progress.hosts[SOUND]
 
 
 def test_host_that_misses_plays_is_stopped():
     host = play_progress("Commission", "Configure", "Burn in", last="Configure")
-    assert host.status == "stopped"
-    assert host.reason.endswith("all of its hosts failed in: Configure")
+    assert (host.status, host.reason) == ("stopped", "not done: Ansible ended the run in the play: Configure")
 
 
 def test_host_that_reached_the_last_play_or_failed_is_not_stopped():

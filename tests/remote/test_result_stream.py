@@ -65,6 +65,24 @@ def test_statistics_are_of_the_shards_hosts_only():
     assert (cleaned["processed"], cleaned["dark"], cleaned["failures"]) == ({"h1": 1}, {}, {})
 
 
+def test_records_of_plays_are_of_the_shards_hosts_only():
+    data = {"play_id": "p", "finished": ["h1", "h9"], "stopped": ["h2"]}
+    event = {"counter": 9, "uuid": "u", "event": "gpufleet_batch_ended", "event_data": data}
+    cleaned = check_runner_event(event, HOSTS)["event_data"]
+    assert (cleaned["finished"], cleaned["stopped"], cleaned["selected"]) == (["h1"], ["h2"], [])
+
+
+@pytest.mark.parametrize("data", [{"finished": {"h1": 1}}, {"stopped": [["h1"]]}, {"play_count": "2"}])
+def test_invalid_record_of_a_play_is_ignored(data):
+    event = {
+        "counter": 9,
+        "uuid": "u",
+        "event": "gpufleet_batch_ended",
+        "event_data": {"play_id": "p", **data},
+    }
+    assert check_runner_event(event, HOSTS) is None
+
+
 def test_archive_is_skipped_and_never_unpacked():
     archive = base64.b64encode(b"z" * 100)
     stream, messages = read_all(b'{"zipfile": 100}\n' + archive, {"eof": True})

@@ -36,13 +36,15 @@ PLAYBOOK = """
       changed_when: true
 """
 
+ANSIBLE_CFG = "[defaults]\nlocalhost_warning = False\ncallbacks_enabled = gpufleet.fleet.play_record\n"
+
 
 @pytest.fixture
 def small_project(tmp_path, monkeypatch):
     """Give a project with one playbook and two hosts that are this machine."""
     (tmp_path / "playbooks").mkdir()
     (tmp_path / "playbooks/try.yml").write_text(PLAYBOOK)
-    (tmp_path / "playbooks/ansible.cfg").write_text("[defaults]\nlocalhost_warning = False\n")
+    (tmp_path / "playbooks/ansible.cfg").write_text(ANSIBLE_CFG)
     (tmp_path / "inventory").mkdir()
     hosts = (
         "[all:vars]\nansible_connection=local\nansible_python_interpreter='{{ ansible_playbook_python }}'\n"
@@ -231,10 +233,7 @@ def test_hosts_that_ansible_skipped_do_not_count_as_done(small_project, cured, s
         (0, ["a1", "a2"]) if cured else (1, [])
     )
     if not cured:
-        assert (
-            result.hosts[1].reason
-            == "not done: Ansible ended the run with a play: all of its hosts failed in: Only one"
-        )
+        assert result.hosts[1].reason == "not done: Ansible ended the run in the play: Only one"
 
 
 @pytest.mark.parametrize(
@@ -249,3 +248,49 @@ def test_uninformative_events_are_dropped(kind):
 )
 def test_informative_events_are_kept(kind):
     assert is_event_to_store({"event": kind})
+
+
+ROLLING = """
+- name: Select
+  hosts: all
+  gather_facts: false
+  tasks:
+    - name: Group hosts that may be restarted
+      ansible.builtin.group_by: {key: restart_now}
+      changed_when: false
+- name: Restart in batches
+  hosts: restart_now
+  gather_facts: false
+  order: sorted
+  serial: 1
+  max_fail_percentage: 0
+  tasks:
+    - name: Restart
+      ansible.builtin.command: "{{ command | default('true') }}"
+      changed_when: false
+"""
+
+
+@pytest.mark.parametrize(
+    "configuration", [ANSIBLE_CFG, "[defaults]\n"], ids=["recorded", "without our ansible.cfg"]
+)
+def test_hosts_of_later_batches_are_not_reached(small_project, configuration):
+    (small_project / "playbooks/try.yml").write_text(ROLLING)
+    (small_project / "playbooks/ansible.cfg").write_text(configuration)
+    finished = []
+    result = outcome(small_project, extra_vars={"command": "false"}, on_host_finished=finished.append)
+    assert [(host.name, host.status) for host in result.hosts] == [("a1", "failed"), ("a2", "not_reached")]
+    assert result.hosts[1].reason == "not reached: no task ran on this host in the play: Restart in batches"
+    assert (result.exit_code, result.completed, finished) == (1, True, [])
+    assert [host.status for host in outcome(small_project).hosts] == ["ok", "ok"]
+
+
+def test_run_that_ansible_calls_failed_exits_with_1(tmp_path):
+    """No host has a reason: then there is one that we do not know of."""
+    done = (HostProgress("a1", "ok"),)
+    assert (
+        RunOutcome(
+            "r", "try", tmp_path, done, (), (), interrupted=False, completed=True, ansible_code=2
+        ).exit_code
+        == 1
+    )

@@ -266,7 +266,8 @@ def describe_host_outcome(host: HostOutcome) -> str:
     if host.status == "unreachable":
         return f"unreachable: {remote.append_next_step(host.reason)}"
     if host.node is None:
-        status = f"{host.status}: {remote.append_next_step(host.reason)}" if host.reason else host.status
+        label = "" if host.status == "not_reached" else f"{host.status}: "  # its reason begins so
+        status = f"{label}{remote.append_next_step(host.reason)}" if host.reason else host.status
         return "; ".join(filter(None, [status, host.summary]))
     busy = host.node.state in BUSY_STATES and not host.measured
     reasons = ["not burned in: a job may run on it" if busy else ""]

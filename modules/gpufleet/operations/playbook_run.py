@@ -80,7 +80,7 @@ def run_playbook_request(
                 plan, request.mode, extra_vars=variables, options=options, stream=stream, run_id=ident,
                 on_event=tell, on_host_finished=recorder.add_finished_hosts,
             )  # fmt: skip
-    recorder.add_finished_hosts(*outcome.host_names_with_status("ok"))
+    recorder.record_outcome(outcome)
     return outcome
 
 
@@ -92,7 +92,14 @@ class _RunRecorder:
         remote.write_run_record(artifacts, record)
 
     def add_finished_hosts(self, *names: str) -> None:
-        record = self.record.with_done_hosts(list(names))
+        self._write(self.record.with_done_hosts(names))
+
+    def record_outcome(self, outcome: remote.RunOutcome) -> None:
+        """Record the hosts that are done, and none that only seemed to be: a batch may fail after its last task."""
+        done, undone = (outcome.host_names_with_status(*names) for names in (("ok",), remote.UNDONE))
+        self._write(self.record.with_done_hosts(done, undone))
+
+    def _write(self, record: remote.RunRecord) -> None:
         if record != self.record:
             self.record = record
             remote.write_run_record(self.artifacts, record)

@@ -13,7 +13,7 @@ from gpufleet.remote.host_pattern import HostPattern, parse_host_pattern, parse_
 from gpufleet.remote.next_step import append_next_step
 from gpufleet.remote.plan import RunPlan, list_playbook_names, plan_playbook_run
 from gpufleet.remote.probe import ReachableHost, UnreachableHost, probe_hosts
-from gpufleet.remote.progress import HostProgress, RunProgress
+from gpufleet.remote.progress import UNDONE, HostProgress, RunProgress
 from gpufleet.remote.run import RunOutcome, create_run_id, run_playbook
 from gpufleet.remote.run_record import RunRecord, find_newest_run_name, read_run_record, write_run_record
 from gpufleet.remote.sharded_run import ShardingOptions, run_sharded
@@ -21,6 +21,7 @@ from gpufleet.remote.shards import write_runner_folder
 from gpufleet.remote.task_selection import TaskSelection, parse_task_selection
 
 __all__ = [
+    "UNDONE",
     "HostPattern",
     "HostProgress",
     "ProbedFacts",

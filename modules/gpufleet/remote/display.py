@@ -107,6 +107,7 @@ MARKS = {
     "failed": "✗",
     "unreachable": "?",
     "stopped": "·",
+    "not_reached": "·",
 }
 
 
@@ -176,7 +177,8 @@ class RunEventHandler:
         if self.on_event:
             self.on_event(event)
         finished = set(self.progress.list_finished_hosts(event))
-        if update and self.progress.has_finished_tasks(update.host):
+        action = str((event.get("event_data") or {}).get("task_action") or "")
+        if update and self.progress.has_finished_tasks(update.host, action):
             finished.add(update.host)
         if self.on_host_finished:
             for name in sorted(finished - self._finished):

@@ -11,7 +11,7 @@ SILENCE = (
 )
 # What was said -> what helps. The first that fits counts; for anything else the reason alone has to do.
 STEPS = (
-    (r"not done: Ansible ended", "gpufleet configure --resume"),
+    (r"not done: Ansible ended|not reached: no ", "gpufleet configure --resume"),
     (r"Ansible did not read why", f"run ssh to its address, which shows the cause, {AGAIN}"),
     (r"Host key for .* has changed|host key is known for|Host key verification failed",
      f"compare the key with the host's own console; if it is right, ssh-keygen -R its address and accept it, {AGAIN}"),

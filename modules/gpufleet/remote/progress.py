@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from gpufleet.boundary import make_printable
+from gpufleet.remote.completion import NOT_SELECTED, RECORDS, ProcessTrace, RunCompletion
 from gpufleet.remote.difference import MAX_TASKS, TaskDifference, extract_task_difference
 from gpufleet.remote.reported_event import extract_reported_event
 
-Status = Literal["waiting", "running", "ok", "rescued", "failed", "unreachable", "stopped"]
+Status = Literal["waiting", "running", "ok", "rescued", "failed", "unreachable", "stopped", "not_reached"]
+UNDONE: tuple[Status, ...] = ("failed", "unreachable", "rescued", "stopped", "not_reached")
 Step = Literal["ok", "changed", "skipped", "failed", "unreachable"]
 
 REASON_LIMIT = 300
-# Ansible's rule: where every host of a play fails in it, no later play begins, for no host.
-STOPPED = "not done: Ansible ended the run with a play"
 # A loop's message, also if Ansible could not include one of its roles or files; `reason` then has the cause.
 LOOP_DONE = "All items completed"
 # How Ansible names its own types in messages about arguments.
@@ -24,7 +24,11 @@ TAGGED_TYPE = re.compile(r"<class '[\w.]*\b_?AnsibleTagged(\w+)'>")
 
 @dataclass
 class HostProgress:
-    """Where one host is. ``rescued`` went on after a caught failure, ``stopped`` was left behind without one."""
+    """Where one host is.
+
+    ``rescued`` went on after a caught failure; ``stopped`` was left behind without one; ``not_reached`` is a host that
+    no task of a play ran on although the play selects it.
+    """
 
     name: str
     status: Status = "waiting"
@@ -58,44 +62,66 @@ class RunProgress:
     reports: list[dict[str, Any]] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     finished: bool = False
-    current_plays: dict[str, str] = field(
+    completion: RunCompletion = field(default_factory=RunCompletion)
+    process_by_host: dict[str, ProcessTrace] = field(
         default_factory=dict
-    )  # the newest play of each ansible-playbook process
+    )  # where a host's newest result is from
+
+    def __post_init__(self) -> None:
+        self.completion.play_count = len(self.plays)
 
     def apply_runner_event(self, event: dict[str, Any]) -> ProgressUpdate | None:
         """Apply one event; return the step that it stands for, if any."""
         data = event.get("event_data") or {}
         kind = event.get("event", "")
+        process = self.completion.apply_runner_event(event)
         if kind == "playbook_on_play_start":
             self.play = data.get("name", "")
-            self.current_plays[data.get("playbook_uuid", "")] = self.play
         elif kind in ("playbook_on_task_start", "playbook_on_handler_task_start"):
             self.task = format_task_label(data)
-        elif kind == "playbook_on_stats":
-            self._finish(data)
+        elif kind == "playbook_on_stats" or kind in RECORDS:
+            self._finish(process)
         elif kind == "error":
             self.errors.append(strip_colours_and_newlines(event.get("stdout", "")))
         elif kind in STEPS and data.get("host"):
+            self.process_by_host[data["host"]] = process
             return self._step(STEPS[kind], data)
         elif kind == "runner_on_start" and data.get("host"):
             self._host(data["host"]).status = "running"
             self._host(data["host"]).task = format_task_label(data)
         return None
 
-    def has_finished_tasks(self, host_name: str) -> bool:
-        """Return True if a host has finished the plan's last task without a failure."""
-        host = self.hosts.get(host_name)
-        return bool(host and self.tasks and host.done == len(self.tasks) and host.status == "running")
+    def has_finished_tasks(self, host_name: str, last_action: str) -> bool:
+        """Return True if a host has finished the plan's last task without a failure and nothing can follow it."""
+        host, process = self.hosts.get(host_name), self.process_by_host.get(host_name)
+        is_at_end = bool(host and self.tasks and host.done == len(self.tasks) and host.status == "running")
+        return (
+            is_at_end
+            and process is not None
+            and "include" not in last_action
+            and process.has_only_last_task_left(host_name)
+        )
 
     def list_finished_hosts(self, event: dict[str, Any]) -> list[str]:
         """Return the hosts that an applied event ends without a failure: those of the statistics of their playbook.
 
         The last task may be in a play that a host has no part in; a shard's playbook ends before the other shards'.
         """
-        if event.get("event") != "playbook_on_stats":
+        if event.get("event") not in {"playbook_on_stats", *RECORDS}:
             return []
-        processed = (event.get("event_data") or {}).get("processed") or {}
-        return [name for name in processed if self.hosts[name].status == "ok"]
+        process = self.completion.find_process(event)
+        return [name for name in process.hosts if name in self.hosts and self.hosts[name].status == "ok"]
+
+    def settle_hosts(self, *, is_complete: bool) -> None:
+        """Give the hosts of playbooks that have ended their final status: what is not known to be done is not done.
+
+        If the run is complete, a host that is in none of its playbooks was not reached.
+        """
+        for process in self.completion.processes:
+            self._finish(process, is_final=True)
+        for host in self.hosts.values() if is_complete else ():
+            if host.status in ("waiting", "running"):
+                host.status, host.reason = "not_reached", host.reason or NOT_SELECTED
 
     def _host(self, name: str) -> HostProgress:
         return self.hosts.setdefault(name, HostProgress(name))
@@ -131,20 +157,24 @@ class RunProgress:
         later = (n for n, name in enumerate(self.tasks, start=1) if n > before and name == task)
         return next(later, before) if self.tasks else before + 1
 
-    def _finish(self, stats: dict[str, Any]) -> None:
-        """Set each host's final status from Ansible's own statistics."""
+    def _finish(self, process: ProcessTrace, *, is_final: bool = False) -> None:
+        """Set each host's status from Ansible's own statistics, and from what it did not finish."""
+        stats = process.statistics
+        if not stats:
+            return
         self.finished = True
-        last = self.current_plays.get(stats.get("playbook_uuid", ""), "")
-        for name in stats.get("processed", {}):
+        for name in process.hosts:
             host = self._host(name)
-            if stats.get("dark", {}).get(name):
+            if stats["dark"].get(name):
                 host.status = "unreachable"
-            elif stats.get("failures", {}).get(name):
+            elif stats["failures"].get(name):
                 host.status = "failed"
-            else:
-                host.status = "rescued" if stats.get("rescued", {}).get(name) else "ok"
-                if host.status == "ok" and last and self.plays and last != self.plays[-1]:
-                    host.status, host.reason = "stopped", f"{STOPPED}: all of its hosts failed in: {last}"
+            elif stats["rescued"].get(name):
+                host.status = "rescued"
+            elif (gap := process.find_gap(name)) is None:
+                host.status = "ok"
+            elif is_final:
+                host.status, host.reason = gap
 
 
 STEPS: dict[str, Step] = {

@@ -19,7 +19,7 @@ from gpufleet.paths import ensure_private_folder, ensure_state_home
 from gpufleet.remote import process_tree
 from gpufleet.remote.display import RunEventHandler, open_run_display
 from gpufleet.remote.plan import RunPlan, build_ansible_environment
-from gpufleet.remote.progress import HostProgress, RunProgress
+from gpufleet.remote.progress import UNDONE, HostProgress, RunProgress
 
 KEEP_ARTIFACTS = 20
 # How soon an interrupt is noticed: runner looks between two reads of Ansible's output.
@@ -43,6 +43,7 @@ class RunOutcome:
     errors: tuple[str, ...]
     interrupted: bool
     completed: bool
+    ansible_code: int = 0
 
     def host_names_with_status(self, *statuses: str) -> list[str]:
         """Return the hosts that ended so."""
@@ -59,7 +60,7 @@ class RunOutcome:
         silent = len(self.host_names_with_status("unreachable"))
         if not self.completed or (silent == len(self.hosts) > 1):
             return 3
-        return 1 if self.host_names_with_status("failed", "unreachable", "rescued", "stopped") else 0
+        return 1 if self.ansible_code or self.host_names_with_status(*UNDONE) else 0
 
 
 def run_playbook(
@@ -99,6 +100,7 @@ def run_playbook(
                 stopped = interrupted.is_set() or runner.rc not in ANSIBLE_CODES
                 process_tree.finish_run_processes(run_id, scratch, was_stopped=stopped)
     finally:
+        progress.settle_hosts(is_complete=progress.finished)
         display.close_display()
     folder = artifacts / runner.config.ident
     remove_environment_from_command_file(folder / "command")
@@ -111,6 +113,7 @@ def run_playbook(
         errors=tuple(progress.errors),
         interrupted=interrupted.is_set(),
         completed=progress.finished,
+        ansible_code=runner.rc or 0,
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -37,9 +38,9 @@ class RunRecord:
         """Return the hosts that are still to be done."""
         return tuple(host for host in self.hosts if host not in self.done)
 
-    def with_done_hosts(self, names: list[str]) -> RunRecord:
-        """Return the record with more hosts done."""
-        return replace(self, done=tuple(sorted({*self.done, *names})))
+    def with_done_hosts(self, names: Iterable[str], undone: Iterable[str] = ()) -> RunRecord:
+        """Return the record with more hosts done, and without those that turned out not to be."""
+        return replace(self, done=tuple(sorted({*self.done, *names} - set(undone))))
 
 
 def write_run_record(artifacts: Path, record: RunRecord) -> None:

@@ -159,6 +159,7 @@ class _ShardedRun:
                     self._stop_units(watch, interrupted)
                 self._drain(event_handler, stream)
             finally:
+                event_handler.progress.settle_hosts(is_complete=False)
                 event_handler.display.close_display()
                 guard.close_guard()
         remove_old_artifacts(self.artifacts_folder.parent)
@@ -241,6 +242,7 @@ class _ShardedRun:
                 host = progress.hosts[name]
                 if host.status in ("waiting", "running"):
                     host.reason = host.reason or f"not done: {failure}"
+        progress.settle_hosts(is_complete=not failures)
         errors = [f"shard {shard.name}: {failure}" for shard, failure in failures]
         return RunOutcome(
             id=self.ident,

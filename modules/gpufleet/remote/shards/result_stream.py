@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 
 from gpufleet.boundary import RUNNER_EVENT, decode_json, make_printable
 from gpufleet.errors import InputError
+from gpufleet.remote.completion import RECORD_LISTS, RECORDS, has_valid_record
 from gpufleet.remote.progress import strip_colours_and_newlines
 
 MIB = 1 << 20
@@ -123,6 +124,10 @@ def check_runner_event(message: Mapping[str, Any], hosts: Collection[str]) -> di
         return None
     if kind == "playbook_on_stats":
         data = data | {name: keep_hosts(data.get(name), hosts) for name in STATISTICS}
+    if kind in RECORDS:
+        data = data | {
+            name: [host for host in data.get(name) or () if host in hosts] for name in RECORD_LISTS
+        }
     stdout, created = message.get("stdout") or "", message.get("created") or ""
     if not isinstance(stdout, str) or not isinstance(created, str):
         return None
@@ -138,7 +143,7 @@ def has_valid_event_data(data: Mapping[str, Any], hosts: Collection[str]) -> boo
         return False
     if not isinstance(data.get("res") or {}, dict):
         return False
-    return data.get("host") is None or data["host"] in hosts
+    return has_valid_record(data) and (data.get("host") is None or data["host"] in hosts)
 
 
 def keep_hosts(counts: Any, hosts: Collection[str]) -> dict[str, Any]:
