@@ -42,4 +42,20 @@ def write_run(folder: Path, nodes: Sequence[str], attempt: str = ATTEMPT, at: da
             data |= {"res": {"changed": False, "gpufleet": report}}
             event = {"event": "runner_on_ok", "uuid": f"u{number}", "created": when, "event_data": data}
             (events / f"{number}-u{number}.json").write_text(json.dumps(event))
+    write_end(folder, nodes, number + 1)
     return folder
+
+
+def write_end(folder: Path, nodes: Sequence[str], number: int) -> None:
+    """Write that the run had one play, which every node finished, and ended successfully."""
+    selected, finished = {"selected": list(nodes), "play_count": 1}, {"finished": list(nodes), "stopped": []}
+    for kind, data in (
+        ("playbook_on_play_start", {"uuid": "p", "name": "Recorded"}),
+        ("gpufleet_play_selected", {"play_id": "p", **selected}),
+        ("playbook_on_stats", {"processed": dict.fromkeys(nodes, 1)}),
+        ("gpufleet_batch_ended", {"play_id": "p", **finished}),
+    ):
+        event = {"event": kind, "event_data": data}
+        (folder / "job_events" / f"{number}-e{number}.json").write_text(json.dumps(event))
+        number += 1
+    (folder / "status").write_text("successful")

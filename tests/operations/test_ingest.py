@@ -132,7 +132,7 @@ def test_failed_task_makes_the_host_reachable(registry, artifacts):
 def test_unknown_hosts_are_reported(registry, artifacts):
     applied = ingest_folder(registry, artifacts(("ok", "stranger", 1, "ping", {})))
     with pytest.raises(CheckFailed, match="stranger"):
-        applied.raise_for_unknown_hosts()
+        applied.raise_if_incomplete()
 
 
 def test_racks_are_declared_once_for_an_unknown_host(registry):

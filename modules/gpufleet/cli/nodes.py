@@ -68,12 +68,15 @@ def _find_simulated_members() -> Callable[[str], Iterable[Mapping[str, Any]]] | 
 @click.argument("artifacts", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @output.json_option
 def ingest_run_events(artifacts: Path, as_json: bool) -> None:
-    """Apply the events of an ansible-runner run to the registry; applying them twice changes nothing."""
-    from gpufleet.operations import ingest as operation
+    """Apply the events of an ansible-runner run to the registry; exit code 1 if the run is not done.
+
+    Applying them twice changes nothing.
+    """
+    from gpufleet.operations import artifact_ingest as operation
 
     summary = operation.ingest_artifacts(artifacts)
     _print_data(summary.as_json(), as_json, summary.format_summary_lines())
-    summary.raise_for_unknown_hosts()
+    summary.raise_if_incomplete()
 
 
 @nodes_command.command("list")

@@ -17,7 +17,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from gpufleet import paths
 from gpufleet.boundary import make_printable
 from gpufleet.errors import EnvironmentFault, InputError, ProjectFileError
 from gpufleet.nodes import NEW_STATES, Node, NodeIdentity, NodeObservation, Registry
@@ -33,7 +32,7 @@ from gpufleet.operations.event_report import (
 )
 from gpufleet.operations.ingest_summary import IngestSummary
 from gpufleet.operations.sync import register_declared_racks
-from gpufleet.operations.task_events import TaskEvent, read_artifact_events
+from gpufleet.operations.task_events import TaskEvent
 from gpufleet.remote import append_next_step
 
 _ANSWER_INTERVAL = timedelta(seconds=15)
@@ -229,15 +228,6 @@ class EventIngester:
     def find_run_start_revision(self, event: TaskEvent) -> int:
         """Return the revision at which the event's run began, as far as this process has seen."""
         return self._began[event.run]
-
-
-def ingest_artifacts(artifacts_folder: Path) -> IngestSummary:
-    """Apply a run's artifacts to the registry of the current project."""
-    root = paths.find_project_root()
-    with Registry(paths.registry_database_url(root)) as registry:
-        return EventIngester.create_for_project(registry, root).ingest_stream(
-            read_artifact_events(artifacts_folder)
-        )
 
 
 def ingest_events(

@@ -6,7 +6,26 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from gpufleet.boundary import make_printable
 from gpufleet.errors import CheckFailed
+from gpufleet.remote import fold_names_to_ranges
+
+
+@dataclass(frozen=True)
+class RunVerdict:
+    """Whether a run is done: the problem is empty if it is. ``undone`` has the names of the other hosts by status."""
+
+    name: str
+    problem: str
+    undone: dict[str, list[str]]
+
+    def __str__(self) -> str:
+        lists = [
+            f"{status.replace('_', ' ')} {fold_names_to_ranges(names)}"
+            for status, names in self.undone.items()
+        ]
+        hosts = f"; not done: {', '.join(lists)}" if lists else ""
+        return f"run {self.name} is not done: {self.problem}{make_printable(hosts, None)}"
 
 
 @dataclass
@@ -22,6 +41,7 @@ class IngestSummary:
     stale: list[str] = field(default_factory=list)
     bad: list[str] = field(default_factory=list)
     repeated: int = 0
+    run: RunVerdict | None = None
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -48,11 +68,16 @@ class IngestSummary:
     def _lists(self) -> tuple[list[str], ...]:
         return self.ignored, self.conflicts, self.unknown, self.stale, self.bad
 
-    def raise_for_unknown_hosts(self) -> None:
-        """Raise CheckFailed if the run had hosts that the registry does not know."""
+    def raise_if_incomplete(self) -> None:
+        """Raise CheckFailed if the run is not done, or had hosts that the registry does not know."""
+        problems, hint = [], "run the playbook again on these hosts"
+        if self.run and self.run.problem:
+            problems.append(str(self.run))
         if self.unknown:
             hint = "gpufleet nodes sync -s STACK, then ingest again"
-            raise CheckFailed(f"not in the registry: {', '.join(self.unknown)}", hint=hint)
+            problems.append(f"not in the registry: {', '.join(self.unknown)}")
+        if problems:
+            raise CheckFailed("; ".join(problems), hint=hint)
 
 
 def _first_lines(lines: list[str], label: str, max_lines: int = 20) -> Iterator[str]:

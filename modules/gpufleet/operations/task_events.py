@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -238,25 +238,32 @@ def build_bad_task_event(place: str, problem: str, host: str = "") -> TaskEvent:
     )
 
 
-def read_artifact_events(folder: Path) -> Iterator[TaskEvent]:
-    """Yield the events of a run's artifacts folder in their order, without one that was not completely written."""
+def read_artifact_events(
+    folder: Path, on_event: Callable[[Mapping[str, Any] | None], None] = lambda _: None
+) -> Iterator[TaskEvent]:
+    """Yield the events of a run's artifacts folder in their order, without one that was not completely written.
+
+    ``on_event`` is called with every event of ansible-runner as it is, or with None for one that cannot be read.
+    """
     reader = TaskEventReader()
-    jobs = _events_folder(folder)
+    jobs = find_events_folder(folder)
     for path in _event_files(jobs):
         place = f"{jobs.parent.name}/{path.name}"
         try:
             content = read_bytes(path, RUNNER_EVENT, place)
             event = decode_json(content, place, RUNNER_EVENT)
         except InputError as error:
+            on_event(None)
             yield build_bad_task_event(place, make_printable(error.problem))
             continue
+        on_event(event if isinstance(event, Mapping) else None)
         if not isinstance(event, Mapping):
             yield build_bad_task_event(place, "is not a mapping")
         elif task_result := reader.parse_runner_event(event, place):
             yield task_result
 
 
-def _events_folder(folder: Path) -> Path:
+def find_events_folder(folder: Path) -> Path:
     """Accept a run's folder, its ``job_events``, or an artifacts folder that holds exactly one run."""
     runs = [path.parent for path in sorted(folder.glob("*/job_events"))]
     for candidate in (folder / "job_events", *(run / "job_events" for run in runs[:1] if len(runs) == 1)):

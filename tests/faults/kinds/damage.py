@@ -167,7 +167,7 @@ class DamagedArtifacts(Kind):
 
     def act(self) -> None:
         events = sorted(
-            (self.artifacts / "job_events").iterdir(), key=lambda path: int(path.name.split("-")[0])
+            (self.artifacts / "job_events").glob("*-u*.json"), key=lambda path: int(path.name.split("-")[0])
         )
         self.hit = set()
         for path in self.rng.sample(events, self.rng.randint(1, 4)):

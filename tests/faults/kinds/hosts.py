@@ -12,7 +12,7 @@ import subprocess
 
 from faults.kinds.base import Kind
 from faults.rack import PLACES, SMALL_DISK, declaration, start_rack
-from faults.recordings import REPORT
+from faults.recordings import REPORT, write_end
 from faults.workspace import Running
 
 HOSTS = tuple(PLACES)
@@ -239,6 +239,7 @@ class KillHostAgent(HostKind):
         }
         event = {"event": "runner_on_ok", "uuid": "u1", "created": when, "event_data": data}
         (folder / "job_events" / "1-u1.json").write_text(json.dumps(event))
+        write_end(folder, [self.victim], 2)
         return folder
 
     def during(self, running: Running) -> None:
