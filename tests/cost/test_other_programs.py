@@ -193,6 +193,7 @@ def test_program_runs_in_the_virtual_environment_of_its_project(write_program, t
     python = tmp_path / "mine" / "bin" / "python"
     python.write_text("#!/bin/sh\necho this is another python\n")
     python.chmod(0o755)
+    (tmp_path / "mine" / "pyvenv.cfg").touch()
     with pytest.raises(EnvironmentFault, match="this is another python"):
         machines(root)
 

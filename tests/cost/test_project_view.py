@@ -20,8 +20,8 @@ from gpufleet.errors import InputError
 
 CANARY = "canary-77d2"
 SDK = {
-    "pulumi", "grpc", "grpcio", "google", "protobuf", "yaml", "_yaml", "dill", "semver", "debugpy", "six", "pip", "packaging",
-    "opentelemetry", "importlib_metadata", "zipp", "typing_extensions.py",
+    "pulumi", "grpc", "grpcio", "google", "protobuf", "yaml", "_yaml", "dill", "semver", "debugpy", "six", "pip",
+    "packaging", "opentelemetry", "importlib_metadata", "zipp", "typing_extensions.py",
 }  # fmt: skip
 UNSHARE = "import ctypes, sys; sys.exit(ctypes.CDLL(None).unshare(0x10000000 | 0x60020000) != 0)"
 CAN_CONFINE = sys.platform == "linux" and not subprocess.call([sys.executable, "-c", UNSHARE])
@@ -203,8 +203,7 @@ def test_untracked_module_gets_one_line_that_says_git_add(repository):
     (root / "Pulumi.dev.yaml").rename(root / "Pulumi.test.yaml")
     (root / "Pulumi.other.yaml").touch()
     git(repository, "add", "infra/Pulumi.other.yaml")
-    with pytest.raises(InputError, match=r"git does not track Pulumi.test.yaml"):
-        cost.evaluate_program(root, "test")
+    assert cost.evaluate_program(root, "test") == ()  # the user named the stack
     (repository / "infra/.env").touch()
     (root / "Pulumi.other.yaml").write_text("config: {}\n")
     (root / "__main__.py").write_text("open('.env')\n")
@@ -441,3 +440,17 @@ def test_environment_of_this_python_is_shown_by_its_parts():
     if (Path(sys.prefix) / "pyvenv.cfg").is_file():
         assert Path(os.path.realpath(sys.prefix)) not in visible
         assert Path(os.path.realpath(sys.prefix), "pyvenv.cfg") in visible
+
+
+def test_untracked_file_of_the_named_stack_is_seen_but_nowhere_else(repository, tmp_path):
+    root = repository / "infra"
+    for place in (root / "settings", tmp_path / "outside"):
+        place.mkdir()
+        (place / "Pulumi.own.yaml").write_text(f"config: {{'viewed:x': {CANARY}}}\n")
+    for folder, is_seen in (("settings", True), ("../../outside", False), (str(tmp_path / "outside"), False)):
+        (root / "Pulumi.yaml").write_text(f"name: viewed\nruntime: python\nstackConfigDir: {folder}\n")
+        (root / "__main__.py").write_text(
+            "import pulumi\npulumi.ComponentResource('t:m:C', 'c', {'x': pulumi.Config().get('x')})\n"
+        )
+        (resource,) = cost.evaluate_program(root, "own")
+        assert resource.inputs["x"] == (CANARY if is_seen else None)

@@ -49,8 +49,13 @@ def select_allowed_variables(variables: Mapping[str, str]) -> dict[str, str]:
 
 def guess_clouds(root: Path, stack: str, config_file: Path | None) -> list[str]:
     """Return the clouds in a stack's file, to guess the program's imports."""
-    path = config_file or root / _read_setting_or_empty(root, "stackConfigDir") / f"Pulumi.{stack}.yaml"
-    return sorted(set(re.findall(r"\bcloud:\s*[\"']?(\w+)", _read_or_empty(path))))
+    text = _read_or_empty(config_file or find_stack_file(root, stack))
+    return sorted(set(re.findall(r"\bcloud:\s*[\"']?(\w+)", text)))
+
+
+def find_stack_file(root: Path, stack: str) -> Path:
+    """Return the place of a stack's file in its project."""
+    return root / _read_setting_or_empty(root, "stackConfigDir") / f"Pulumi.{stack}.yaml"
 
 
 def list_visible_paths(python: Path | None) -> list[Path]:

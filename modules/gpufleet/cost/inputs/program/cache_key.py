@@ -86,8 +86,12 @@ def make_cache_key(program: StackProgram, installation: Installation) -> str | N
 
 
 def _hash_config_file(program: StackProgram) -> str | None:
-    """Return the digest of the given stack file; without one it is in the tree."""
-    return _hash_file(program.config_file) if program.config_file else None
+    """Return the digest of the stack's file, None if it is in the tree: another commit's, or a link."""
+    path = program.config_file
+    if path is None and program.tree is None:
+        path = allowlist.find_stack_file(program.root, program.stack)
+        path = path if path.is_file() and not path.is_symlink() else None
+    return _hash_file(path) if path else None
 
 
 def _describe_checkout(program: StackProgram) -> str | None:

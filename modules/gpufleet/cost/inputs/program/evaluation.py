@@ -176,7 +176,11 @@ def _copy_working_tree(evaluation: ProgramEvaluation) -> Iterator[None]:
     root = program.root.resolve()
     folder = allowlist.find_visible_folder(root, is_compared=program.is_compared)
     evaluation.config_file = program.config_file and enter_folder(program.config_file, folder)
-    files, others = select_files(folder, root, evaluation.config_file, evaluation.visible)
+    stack_file = evaluation.config_file or enter_folder(
+        allowlist.find_stack_file(root, program.stack), folder
+    )
+    named = stack_file if evaluation.config_file or stack_file.is_relative_to(folder) else None
+    files, others = select_files(folder, root, named, evaluation.visible)
     with create_scratch_folder("head", find_folder_in_memory(2 * measure_files(folder, files))) as view:
         with explain_full_disk():
             evaluation.view = copy_files(folder, files, view.resolve(), others)

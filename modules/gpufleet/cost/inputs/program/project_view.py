@@ -125,19 +125,19 @@ def enter_folder(path: Path, folder: Path) -> Path:
 
 
 def select_files(
-    folder: Path, root: Path, config_file: Path | None, visible: Iterable[Path]
+    folder: Path, root: Path, stack_file: Path | None, visible: Iterable[Path]
 ) -> tuple[list[str], list[Path]]:
     """Return the files of ``folder`` to copy, and what of ``visible`` is to be shown in addition.
 
-    A path of Python's that git tracks is shown as any other file of the project. The stack's own file is shown because
-    the user named it.
+    A path of Python's that git tracks is shown as any other file of the project. The stack's file is shown in any case,
+    because the user named it or the stack.
     """
     others = [*visible]
     names = set(list_visible_files(folder, root))
-    if config_file and config_file.is_relative_to(folder):
-        names.add(str(config_file.relative_to(folder)))
-    elif config_file and config_file.exists():
-        others.append(config_file)
+    if stack_file and stack_file.is_relative_to(folder):
+        names.add(str(stack_file.relative_to(folder)))
+    elif stack_file and stack_file.exists():
+        others.append(stack_file)
     folders = {"", *(above for name in names for above in _list_folders(name))}
     kept = []
     for path in others:
