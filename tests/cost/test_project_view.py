@@ -453,4 +453,4 @@ def test_untracked_file_of_the_named_stack_is_seen_but_nowhere_else(repository, 
             "import pulumi\npulumi.ComponentResource('t:m:C', 'c', {'x': pulumi.Config().get('x')})\n"
         )
         (resource,) = cost.evaluate_program(root, "own")
-        assert resource.inputs["x"] == (CANARY if is_seen else None)
+        assert resource.inputs.get("x") == (CANARY if is_seen else None)

@@ -114,8 +114,9 @@ def _show(root: int, path: str) -> None:
     if os.path.islink(path):
         above, name = os.path.split(path)
         folder = _open_below(root, above, make="folder")
+        text = os.readlink(path)
         with suppress(FileExistsError):  # the project's view has it
-            os.symlink(os.readlink(path), name, dir_fd=folder)
+            os.symlink(text, name, dir_fd=folder)
         os.close(folder)
     elif os.path.exists(path):
         source = os.open(path, os.O_PATH)
