@@ -77,12 +77,10 @@ class PlayTrace:
 
     def find_gap(self, host: str) -> Gap | None:
         """Return why the play is not done on a host; None if it is, or if it does not select the host."""
+        if self.selected is not None and (host in self.finished or host not in self.selected):
+            return None
         batch = next((batch for batch in self.batches if host in batch.hosts), None)
-        if self.selected is None:
-            is_done = batch is not None and batch.shows_end_of(host)
-        else:
-            is_done = host in self.finished or host not in self.selected
-        if is_done:
+        if self.selected is None and batch and batch.shows_end_of(host):
             return None
         if batch or host in self.stopped:
             return Gap("stopped", f"{PLAY_CUT}: {self.name}")

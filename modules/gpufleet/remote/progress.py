@@ -110,6 +110,8 @@ class RunProgress:
         if event.get("event") not in {"playbook_on_stats", *RECORDS}:
             return []
         process = self.completion.find_process(event)
+        if not process.statistics:
+            return []
         return [name for name in process.hosts if name in self.hosts and self.hosts[name].status == "ok"]
 
     def settle_hosts(self, *, is_complete: bool) -> None:
