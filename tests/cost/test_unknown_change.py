@@ -257,6 +257,9 @@ def test_state_before_has_what_its_provider_filled_in(compare):
     old = resource(STACK, {"templateBody": "a", "onFailure": "ROLLBACK", "__defaults": ["onFailure"]})
     new = resource(STACK, {"templateBody": "a"})
     assert compare([old], [new], is_deployed_before=True).unknown_changes == ()
+    looked_up = resource(STACK, {"templateBody": "a", "notificationArns": ["<topic>"]})
+    deployed = resource(STACK, {**old.inputs, "notificationArns": ["arn:aws:sns:x"]})
+    assert compare([deployed], [looked_up], is_deployed_before=True).unknown_changes == ()
     assert len(compare([old], [resource(STACK, {})], is_deployed_before=True).unknown_changes) == 1
 
 

@@ -64,7 +64,7 @@ def test_preview_event_log_and_evaluation_without_engine_cost_the_same(preview_p
     assert not logged.partial
 
 
-@pytest.mark.parametrize("name", ["spot-fleet", "gke-gpu-pool", "vmss-workers"])
+@pytest.mark.parametrize("name", ["spot-fleet", "gke-gpu-pool", "vmss-workers", "eks-gpu", "autoscaling-web"])
 def test_deployed_cost_equals_previewed_cost(preview_program, name):
     document, _, shell, folder = preview_program(name)
     shell.run(f"cd '{folder}' && {LOGGED} up {SETTINGS} --yes --skip-preview --event-log up.jsonl")
@@ -75,7 +75,10 @@ def test_deployed_cost_equals_previewed_cost(preview_program, name):
         engine.parse_last_phase_of_log((folder / "up.jsonl").read_text(), "up.jsonl")
     )
     assert carried_out.after.usd_per_month == previewed_month
-    assert cost.diff_stack_against_state(state, folder, "dev").change_usd_per_month == 0
+    unchanged = cost.diff_stack_against_state(state, folder, "dev")
+    assert unchanged.change_usd_per_month == 0
+    assert unchanged.unknown_changes == ()
+    assert unchanged.policy.passed
 
 
 def test_automation_api_events_match_the_preview(preview_program):

@@ -57,7 +57,7 @@ def _compare(path: str, old: Any, new: Any, *, can_match_unknown: bool) -> Itera
     """Yield the paths at which two values differ; ``can_match_unknown``: unknown now may be what it was."""
     if old is new or old == new or path.rsplit(".", 1)[-1].startswith("__"):
         return
-    if isinstance(new, UnreadableValue) and can_match_unknown:
+    if can_match_unknown and (isinstance(new, UnreadableValue) or _is_placeholder(new)):
         return
     if isinstance(old, MAPPING_TYPES) and isinstance(new, MAPPING_TYPES):
         for key in {*old, *new}:
@@ -68,6 +68,11 @@ def _compare(path: str, old: Any, new: Any, *, can_match_unknown: bool) -> Itera
             yield from _compare(f"{path}[{index}]", *values, can_match_unknown=can_match_unknown)
     elif not _is_same_scalar(old, new):
         yield path
+
+
+def _is_placeholder(value: Any) -> bool:
+    """Return whether a text is what an evaluation without the cloud answers a look-up with: <subnet-1>."""
+    return isinstance(value, str) and value.startswith("<") and value.endswith(">")
 
 
 def _is_list(value: Any) -> bool:
