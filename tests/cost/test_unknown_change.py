@@ -351,3 +351,8 @@ def test_command_ends_with_1_unless_the_policy_allows_it(gpufleet, tmp_path):
     assert "to accept it: unknown_change in the policy" in refused.stderr
     allowed = gpufleet(*arguments, "--policy", "policy.yaml", cwd=tmp_path)
     assert allowed.returncode == 0, allowed.stderr
+
+
+def test_prices_of_two_days_are_no_change_of_the_stack(gpufleet, project):
+    result = gpufleet("cost", "diff", "-s", "dev", "--prices-before", "2026-07-01", cwd=project)
+    assert result.returncode == 0, result.stderr

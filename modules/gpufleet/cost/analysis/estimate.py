@@ -179,10 +179,12 @@ def diff(
         return spot.add_useful_hour_rates(bill, workloads, prices)
 
     old_bill, new_bill = make_bill_at_prices(old, books[0]), make_bill_at_prices(new, books[1])
-    price_effect = None
+    bill_at_new_prices, price_effect = old_bill, None
     if dates and old == new:
         old_bill, new_bill, price_effect = exclude_items_priced_once(dates, old_bill, new_bill)
+        bill_at_new_prices = new_bill
     elif dates:
+        bill_at_new_prices = make_bill_at_prices(old, books[1])
         price_effect = split_code_and_price_effects(
             dates, old_bill, make_bill_at_prices(new, books[0]), new_bill
         )
@@ -204,7 +206,6 @@ def diff(
         overlaps=change.overlaps,
         overlap_hours=usage.overlap_hours,
     )
-    bill_at_new_prices = make_bill_at_prices(old, books[1]) if dates else old_bill
     cost_diff = replace(
         cost_diff,
         prices=price_effect,
