@@ -178,6 +178,7 @@ def test_probe_and_openssh_agree_on_random_files(server, tmp_path):
 def test_line_that_decided_is_named(server, tmp_path):
     file = tmp_path / "known_hosts"
     for text, detail in (
+        ("# one\n@cert-authority {at} {ca}", f"{file}:2 names a certificate authority"),
         ("# one\n@cert-authority * {ca}", f"{file}:2 names a certificate authority"),
         ("{at} {key}\n@revoked * {key}", f"{file}:2 revokes the key"),
         ("\n{at} {other}", f"another key than {file}:2 names"),

@@ -74,7 +74,8 @@ class KnownHosts:
         if own:
             raise HostKeyRefusedError("changed_host_key", f"it has another key than {own[0].place} names")
         if port != SSH_PORT:  # a line without a port means the host at every port that no other line names
-            self.check_key(host, SSH_PORT, blob, self.find_lines(host))
+            portless = [*self.find_lines(host), *(line for line in lines if line.marker == AUTHORITY)]
+            self.check_key(host, SSH_PORT, blob, portless)
             return
         authority = next((line.place for line in lines if line.marker == AUTHORITY), None)
         if authority:
