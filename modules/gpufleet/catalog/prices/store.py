@@ -300,7 +300,12 @@ def open_store_connection(path: Path, *, create: bool) -> sqlite3.Connection:
         )
         schema.migrate_store_schema(connection, str(path))
     except sqlite3.OperationalError as error:
-        raise EnvironmentFault(f"{path} cannot be opened: {error}", hint="see GPUFLEET_PRICES") from None
+        hint = (
+            "free some space on its disk, then run it again"
+            if "full" in str(error)
+            else "see GPUFLEET_PRICES"
+        )
+        raise EnvironmentFault(f"{path} cannot be opened: {error}", hint=hint) from None
     return connection
 
 
