@@ -260,7 +260,9 @@ def test_outdated_partial_report_restores_no_changed_value(registry, lab):
 def test_newest_value_of_a_key_is_given_for_all_nodes_at_once(registry, lab):
     registry.apply_source_report(lab.rack(lab.blade(1), lab.blade(2)))
     for source, name, drivers in (("b", "blade01", "old"), ("a", "blade01", "new"), ("a", "blade02", [2])):
-        registry.apply_observation(NodeObservation(source, name, NodeIdentity(), observed={"drivers": drivers}))
+        registry.apply_observation(
+            NodeObservation(source, name, NodeIdentity(), observed={"drivers": drivers})
+        )
     ids = {node.name: node.id for node in registry.list_nodes()}
     assert registry.list_newest_values("observed.drivers") == {ids["blade01"]: "new", ids["blade02"]: [2]}
     assert registry.list_newest_values("observed.unknown") == {}

@@ -119,7 +119,8 @@ def test_no_role_disables_the_vfat_module():
 def test_ansible_cfg_has_the_required_settings():
     config = configparser.ConfigParser()
     config.read(ROOT / "ansible.cfg")
-    assert config["defaults"]["callbacks_enabled"] == "gpufleet.fleet.registry, gpufleet.fleet.play_record, gpufleet.fleet.filter_preload"
+    callbacks = config["defaults"]["callbacks_enabled"].split(", ")
+    assert callbacks == [f"gpufleet.fleet.{name}" for name in ("registry", "play_record", "filter_preload")]
     assert config["defaults"].getboolean("host_key_checking")
     assert config["defaults"]["remote_tmp"] == "~/.ansible/tmp"
     assert config["inventory"].getboolean("any_unparsed_is_failed")

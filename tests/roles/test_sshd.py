@@ -90,7 +90,9 @@ def test_weak_algorithms_are_refused(lab, option, message):
 def test_ssh_and_paramiko_connect(lab):
     addresses = {name: lab.address(name) for name in HOSTS}
     key, known_hosts = lab.home / "ssh/id_ed25519", lab.home / "ssh/known_hosts"
-    answers = probe_hosts(list(addresses.values()), user="root", key=key, known_hosts=[known_hosts], timeout=30)
+    answers = probe_hosts(
+        list(addresses.values()), user="root", key=key, known_hosts=[known_hosts], timeout=30
+    )
     assert {type(answer) for answer in answers.values()} == {ReachableHost}
     assert connect(lab, "base01").returncode == 0
 

@@ -25,6 +25,7 @@ from gpufleet.boundary import (
     shorten_repr,
 )
 from gpufleet.cost.inputs.gate_file import GateFileReader
+from gpufleet.cost.inputs.program.gitref import run_git
 from gpufleet.cost.inputs.stack_name import parse_stack_name
 from gpufleet.errors import InputError
 
