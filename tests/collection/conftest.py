@@ -27,7 +27,11 @@ def rack_project(tmp_path, repo_root):
 def ansible(rack_project, clean_env):
     """Run one of Ansible's programs in the project: ``ansible("ansible-inventory", "--list", …)``."""
 
-    settings = {"ANSIBLE_NOCOLOR": "1", "ANSIBLE_LOCALHOST_WARNING": "False", "ANSIBLE_INJECT_FACT_VARS": "False"}
+    settings = {
+        "ANSIBLE_NOCOLOR": "1",
+        "ANSIBLE_LOCALHOST_WARNING": "False",
+        "ANSIBLE_INJECT_FACT_VARS": "False",
+    }
 
     def run(program, *arguments, cwd=rack_project, **env):
         return subprocess.run(

@@ -274,8 +274,7 @@ def test_every_action_refuses_before_it_reads_its_options(run_play):
     assert {"power", "resources", "repositories", "sshd", "arguments"} <= {*ACTIONS}
 
 
-def test_forged_driver_plan_is_not_the_plan_of_the_run(run_playbook, lying_node, repo_root):
-    """No play or role reads a plan, or any setting, from a node's facts."""
+def test_no_play_or_role_reads_a_plan_or_a_setting_from_facts(repo_root):
     files = [*(repo_root / "playbooks").rglob("*.yml"), *(COLLECTION / "roles").rglob("*.yml")]
     readers = [path.name for path in files if "ansible_facts" in path.read_text()]
     assert readers == ["argument_specs.yml"], "only the documentation of the role fact_injection names them"

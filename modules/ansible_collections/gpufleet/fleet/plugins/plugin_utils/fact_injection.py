@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
 """Keep what a node reports apart from what the operator sets.
 
-By default (INJECT_FACTS_AS_VARS), Ansible makes a variable of each key of ``ansible_facts`` in any module's answer. Such
-a variable overrides the variables of the inventory and the defaults of roles. A node could then replace any
+By default (INJECT_FACTS_AS_VARS), Ansible makes a variable of each key of ``ansible_facts`` in any module's answer.
+Such a variable overrides the variables of the inventory and the defaults of roles. A node could then replace any
 setting: for example the address of its BMC, where the role ``power`` would send the operator's password.
 """
 
