@@ -147,7 +147,7 @@ def run_with_fault(tmp_path, home):
         folder.mkdir()
         bounds = {
             "trusted": False, "may_be_unconfined": False, "folder": str(folder), "cpu_s": 60,
-            "visible": [str(tmp_path / "link"), str(outside)],
+            "visible": [str(tmp_path / "link"), str(outside)], "covered": str(home),
             "project": {"folder": str(home / "project"), "view": str(view), "parts": ["large"]},
         }  # fmt: skip
         reading, writing = os.pipe()

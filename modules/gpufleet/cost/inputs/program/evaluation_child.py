@@ -61,6 +61,7 @@ class ProgramEvaluation:
     output: BoundedPipeReader
     result: BoundedPipeReader
     write_ends: tuple[int, int]
+    checkout: Path | None = None
     view: ProjectView | None = None
     visible: Sequence[Path] = ()
     config_file: Path | None = None
@@ -106,6 +107,7 @@ class ProgramEvaluation:
             "trusted": self.program.trusted,
             "may_be_unconfined": self.program.may_be_unconfined,
             "folder": str(self.folder),
+            "covered": str(self.checkout) if self.checkout and self.view else None,
             "visible": [str(path) for path in self.visible],
             "project": view,
             "cpu_s": int(limit_s) + GRACE_S,

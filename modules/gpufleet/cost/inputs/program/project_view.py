@@ -197,9 +197,9 @@ def copy_files(folder: Path, names: Iterable[str], view: Path, others: Iterable[
                 parts += _copy_folder(top, above, entries, writer)
     finally:
         os.close(top)
-    for path in others:
-        if path.is_relative_to(folder):
-            _add_place(writer, path, str(path.relative_to(folder)))
+    for other in others:
+        if other.is_relative_to(folder):
+            _add_place(writer, other, str(other.relative_to(folder)))
     writer.write_links()
     return ProjectView(folder, view, tuple(parts))
 

@@ -34,8 +34,8 @@ PROCESSES, PROCESS_COUNT = "other processes and their environment", "the number 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 Bounds = dict[str, Any]
-"""``visible`` paths, the ``project`` (its ``folder``, ``view`` and ``parts``), ``folder`` (the one place to write),
-``cpu_s``, ``may_be_unconfined``; ``trusted`` confines nothing."""
+"""``visible`` paths, a folder that is ``covered`` if one of them contains it, the ``project`` (its ``folder``, ``view``
+and ``parts``), ``folder`` (the one place to write), ``cpu_s``, ``may_be_unconfined``; ``trusted`` confines nothing."""
 Report = Callable[[dict[str, Any]], object]
 
 

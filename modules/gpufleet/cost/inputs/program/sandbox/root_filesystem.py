@@ -55,8 +55,12 @@ def make_root(bounds: dict[str, Any]) -> None:
         root = _make_top(new)
     _show_all(root, (*SYSTEM, *SETTINGS))
     project = bounds["project"]
-    outer = [path for path in bounds["visible"] if project and f"{project['folder']}/".startswith(f"{path}/")]
+    covered = bounds["covered"]
+    outer = [path for path in bounds["visible"] if covered and f"{covered}/".startswith(f"{path}/")]
     _show_all(root, outer)
+    if covered:
+        with _step("cover the project"):
+            _mount_tmpfs(_open_below(root, covered, make="folder"), "mode=0755,size=1m,nr_inodes=4096")
     if project:
         with _step("show the project's files"):
             _show_project(root, **project)
@@ -68,6 +72,9 @@ def make_root(bounds: dict[str, Any]) -> None:
             os.close(_open_below(root, f"{folder}/{name}", make="folder"))
     with _step("show the processes of its own"):
         _mount_proc(root)
+    if covered:
+        with _step("make the project read-only"):
+            _set_read_only(_open_below(root, covered), recursive=False)
     with _step("leave the old root"):
         _set_read_only(root, recursive=False)
         _pivot(root)
