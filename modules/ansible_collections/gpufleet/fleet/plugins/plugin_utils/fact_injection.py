@@ -1,4 +1,5 @@
-# Copyright: gpufleet contributors
+# SPDX-FileCopyrightText: gpufleet contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
 """Keep what a node reports apart from what the operator sets.
 
