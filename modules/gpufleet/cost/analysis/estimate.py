@@ -154,7 +154,6 @@ def diff(
     """Compare two lists of resources, and check the change against a policy if there is one.
 
     ``change`` gives the stack, the engine's operations and its warnings if the resources come from a preview.
-
     ``declared`` is the fleet after the change. With ``dates`` before and after have the prices of different days,
     and the difference separates the effect of the code from that of prices.
     """
@@ -212,11 +211,9 @@ def diff(
         notes=_list_diff_notes(cost_diff, commitments, day),
         unknown_changes=find_unknown_changes(old, new, bill_at_new_prices, new_bill, change),
     )
-    return (
-        check_policy(cost_diff, _with_budget(policy, limit), day)
-        if policy
-        else judge_without_policy(cost_diff)
-    )
+    if policy is None:
+        return judge_without_policy(cost_diff)
+    return check_policy(cost_diff, _with_budget(policy, limit), day)
 
 
 def _list_diff_notes(cost_diff: CostDiff, commitments: tuple[Commitment, ...], day: date) -> tuple[str, ...]:
