@@ -23,7 +23,9 @@ def test_five_thousand_resources_need_at_most_100_mb(tmp_path):
     assert len({step["urn"] for step in document["steps"]}) == COUNT
     preview, report = tmp_path / "preview.json", tmp_path / "diff.json"
     preview.write_text(json.dumps(document))
+    (tmp_path / "policy.yaml").write_text("unknown_change: allow\n")  # not all of it has a price
     command = [sys.executable, "-m", "gpufleet", "cost", "diff", "--preview", preview, "--format", "json"]
+    command += ["--policy", tmp_path / "policy.yaml"]
     done = subprocess.run(
         [sys.executable, "-c", MEASURE, report, *command],
         cwd=tmp_path,

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, cached_property
 from pathlib import PurePosixPath
 
 from gpufleet.boundary import read_packaged_rows
@@ -86,6 +86,14 @@ class _Sides:
     def is_changed(self, urn: str) -> bool:
         """Return whether a resource is created, deleted, or has changed inputs that may bill."""
         return (urn in self.before or urn in self.after) and self.changed_inputs(urn) != ()
+
+    @cached_property
+    def referenced_urns(self) -> frozenset[str]:
+        """The URNs that inputs of a resource were made from, before or after the change."""
+        resources = (*self.before.values(), *self.after.values())
+        return frozenset(
+            urn for each in resources for urns in each.property_dependencies.values() for urn in urns
+        )
 
     def has_gap(self, urn: str) -> bool:
         return urn in self.gaps_before or urn in self.gaps_after
@@ -245,14 +253,9 @@ def _load_size_setters() -> tuple[tuple[str, str], ...]:
 def _lonely_template_reason(resource: StateResource, sides: _Sides) -> str:
     """Return why a template counts that nothing here refers to, while others have no price."""
     reason = _free_reason(resource)
-    if not reason.startswith(DECIDES_ANOTHER_BILL) or _has_dependents(resource.urn, sides):
+    if not reason.startswith(DECIDES_ANOTHER_BILL) or resource.urn in sides.referenced_urns:
         return ""
     return f"{reason}, and nothing here refers to it"
-
-
-def _has_dependents(urn: str, sides: _Sides) -> bool:
-    resources = (*sides.before.values(), *sides.after.values())
-    return any(urn in urns for each in resources for urns in each.property_dependencies.values())
 
 
 def _starts_machines_for_pods(sides: _Sides) -> bool:
