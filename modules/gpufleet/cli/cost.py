@@ -197,7 +197,7 @@ def estimate_cost(
     "--policy",
     "policy_file",
     type=click.Path(path_type=Path),
-    help="File with limits; exit code 1 if the change violates one, or if its cost is not known.",
+    help="File with limits; exit code 1 if it breaks one, or if its cost is not known.",
 )
 def diff_cost(
     *,

@@ -175,8 +175,9 @@ def test_commitment_that_does_not_apply_is_a_warning(book, changed, message):
 
 
 def test_headline_of_a_met_budget_adds_the_cost_of_commitments(commitments, book):
+    same = [p4d("a")]
     diff = cost.diff(
-        [], [p4d("a")], commitments=commitments, budget=MonthlyBudget(max=1000), book=book, today=TODAY
+        same, same, commitments=commitments, budget=MonthlyBudget(max=1000), book=book, today=TODAY
     )
     headline = summary.format_change_headline(diff)
     assert "within its budget of $1,000.00" in headline

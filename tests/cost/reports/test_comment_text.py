@@ -82,7 +82,7 @@ def test_long_comment_is_truncated_with_a_note_of_the_omitted_rows(make_resource
     text = cost.render_diff(cost_diff, "markdown")
     assert len(text) <= MAX_CHARACTERS
     assert "more omitted: a comment has 65,536 characters at most" in text
-    assert text.startswith("**This change raises the monthly cost")
+    assert text.startswith("**The effect of this change on the monthly cost")
     assert text.endswith(stack_comment_marker(""))
     assert text.count("<details>") == text.count("</details>")
 
