@@ -92,12 +92,18 @@ def test_basic_address_without_a_price_in_its_region_is_listed():
         ({}, "0"),
         ({"inboundNatRules": [{}]}, "0"),
         ({"outboundRules": [{}]}, "0.025"),
-        ({"loadBalancingRules": HIDDEN}, "0.025"),
     ],
 )
 def test_balancer_without_rules_is_free(rules, usd_per_hour):
     balancer = {**EAST, **STANDARD, **rules}
     assert monthly_usd("azure-native:network:LoadBalancer", balancer) == (month(usd_per_hour), [])
+
+
+def test_balancer_with_unknown_rules_bills_the_first_and_lists_the_others():
+    balancer = {**EAST, **STANDARD, "loadBalancingRules": HIDDEN}
+    usd, reasons = monthly_usd("azure-native:network:LoadBalancer", balancer)
+    assert usd == month("0.025")
+    assert reasons == ["this input is not known until deployment: what it may add is not priced"]
 
 
 AKS, CLASSIC_AKS = (

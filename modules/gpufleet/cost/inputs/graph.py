@@ -20,7 +20,7 @@ from gpufleet.cost.inputs.terms import (
     read_resource_tags,
 )
 from gpufleet.cost.inputs.usage import EMPTY_USAGE, NO_USAGE, ResourceUsage, UsageFile, UsageRecord
-from gpufleet.cost.inputs.values import read_input_text
+from gpufleet.cost.inputs.values import read_reference
 from gpufleet.cost.money import Range
 from gpufleet.engine import StateResource, UnreadableValue
 
@@ -185,7 +185,7 @@ class ResourceGraph:
         A known id or name is looked up. An id that is not known yet is resolved by the engine's property
         dependencies, and without those by the only candidate in the same component.
         """
-        reference = read_input_text(resource.inputs, *path)
+        reference = read_reference(resource.inputs, *path)
         if reference is None:
             return None
         candidates = self._find_by_name(reference, types) if isinstance(reference, str) else []
@@ -246,6 +246,6 @@ def _index(
 def _names(resource: StateResource) -> set[str]:
     """Return the names and ids by which others may refer to a resource."""
     own_name = NAME_KEYS.get(strip_api_version(resource.type), "name")
-    names = {resource.id, read_input_text(resource.inputs, own_name), read_input_text(resource.inputs, "id")}
-    names |= {read_input_text(resource.outputs, key) for key in ("id", "name", "selfLink", "arn")}
+    names = {resource.id, read_reference(resource.inputs, own_name), read_reference(resource.inputs, "id")}
+    names |= {read_reference(resource.outputs, key) for key in ("id", "name", "selfLink", "arn")}
     return {name for name in names if isinstance(name, str) and name}

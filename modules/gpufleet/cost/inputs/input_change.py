@@ -9,7 +9,7 @@ from typing import Any
 
 from gpufleet.boundary import read_packaged_rows
 from gpufleet.cost.inputs.graph import NAME_KEYS, strip_api_version
-from gpufleet.cost.inputs.values import LIST_TYPES, MAPPING_TYPES
+from gpufleet.cost.inputs.reading import LIST_TYPES, MAPPING_TYPES
 from gpufleet.engine import SECRET, StateResource, UnreadableValue
 
 DEFAULTS_KEY = "__defaults"  # where a bridged provider lists the inputs that it filled by itself

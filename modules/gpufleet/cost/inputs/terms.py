@@ -12,7 +12,12 @@ from decimal import Decimal
 from typing import Any
 
 from gpufleet.boundary import decode_json
-from gpufleet.cost.inputs.values import read_input, read_input_list, read_input_number, read_input_text
+from gpufleet.cost.inputs.values import (
+    list_if_known,
+    read_input,
+    read_input_number,
+    read_reference,
+)
 from gpufleet.cost.money import HOURS_PER_MONTH
 from gpufleet.engine import StateResource, UnreadableValue
 from gpufleet.errors import InputError
@@ -68,8 +73,8 @@ def read_resource_tags(inputs: Mapping[str, Any]) -> dict[str, str]:
                 if pair[1] is not None and not isinstance(pair[1], UnreadableValue)
             )
             merged_tags |= {str(key): str(value) for key, value in known_pairs}
-        for pair in read_input_list(inputs, field):
-            key, value = read_input_text(pair, "key"), read_input_text(pair, "value")
+        for pair in list_if_known(mapping):
+            key, value = read_reference(pair, "key"), read_reference(pair, "value")
             if isinstance(key, str) and isinstance(value, str):
                 merged_tags[key] = value
     return merged_tags

@@ -35,7 +35,7 @@ def resolve_usage_component(usage: UsageComponent, book: PriceBook) -> CostCompo
         size=usage.amount,
         terms=PurchaseTerms(pool=usage.pool),
         is_part=True,
-        note=f"{usage.usage_key} of the usage file",
+        note="; ".join(filter(None, (f"{usage.usage_key} of the usage file", usage.note))),
         monthly_use=use,
     )
 

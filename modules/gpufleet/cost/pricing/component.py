@@ -112,6 +112,7 @@ class UsageComponent:
     amount: Decimal | None
     is_stored: bool = False
     pool: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -152,4 +153,5 @@ class MachinePartContext:
         return replace(self, hours_per_month=hours_per_month)
 
 
-Components = list[CostComponent | UnpricedComponent | UsageComponent]
+Component = CostComponent | UnpricedComponent | UsageComponent
+Components = list[Component]

@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpufleet.cost.inputs.graph import ResourceGraph
-from gpufleet.cost.inputs.values import Text, read_input, read_input_text, text_if_known
+from gpufleet.cost.inputs.values import (
+    Text,
+    read_input,
+    read_input_choice,
+    read_input_text,
+    text_if_known,
+)
 from gpufleet.cost.pricing.component import Components, CostComponent, MachinePartContext, UnpricedComponent
 from gpufleet.cost.pricing.pricers.extensions import Pricer
 from gpufleet.cost.pricing.pricers.kubernetes_cluster import find_cluster_place
@@ -21,7 +27,7 @@ from gpufleet.cost.pricing.pricers.kubernetes_storage import (
     price_volume_claim,
 )
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS, LOAD_BALANCER
-from gpufleet.engine import StateResource
+from gpufleet.engine import StateResource, UnreadableValue
 
 PREFIX = "kubernetes:"
 # Annotations and classes of the AWS Load Balancer Controller and of EKS Auto Mode (their documentation).
@@ -70,6 +76,9 @@ NODE_POOL_KINDS = (
 OBJECT_COMPONENTS = ("ConfigFile", "ConfigGroup", "Chart", "Directory")
 
 
+SERVICE_TYPES = ("ClusterIP", "NodePort", "LoadBalancer", "ExternalName")
+
+
 @dataclass(frozen=True)
 class BalancerInputs:
     """What a service, an ingress or a gateway says about its load balancer."""
@@ -82,7 +91,8 @@ class BalancerInputs:
 def parse_service_inputs(inputs: Any) -> BalancerInputs:
     """Parse a service."""
     return BalancerInputs(
-        wants_balancer=read_input_text(inputs, "spec", "type") == "LoadBalancer",
+        wants_balancer=read_input_choice(inputs, SERVICE_TYPES, "spec", "type")
+        in ("LoadBalancer", *UnreadableValue),
         annotations=_parse_annotations(inputs),
         class_name=read_input_text(inputs, "spec", "loadBalancerClass"),
     )

@@ -112,7 +112,8 @@ def parse_volume_claim_inputs(inputs: Any) -> VolumeClaimInputs:
     return VolumeClaimInputs(
         requested_size=read_input_text(inputs, "spec", "resources", "requests", "storage"),
         storage_class=read_input_text(inputs, "spec", "storageClassName"),
-        is_bound=read_input(inputs, "spec", "volumeName") not in (None, ""),
+        is_bound=isinstance(read_input(inputs, "spec"), dict)
+        and read_input(inputs, "spec", "volumeName") not in (None, ""),
     )
 
 

@@ -23,13 +23,19 @@ SAP = "sap"  # images for SAP have another licence: rhel-sap, sles-sap
 FREE_SQL_SERVERS = ("express", "sqldev", "developer")
 SQL_SERVER_EXCLUDED = "its SQL Server licence is not included"
 LINUX_ONLY = "its {} licence is not included: these prices are for Linux machines"
+SYSTEM_UNKNOWN = "priced as Linux: its image is not known until deployment"
 LICENCE_UNCOVERED = "its licence is not covered by what pays for the machine"
 
 PriceLookup = Callable[[str, str, str, str], Price | None]
 
 
-def system_licence_components(system: str) -> Components:
-    """Return the licences of a system, by its platform's or image's name; empty for plain Linux."""
+def system_licence_components(system: str | None) -> Components:
+    """Return the licences of a system, by its platform's or image's name; empty for plain Linux.
+
+    A system that is not known is None: it counts as Linux, of which the machine has a note.
+    """
+    if system is None:
+        return [LicenceComponent(SYSTEM_UNKNOWN, "licence")]
     name = system.lower()
     brand, suffix = next(
         ((brand, suffix) for parts, brand, suffix in LICENCES if any(part in name for part in parts)),
@@ -48,6 +54,8 @@ def system_licence_components(system: str) -> Components:
 def include_priced_licences(components: Components, find_machine_price: PriceLookup) -> Components:
     """Return the components of a resource; machines that have a price with their system include the licence."""
     licence = next((each for each in components if isinstance(each, LicenceComponent)), None)
+    if licence and not licence.system:
+        return _with_system_note(components)
     machines = [each for each in components if isinstance(each, CostComponent) and _is_machine(each)]
     if licence is None or not machines:
         return components
@@ -60,6 +68,17 @@ def include_priced_licences(components: Components, find_machine_price: PriceLoo
     if not has_prices:
         return components
     return [with_system.get(id(each), each) for each in components if not isinstance(each, LicenceComponent)]
+
+
+def _with_system_note(components: Components) -> Components:
+    """Return the components without the licence of a system that is not known, which is a note of the machines."""
+    return [
+        replace(each, note=each.note or SYSTEM_UNKNOWN)
+        if isinstance(each, CostComponent) and _is_machine(each)
+        else each
+        for each in components
+        if not isinstance(each, LicenceComponent)
+    ]
 
 
 def uncovered_licence(component: CostComponent) -> UnpricedComponent | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from gpufleet.cost.inputs.reading import stand_in_for_absent
 from gpufleet.cost.inputs.values import MARKER_REASONS, Number, Text
 from gpufleet.cost.pricing.component import UnpricedComponent
 from gpufleet.engine import UnreadableValue
@@ -13,6 +14,8 @@ def text_or_unpriced(text: Text, description: str, component: str = "machine") -
     """Return a known text, or the component that has no price without it."""
     if isinstance(text, str):
         return text
+    if text is None and (stand_ins := stand_in_for_absent(description)):
+        return stand_ins.text
     reason = MARKER_REASONS[text] if isinstance(text, UnreadableValue) else "not set"
     return UnpricedComponent(f"{description} is {reason}", component)
 
@@ -25,7 +28,11 @@ def number_or_unpriced(
         return number
     if isinstance(number, UnreadableValue):
         return UnpricedComponent(f"{description} is {MARKER_REASONS[number]}", component)
-    return UnpricedComponent(f"{description} is not set", component) if default is None else default
+    if default is not None:
+        return default
+    if stand_ins := stand_in_for_absent(description):
+        return stand_ins.number
+    return UnpricedComponent(f"{description} is not set", component)
 
 
 def size_gib_or_unpriced(size: Number) -> Decimal | UnpricedComponent:

@@ -39,6 +39,7 @@ DEFAULT_VOLUME_TYPE = "gp2"
 class BatchEnvironmentInputs:
     """The inputs of a compute environment: its capacity in vCPUs."""
 
+    is_unmanaged: bool
     kind: Text
     min_vcpus: Number
     desired_vcpus: Number
@@ -63,6 +64,7 @@ def parse_batch_environment_inputs(inputs: Any) -> BatchEnvironmentInputs:
     names = read_input(resources, "instanceTypes")
     count = len(read_input_list(resources, "instanceTypes"))
     return BatchEnvironmentInputs(
+        is_unmanaged=resources is None,
         kind=read_input_text(resources, "type"),
         min_vcpus=read_input_number(resources, "minVcpus"),
         desired_vcpus=read_input_number(resources, "desiredVcpus"),
@@ -94,7 +96,7 @@ def parse_emr_instance_group(role: str, inputs: Any) -> EmrInstanceGroupInputs:
 def price_batch_environment(resource: StateResource, graph: ResourceGraph) -> Components:
     """Return a compute environment between its least and greatest number of vCPUs."""
     environment = parse_batch_environment_inputs(resource.inputs)
-    if environment.kind is None:
+    if environment.is_unmanaged:
         return []  # unmanaged: its machines are resources of their own
     kind = text_or_unpriced(environment.kind, "type")
     if isinstance(kind, UnpricedComponent):

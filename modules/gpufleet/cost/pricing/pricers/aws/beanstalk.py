@@ -78,6 +78,8 @@ def _machine_components(
         return [UnpricedComponent("instance type is not set: the platform's default is used", "machine")]
     low = _read_setting(settings, "MinSize", DEFAULT_MIN)
     high = _read_setting(settings, "MaxSize", DEFAULT_MAX)
+    if isinstance(low, UnreadableValue) or isinstance(high, UnreadableValue):
+        return [UnpricedComponent("its number of machines is not known until deployment", "machine")]
     declared = Range.from_exact_value(1) if is_single else Range.spanning(low, low, max(low, high))
     count = graph.resolve_group_size(resource, declared) or declared
     terms = graph.purchase_terms_of(resource)
@@ -96,6 +98,6 @@ def _machine_components(
     return components
 
 
-def _read_setting(settings: Settings, name: str, default: Decimal) -> Decimal:
-    number = read_input_number(settings.get((GROUP, name)))
-    return number if isinstance(number, Decimal) else default
+def _read_setting(settings: Settings, name: str, default: Decimal) -> Decimal | UnreadableValue:
+    number = read_input_number({name: settings.get((GROUP, name))}, name)
+    return default if number is None else number

@@ -11,6 +11,7 @@ from gpufleet.cost.inputs.values import (
     Number,
     Text,
     number_if_known,
+    read_input_marker,
     read_input_number,
     read_input_text,
     text_if_known,
@@ -164,6 +165,8 @@ def _instance_components(
     components += insights
     if cluster.has_extended_support:
         version = instance.engine_version or cluster.engine_version
+        if owner is None and version is None:  # its cluster has the version
+            version = read_input_marker(resource.inputs, "clusterIdentifier")
         context = make_service_context(resource, graph)
         components += price_extended_support(
             rds_engine_name(engine, None), version, instance_class, ONE, context, on_date=graph.on_date

@@ -21,8 +21,8 @@ from functools import cache
 
 from gpufleet.boundary import read_packaged_rows
 from gpufleet.cost.inputs.graph import ResourceGraph
+from gpufleet.cost.inputs.reading import is_list
 from gpufleet.cost.inputs.values import (
-    LIST_TYPES,
     is_input_true,
     read_input,
     read_input_list,
@@ -148,7 +148,7 @@ def _find_count(resource: StateResource, charge: DeclaredCharge) -> Range | Unpr
     if charge.kind == "copies":
         return parse_copies(read_input(resource.inputs, *path))
     value = read_input(resource.inputs, *path)
-    if isinstance(value, LIST_TYPES) and not isinstance(value, str):
+    if is_list(value):
         return Range.from_exact_value(len(read_input_list(resource.inputs, *path)))
     number = number_or_unpriced(
         read_input_number(resource.inputs, *path), charge.key, charge.component, charge.default

@@ -16,6 +16,7 @@ from gpufleet.cost.inputs.values import (
     Number,
     Text,
     is_input_true,
+    list_if_known,
     number_if_known,
     read_input,
     read_input_list,
@@ -36,6 +37,7 @@ CLUSTER_PROVIDERS = "aws:ecs/clusterCapacityProviders:ClusterCapacityProviders"
 SCALING_TARGET = "aws:appautoscaling/target:Target"
 FARGATE, FARGATE_SPOT = "FARGATE", "FARGATE_SPOT"
 INCLUDED_DISK_GIB = Decimal(20)
+MAX_AMOUNT_LENGTH = 20
 CPU_UNITS, MIB_PER_GIB = Decimal(1024), Decimal(1024)
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*(vcpu|gb)?", re.IGNORECASE)
 
@@ -69,10 +71,18 @@ def parse_ecs_service_inputs(inputs: Any) -> EcsServiceInputs:
         launch_type=read_input_text(inputs, "launchType"),
         desired_count=read_input_number(inputs, "desiredCount"),
         providers=parse_capacity_providers(inputs, "capacityProviderStrategies"),
-        hidden_providers=read_input_marker(inputs, "capacityProviderStrategies"),
+        hidden_providers=_find_hidden_provider(inputs, "capacityProviderStrategies"),
         runs_on_each_instance=read_input_text(inputs, "schedulingStrategy") == "DAEMON",
         has_public_address=is_input_true(inputs, "networkConfiguration", "assignPublicIp"),
     )
+
+
+def _find_hidden_provider(inputs: Any, key: str) -> UnreadableValue | None:
+    """Return why a strategy cannot be read: all of it, or the name of one of its providers."""
+    names = [read_input_text(entry, "capacityProvider") for entry in list_if_known(read_input(inputs, key))]
+    markers = (UnreadableValue.UNKNOWN if name is None else name for name in names)
+    hidden = next((marker for marker in markers if isinstance(marker, UnreadableValue)), None)
+    return read_input_marker(inputs, key) or hidden
 
 
 def parse_capacity_providers(inputs: Any, key: str) -> tuple[tuple[str, Decimal, Decimal], ...]:
@@ -107,7 +117,8 @@ def _parse_task_size(value: Any, unit: Decimal) -> Number:
     """Parse a size in units of 1/1024, or with its unit, as ``"0.5 vCPU"`` and ``"1 GB"``."""
     if value is None or isinstance(value, UnreadableValue):
         return value
-    match = _AMOUNT.fullmatch(str(value).strip()[:20])
+    text = str(value).strip()
+    match = _AMOUNT.fullmatch(text) if len(text) <= MAX_AMOUNT_LENGTH else None
     if not match:
         return UnreadableValue.UNKNOWN
     return Decimal(match[1]) if match[2] else Decimal(match[1]) / unit

@@ -7,7 +7,14 @@ from decimal import Decimal
 from typing import Any
 
 from gpufleet.cost.inputs.graph import ResourceGraph
-from gpufleet.cost.inputs.values import Number, Text, read_input, read_input_number, read_input_text
+from gpufleet.cost.inputs.values import (
+    Number,
+    Text,
+    read_input,
+    read_input_choice,
+    read_input_number,
+    read_input_text,
+)
 from gpufleet.cost.pricing.component import Components, UnpricedComponent
 from gpufleet.cost.pricing.pricers.aws.service import (
     make_counted_component,
@@ -32,6 +39,9 @@ class FsxInputs:
     server_pairs: Number
     iops: Number
     throughput_per_tib: Number
+
+
+THROUGHPUT_MODES = ("bursting", "provisioned", "elastic")
 
 
 @dataclass(frozen=True)
@@ -64,7 +74,8 @@ def parse_efs_inputs(inputs: Any) -> EfsInputs:
     """Parse an EFS file system."""
     return EfsInputs(
         is_one_zone=read_input(inputs, "availabilityZoneName") is not None,
-        is_provisioned=read_input_text(inputs, "throughputMode") in ("provisioned", *UnreadableValue),
+        is_provisioned=read_input_choice(inputs, THROUGHPUT_MODES, "throughputMode")
+        in ("provisioned", *UnreadableValue),
         throughput_mibps=read_input_number(inputs, "provisionedThroughputInMibps"),
         has_lifecycle=bool(read_input(inputs, "lifecyclePolicies")),
     )
@@ -145,6 +156,8 @@ def _provisioned_components(
     if isinstance(deployment, UnpricedComponent):
         return [deployment]
     zones = _name_zones(service, deployment)
+    if zones is None:
+        return [UnpricedComponent(f"unknown deployment type {deployment}", "storage")]
     storage_type = text_or_unpriced(system.storage_type or DEFAULT_STORAGE, "storage type", "storage")
     if isinstance(storage_type, UnpricedComponent):
         return [storage_type]
@@ -174,8 +187,10 @@ def _provisioned_components(
     return [*components, *_backup_components(resource, graph, service)]
 
 
-def _name_zones(service: str, deployment: str) -> str:
+def _name_zones(service: str, deployment: str) -> str | None:
     """Return a deployment type as price lists name it: ONTAP's second generation has prices of its own."""
+    if not deployment.startswith(("MULTI_AZ", "SINGLE_AZ")):
+        return None
     zones = "multi_az" if deployment.startswith("MULTI_AZ") else "single_az"
     if "_HA_" in deployment:
         zones += "_ha"  # of OpenZFS: a standby in the same zone

@@ -10,9 +10,9 @@ from gpufleet.cost.inputs.values import (
     Number,
     read_input,
     read_input_list,
-    read_input_marker,
     read_input_number,
     read_input_text,
+    read_list_marker,
     text_if_known,
 )
 from gpufleet.cost.money import ZERO_RANGE
@@ -79,7 +79,7 @@ def parse_auto_scaling_group_inputs(inputs: Any) -> AutoScalingGroupInputs:
         desired_capacity=read_input_number(inputs, "desiredCapacity"),
         max_size=read_input_number(inputs, "maxSize"),
         overrides=tuple(map(parse_launch_override, read_input_list(inputs, *MIXED, "overrides"))),
-        hidden_overrides=read_input_marker(inputs, *MIXED, "overrides"),
+        hidden_overrides=read_list_marker(inputs, *MIXED, "overrides"),
         purchase_mix=None
         if distribution is None
         else PurchaseMix(

@@ -13,14 +13,14 @@ from gpufleet.cost.inputs.values import (
     is_input_true,
     read_input,
     read_input_list,
-    read_input_marker,
     read_input_number,
     read_input_text,
+    read_list_marker,
 )
 from gpufleet.cost.pricing.component import Components, CostComponent, MachinePartContext, UnpricedComponent
 from gpufleet.cost.pricing.pricers.aws.address import public_address_components
 from gpufleet.cost.pricing.pricers.aws.instance import make_reservation_claim
-from gpufleet.cost.pricing.pricers.aws.kubernetes_support import find_extended_support_note
+from gpufleet.cost.pricing.pricers.aws.kubernetes_support import find_extended_support_note, is_version
 from gpufleet.cost.pricing.pricers.aws.launch import (
     TEMPLATE_OUTSIDE,
     LaunchSource,
@@ -120,6 +120,9 @@ def price_eks_cluster(resource: StateResource, graph: ResourceGraph) -> Componen
     )
     item = EXTENDED_SUPPORT if note else KUBERNETES
     components: Components = [replace(context.make_part_component("control_plane", item), note=note)]
+    if isinstance(cluster.version, str) and not is_version(cluster.version):
+        reason = f"{cluster.version} is not a version: an old one bills more"
+        components.append(UnpricedComponent(reason, "version"))
     if isinstance(cluster.scaling_tier, UnreadableValue):
         reason = f"its control plane's tier is {MARKER_REASONS[cluster.scaling_tier]}"
         components.append(UnpricedComponent(reason, "control_plane_tier"))
@@ -179,10 +182,10 @@ def price_eks_node_group(resource: StateResource, graph: ResourceGraph) -> Compo
 
 
 def _parse_instance_types(inputs: Any) -> tuple[str, ...] | UnreadableValue:
-    if hidden := read_input_marker(inputs, "instanceTypes"):
+    if hidden := read_list_marker(inputs, "instanceTypes"):
         return hidden
-    count = len(read_input_list(inputs, "instanceTypes"))
-    names = [read_input_text(inputs, "instanceTypes", index) for index in range(count)]
+    entries = read_input_list(inputs, "instanceTypes")
+    names = [read_input_text(entry) for entry in entries]
     marker = next((name for name in names if isinstance(name, UnreadableValue)), None)
     return marker or tuple(name for name in names if isinstance(name, str))
 

@@ -39,6 +39,11 @@ def load_eks_support_end_dates() -> dict[tuple[int, int], date]:
     return {version: day for version, day in end_days if version}
 
 
+def is_version(text: str) -> bool:
+    """Return whether a text is a version of Kubernetes: 1.31."""
+    return _version_key(text) is not None
+
+
 def _version_key(version: str) -> tuple[int, int] | None:
     major, _, minor = version.partition(".")
     minor = minor.partition(".")[0]

@@ -8,6 +8,7 @@ from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 from gpufleet.cost.inputs.graph import ResourceGraph
+from gpufleet.cost.inputs.reading import stand_in_for_absent
 from gpufleet.cost.inputs.terms import PurchaseTerms
 from gpufleet.cost.inputs.values import (
     Number,
@@ -96,10 +97,15 @@ class LaunchableMachineTypes:
 
 def parse_launch_override(entry: Any) -> LaunchOverride:
     """Parse an override of a group or fleet, or a launch specification of a spot fleet."""
+    instance_type, requirements = (
+        read_input_text(entry, "instanceType"),
+        read_input(entry, "instanceRequirements"),
+    )
+    hidden = requirements if instance_type is None and isinstance(requirements, UnreadableValue) else None
     return LaunchOverride(
-        instance_type=read_input_text(entry, "instanceType"),
+        instance_type=hidden or instance_type,
         weight=read_input_number(entry, "weightedCapacity"),
-        selects_by_attributes=read_input(entry, "instanceRequirements") is not None,
+        selects_by_attributes=requirements is not None and not isinstance(requirements, UnreadableValue),
         names_types=bool(read_input(entry, "instanceType") or read_input(entry, "instanceRequirements")),
         max_price=read_input_number(entry, "maxPrice"),
         spot_price=read_input_number(entry, "spotPrice"),
@@ -166,7 +172,9 @@ def resolve_machine_types(
         weights = tuple(number_if_known(entry.weight) or ONE_MACHINE for entry in typed)
         return LaunchableMachineTypes(tuple(str(entry.instance_type) for entry in typed), weights)
     if source is None:
-        return UnpricedComponent(TEMPLATE_OUTSIDE, "machine")
+        stand_ins = stand_in_for_absent("a launch template")
+        outside = UnpricedComponent(TEMPLATE_OUTSIDE, "machine")
+        return LaunchableMachineTypes((stand_ins.text,), (ONE_MACHINE,)) if stand_ins else outside
     if source.inputs.selects_types_by_attributes:
         return UnpricedComponent(BY_ATTRIBUTES, "machine")
     name = text_or_unpriced(source.inputs.instance_type, "instance type")

@@ -13,6 +13,7 @@ from gpufleet.cost.inputs.values import (
     Number,
     Text,
     is_input_true,
+    parse_input_flag,
     read_input,
     read_input_marker,
     read_input_number,
@@ -35,6 +36,7 @@ SPOT_REQUEST = ":SpotInstanceRequest"
 LINUX, WINDOWS = "Linux/UNIX", "Windows"  # EC2's names of platforms; Linux is the default
 RED_HAT, SUSE = "Red Hat Enterprise Linux", "SUSE Linux"
 SQL_SERVER_EDITIONS = ("Standard", "Enterprise", "Web")  # of images that bill SQL Server too; Express is free
+IMAGE_KEYS = ("ami", "imageId", "amiType")
 POWERSHELL_TAG = "<powershell>"
 SHARED_TENANCY = "default"
 CAPACITY_BLOCK = "aws:ec2/capacityBlockReservation:CapacityBlockReservation"
@@ -59,6 +61,7 @@ class LaunchInputs:
     is_spot: bool | UnreadableValue | None
     max_spot_price: Number
     platform: str
+    hides_image: bool
     tenancy: str
     is_in_capacity_block: bool
     is_on_dedicated_host: bool
@@ -86,6 +89,7 @@ def parse_launch_inputs(inputs: Any, type_token: str) -> LaunchInputs:
         is_spot=_parse_spot(inputs, type_token, market_type),
         max_spot_price=spot_price,
         platform=parse_operating_system_platform(inputs),
+        hides_image=any(isinstance(read_input(inputs, key), UnreadableValue) for key in IMAGE_KEYS),
         tenancy=tenancy,
         is_in_capacity_block=market_type == "capacity-block",
         is_on_dedicated_host=tenancy == "host" or read_input(inputs, "hostId") is not None,
@@ -100,15 +104,15 @@ def parse_launch_inputs(inputs: Any, type_token: str) -> LaunchInputs:
         volumes=parse_block_device_mappings(inputs)
         if is_template
         else parse_attached_volumes(inputs, root_device),
-        has_detailed_monitoring=is_input_true(inputs, "monitoring")
-        or is_input_true(inputs, "monitoring", "enabled"),
+        has_detailed_monitoring=is_input_true(
+            inputs, *(("monitoring", "enabled") if is_template else ("monitoring",))
+        ),
     )
 
 
 def parse_operating_system_platform(inputs: Any) -> str:
     """Return the platform as reservations name it: what image or user data say, else Linux."""
-    keys = ("ami", "imageId", "amiType")
-    images = " ".join(text_if_known(read_input_text(inputs, key)) or "" for key in keys).lower()
+    images = " ".join(text_if_known(read_input_text(inputs, key)) or "" for key in IMAGE_KEYS).lower()
     if "windows" in images:
         edition = next((each for each in SQL_SERVER_EDITIONS if each.lower() in images), "")
         return f"{WINDOWS} with SQL Server {edition}" if "sql" in images and edition else WINDOWS
@@ -153,7 +157,8 @@ def surcharge_components(launch: LaunchInputs, context: MachinePartContext) -> C
         surcharges.append(UnpricedComponent(DEDICATED_TENANCY, "dedicated_tenancy"))
     if launch.has_detailed_monitoring:
         surcharges.append(context.make_part_component("monitoring", "cloudwatch:metric", MONITORED_METRICS))
-    return [*surcharges, *system_licence_components(launch.platform)]
+    is_unknown = launch.hides_image and launch.platform == LINUX
+    return [*surcharges, *system_licence_components(None if is_unknown else launch.platform)]
 
 
 def _parse_spot(inputs: Any, type_token: str, market_type: Text) -> bool | UnreadableValue | None:
@@ -177,4 +182,4 @@ def _parse_public_address(inputs: Any, type_token: str) -> bool | UnreadableValu
     setting = None if type_token == TEMPLATE else read_input(inputs, "associatePublicIpAddress")
     if setting is None and type_token != CONFIGURATION:
         setting = read_input(inputs, "networkInterfaces", 0, "associatePublicIpAddress")
-    return setting if setting is None or isinstance(setting, UnreadableValue) else setting in (True, "true")
+    return parse_input_flag(setting)

@@ -7,15 +7,14 @@ from typing import Any
 
 from gpufleet.cost.inputs.graph import ResourceGraph, strip_api_version
 from gpufleet.cost.inputs.values import (
+    list_if_known,
     read_input,
-    read_input_list,
-    read_input_marker,
-    read_input_text,
+    read_reference,
     text_if_known,
 )
 from gpufleet.cost.pricing.component import MachinePartContext
 from gpufleet.cost.pricing.region import aws_region_of_zone
-from gpufleet.engine import StateResource
+from gpufleet.engine import StateResource, UnreadableValue
 
 SUBNET = "aws:ec2/subnet:Subnet"
 DEFAULT_SUBNET = "aws:ec2/defaultSubnet:DefaultSubnet"
@@ -51,38 +50,44 @@ def parse_subnet_inputs(inputs: Any, type_token: str = SUBNET) -> SubnetInputs:
     """Parse a subnet. A default one gives public addresses, unless an input denies them."""
     setting = read_input(inputs, "mapPublicIpOnLaunch")
     return SubnetInputs(
-        zone=text_if_known(read_input_text(inputs, "availabilityZone")),
+        zone=text_if_known(read_reference(inputs, "availabilityZone")),
         gives_public_address=type_token == DEFAULT_SUBNET if setting is None else setting is True,
     )
 
 
 def parse_placement_inputs(inputs: Any) -> PlacementInputs:
     """Parse the placement of an instance, a group or a template."""
-    zone = text_if_known(read_input_text(inputs, "availabilityZone"))
+    zone = text_if_known(read_reference(inputs, "availabilityZone"))
     zone = (
-        zone if zone is not None else text_if_known(read_input_text(inputs, "placement", "availabilityZone"))
+        zone if zone is not None else text_if_known(read_reference(inputs, "placement", "availabilityZone"))
     )
-    zones = read_input_list(inputs, "availabilityZones")
+    zones = list_if_known(read_input(inputs, "availabilityZones"))
     keys = (ONE_SUBNET, *SUBNET_LISTS)
     subnet_key = next((key for key in keys if read_input(inputs, key) is not None), None)
     return PlacementInputs(
         zone=zone,
         zones=frozenset(zones) if all(isinstance(each, str) for each in zones) else frozenset(),
         subnet_key=subnet_key,
-        subnet_count=len(read_input_list(inputs, subnet_key)) if subnet_key in SUBNET_LISTS else 0,
+        subnet_count=len(list_if_known(read_input(inputs, subnet_key))) if subnet_key in SUBNET_LISTS else 0,
         names_no_subnet=subnet_key is None and not _names_network_interface(inputs),
     )
 
 
 def _names_network_interface(inputs: Any) -> bool:
     """Return whether interfaces, or the overrides and specifications of a fleet, decide about the subnet."""
-    if read_input(inputs, "primaryNetworkInterface") or read_input_marker(inputs, "networkInterfaces"):
+    if read_input(inputs, "primaryNetworkInterface") or isinstance(
+        read_input(inputs, "networkInterfaces"), UnreadableValue
+    ):
         return True
-    configurations = read_input_list(inputs, "launchTemplateConfigs")
+    configurations = list_if_known(read_input(inputs, "launchTemplateConfigs"))
     entries = [
-        *read_input_list(inputs, "networkInterfaces"),
-        *read_input_list(inputs, "launchSpecifications"),
-        *(each for configuration in configurations for each in read_input_list(configuration, "overrides")),
+        *list_if_known(read_input(inputs, "networkInterfaces")),
+        *list_if_known(read_input(inputs, "launchSpecifications")),
+        *(
+            each
+            for configuration in configurations
+            for each in list_if_known(read_input(configuration, "overrides"))
+        ),
     ]
     return any(
         read_input(entry, key) is not None for entry in entries for key in (ONE_SUBNET, "networkInterfaceId")
@@ -92,11 +97,11 @@ def _names_network_interface(inputs: Any) -> bool:
 def parse_regions_and_zones(resource: StateResource) -> tuple[str, ...]:
     """Parse the regions and zones that a resource or a provider gives, the region of its own inputs first."""
     names = (
-        read_input_text(resource.inputs, "region"),
-        read_input_text(resource.inputs, "availabilityZone"),
-        read_input_text(resource.inputs, "availabilityZones", 0),
-        read_input_text(resource.outputs, "region"),
-        read_input_text(resource.outputs, "availabilityZone"),
+        read_reference(resource.inputs, "region"),
+        read_reference(resource.inputs, "availabilityZone"),
+        read_reference(resource.inputs, "availabilityZones", 0),
+        read_reference(resource.outputs, "region"),
+        read_reference(resource.outputs, "availabilityZone"),
     )
     return tuple(name for name in names if isinstance(name, str))
 

@@ -13,6 +13,7 @@ from gpufleet.cost.inputs.values import (
     Text,
     is_input_true,
     read_input,
+    read_input_choice,
     read_input_list,
     read_input_number,
     read_input_text,
@@ -26,6 +27,17 @@ from gpufleet.cost.pricing.pricers.aws.service import (
 from gpufleet.cost.pricing.pricers.required_input import number_or_unpriced, text_or_unpriced
 from gpufleet.engine import StateResource, UnreadableValue
 
+PARAMETER_TIERS = ("Standard", "Advanced", "Intelligent-Tiering")
+CHECK_TYPES = (
+    "HTTP",
+    "HTTPS",
+    "HTTP_STR_MATCH",
+    "HTTPS_STR_MATCH",
+    "TCP",
+    "CALCULATED",
+    "CLOUDWATCH_METRIC",
+    "RECOVERY_CONTROL",
+)
 HIGH_RESOLUTION_SECONDS = Decimal(60)  # alarms of a shorter period are of high resolution
 FAST_SECONDS = Decimal(10)
 ANOMALY_METRICS = 3  # the metric and both bounds of its expected band
@@ -66,7 +78,7 @@ def parse_metric_alarm_inputs(inputs: Any) -> MetricAlarmInputs:
 
 def parse_health_check_inputs(inputs: Any) -> HealthCheckInputs:
     """Parse a health check."""
-    check_type = read_input_text(inputs, "type")
+    check_type = read_input_choice(inputs, CHECK_TYPES, "type")
     name = check_type if isinstance(check_type, str) else ""
     options = (
         name.startswith("HTTPS"),
@@ -113,7 +125,7 @@ def _check_components(context: MachinePartContext, place: str, option_count: int
 
 def price_ssm_parameter(resource: StateResource, graph: ResourceGraph) -> Components:
     """Return an advanced parameter; standard ones are free."""
-    tier = read_input_text(resource.inputs, "tier")
+    tier = read_input_choice(resource.inputs, PARAMETER_TIERS, "tier")
     if isinstance(tier, UnreadableValue):
         return [UnpricedComponent("tier is not known until deployment", "parameter")]
     if tier != "Advanced":

@@ -12,6 +12,7 @@ from gpufleet.cost.inputs.values import (
     Text,
     is_input_true,
     number_if_known,
+    parse_input_flag,
     read_input,
     read_input_number,
     read_input_text,
@@ -78,9 +79,10 @@ def parse_rds_instance_inputs(inputs: Any) -> RdsInstanceInputs:
 
 def parse_copies(multi_az: Any) -> Range:
     """Return one copy, two in several zones, or their range with the upper bound expected if it is not known."""
-    if isinstance(multi_az, UnreadableValue):
+    flag = parse_input_flag(multi_az)
+    if isinstance(flag, UnreadableValue):
         return Range(Decimal(1), Decimal(2), Decimal(2))
-    return Range.from_exact_value(2) if multi_az is True else ONE
+    return Range.from_exact_value(2) if flag else ONE
 
 
 def rds_engine_name(engine: str, license_model: Text) -> str:

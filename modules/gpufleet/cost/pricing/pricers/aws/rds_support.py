@@ -50,6 +50,8 @@ def price_extended_support(
         return [
             UnpricedComponent("its version is not known until deployment: an old one bills more", COMPONENT)
         ]
+    if version and not version[0].isdecimal():
+        return [UnpricedComponent(f"{version} is not a version: an old one bills more", COMPONENT)]
     dates = find_support_dates(engine, version)
     if dates is None or on_date <= dates.standard_support_ends:
         return []

@@ -15,6 +15,7 @@ from gpufleet.cost.inputs.values import (
     is_input_true,
     number_if_known,
     read_input,
+    read_input_choice,
     read_input_list,
     read_input_marker,
     read_input_number,
@@ -68,8 +69,14 @@ def parse_lambda_function_inputs(inputs: Any) -> LambdaFunctionInputs:
     return LambdaFunctionInputs(
         memory_mib=read_input_number(inputs, "memorySize"),
         disk_mib=read_input_number(inputs, "ephemeralStorage", "size"),
-        platform="arm" if read_input_list(inputs, "architectures") == ["arm64"] else "x86",
+        platform=_parse_platform(inputs),
     )
+
+
+def _parse_platform(inputs: Any) -> str:
+    """Return the architecture as price lists name it, the dearer one if it is not known."""
+    entries = read_input_list(inputs, "architectures")
+    return "arm" if read_input_choice(entries, ("arm64", "x86_64"), 0) == "arm64" else "x86"
 
 
 def parse_dynamo_table_inputs(inputs: Any) -> DynamoTableInputs:

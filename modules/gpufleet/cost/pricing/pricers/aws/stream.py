@@ -7,14 +7,19 @@ from decimal import Decimal
 from typing import Any
 
 from gpufleet.cost.inputs.graph import ResourceGraph
-from gpufleet.cost.inputs.values import Number, read_input_number, read_input_text
+from gpufleet.cost.inputs.values import (
+    Number,
+    read_input_choice,
+    read_input_number,
+    read_input_text,
+)
 from gpufleet.cost.pricing.component import Components, UnpricedComponent
 from gpufleet.cost.pricing.pricers.aws.service import (
     make_counted_component,
     make_service_context,
 )
 from gpufleet.cost.pricing.pricers.required_input import number_or_unpriced
-from gpufleet.engine import StateResource
+from gpufleet.engine import StateResource, UnreadableValue
 
 INCLUDED_RETENTION_HOURS = Decimal(24)
 ON_DEMAND_USAGE = (
@@ -72,8 +77,10 @@ def price_stream(resource: StateResource, graph: ResourceGraph) -> Components:
 
 def price_state_machine(resource: StateResource, graph: ResourceGraph) -> Components:
     """Return the transitions of a standard state machine, or the requests of an express one."""
-    is_express = read_input_text(resource.inputs, "type") == "EXPRESS"
-    unit = "request" if is_express else "transition"
+    kind = read_input_choice(resource.inputs, ("STANDARD", "EXPRESS"), "type")
+    if isinstance(kind, UnreadableValue):
+        return [UnpricedComponent("its type is not known until deployment", "requests")]
+    unit = "request" if kind == "EXPRESS" else "transition"
     context = make_service_context(resource, graph)
     usage = graph.usage_of_resource(resource)
     return [context.make_usage_component(f"{unit}s", f"step_functions:{unit}", f"monthly_{unit}s", usage)]

@@ -27,6 +27,7 @@ GP3_BASELINE = {"iops": Decimal(3000), "throughput": Decimal(125)}  # included i
 # The IOPS of one io2 volume that each tier ends with, the cheaper tiers last (AWS's EBS pricing).
 IO2_TIERS = (("", Decimal(32000)), (":tier2", Decimal(64000)), (":tier3", Decimal("Infinity")))
 TYPES_WITHOUT_IOPS = ("gp2", "st1", "sc1", "standard")  # their speed comes with their size
+TYPES_THAT_REQUIRE_IOPS = ("io1", "io2")
 DEFAULT_TYPE = "gp2"  # what EC2 makes of a volume without a type
 
 
@@ -90,7 +91,7 @@ def parse_block_device_mappings(inputs: Any) -> AttachedVolumes:
     ):
         return AttachedVolumes((), tuple(hidden))
     mappings = read_input_list(inputs, "blockDeviceMappings")
-    devices = [device for mapping in mappings if isinstance(device := read_input(mapping, "ebs"), dict)]
+    devices = [device for mapping in mappings if (device := read_input(mapping, "ebs")) is not None]
     volumes = [parse_block_device_inputs(device) for device in devices or [{}]]
     return AttachedVolumes(
         tuple((f"disk:{index}" if index else "disk:root", volume) for index, volume in enumerate(volumes))
@@ -133,6 +134,8 @@ def _provisioned_components(
         if isinstance(amount, UnreadableValue):
             reason = f"provisioned {unit} is {MARKER_REASONS[amount]}"
             yield UnpricedComponent(reason, f"{name}:{unit}")
+        elif amount is None and unit == "iops" and volume_type in TYPES_THAT_REQUIRE_IOPS:
+            yield UnpricedComponent("provisioned iops is not set", f"{name}:iops")
         elif amount is not None and volume_type == "io2" and unit == "iops":
             yield from _io2_iops_components(f"{name}:iops", amount, context)
         elif amount is not None:

@@ -8,12 +8,14 @@ from typing import Any
 
 from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.inputs.values import (
+    MARKER_REASONS,
     Number,
     Text,
     is_input_true,
     read_input,
     read_input_number,
     read_input_text,
+    text_if_known,
 )
 from gpufleet.cost.money import Range
 from gpufleet.cost.pricing.component import Components, MachinePartContext, UnpricedComponent
@@ -53,7 +55,7 @@ class AppServicePlanInputs:
 
 def parse_app_service_plan_inputs(inputs: Any) -> AppServicePlanInputs:
     """Parse a plan. Linux is its kind or ``reserved``; Windows containers are ``hyperV`` or ``isXenon``."""
-    kind = str(read_input(inputs, "kind") or "").lower()
+    kind = (text_if_known(read_input_text(inputs, "kind")) or "").lower()
     is_linux = is_input_true(inputs, "reserved") or "linux" in kind
     is_container = is_input_true(inputs, "hyperV") or is_input_true(inputs, "isXenon")
     size = read_input_text(inputs, "sku", "size")
@@ -84,7 +86,12 @@ def price_app_service_plan(resource: StateResource, graph: ResourceGraph) -> Com
 
 def price_web_app(resource: StateResource, graph: ResourceGraph) -> Components:
     """Return what a function app in a consumption plan bills by use; other apps bill with their plan."""
-    if "functionapp" not in str(read_input(resource.inputs, "kind") or "").lower():
+    kind = read_input_text(resource.inputs, "kind")
+    if isinstance(kind, UnreadableValue):
+        return [
+            UnpricedComponent(f"its kind is {MARKER_REASONS[kind]}: function apps bill by use", "compute")
+        ]
+    if "functionapp" not in (kind or "").lower():
         return []
     plan = next(
         (
@@ -122,7 +129,7 @@ def _elastic_components(name: str, count: Range | UnreadableValue, context: Mach
 def _native_plan(inputs: Any) -> Any:
     """Return the inputs of azure-native for both classic plans."""
     size = read_input(inputs, "skuName")
-    system = str(read_input(inputs, "osType") or read_input(inputs, "kind") or "")
+    system = read_input(inputs, "osType") or read_input(inputs, "kind") or ""
     workers = read_input(inputs, "workerCount")
     sku = {
         "name": read_input(inputs, "sku", "size") if size is None else size,

@@ -96,8 +96,10 @@ def _network_profile(profile: Any) -> Any:
     }
 
 
-def _disk(disk: Any) -> dict[str, Any]:
+def _disk(disk: Any) -> Any:
     """Return a disk of a machine, by the names of the newer and of the older classic resources."""
+    if disk is not None and not isinstance(disk, dict):
+        return disk
     sku = read_input(disk, "storageAccountType")
     return {
         "diskSizeGB": read_input(disk, "diskSizeGb"),

@@ -9,9 +9,11 @@ from typing import Any
 
 from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.inputs.values import (
+    MARKER_REASONS,
     Number,
     Text,
     read_input,
+    read_input_choice,
     read_input_list,
     read_input_number,
     read_input_text,
@@ -30,6 +32,21 @@ DWU_STEP = Decimal(100)
 SPARK_VCORES = {"small": 4, "medium": 8, "large": 16, "xlarge": 32, "xxlarge": 64}
 _DWU = re.compile(r"^dw(\d{3,5})c$")
 _CLUSTER_SIZE = re.compile(r"^(?:dev\(no sla\)_)?(standard_[a-z]+(\d+)\w*)$", re.IGNORECASE)
+
+
+# Of a workspace (the API's ComputeType); those without machines of the workspace's own bill elsewhere.
+COMPUTE_TYPES = (
+    "AKS",
+    "AmlCompute",
+    "ComputeInstance",
+    "DataFactory",
+    "DataLakeAnalytics",
+    "Databricks",
+    "HDInsight",
+    "Kubernetes",
+    "SynapseSpark",
+    "VirtualMachine",
+)
 
 
 @dataclass(frozen=True)
@@ -57,13 +74,15 @@ class ModelDeploymentInputs:
     model: Text
 
 
-def parse_ml_compute_inputs(inputs: Any) -> MachineGroupInputs | None:
+def parse_ml_compute_inputs(inputs: Any) -> MachineGroupInputs | UnreadableValue | None:
     """Parse a compute of a workspace; None for one that is billed elsewhere, such as an attached cluster."""
-    kind = read_input_text(inputs, "properties", "computeType")
+    kind = read_input_choice(inputs, COMPUTE_TYPES, "properties", "computeType")
     settings = read_input(inputs, "properties", "properties")
     size = read_input_text(settings, "vmSize")
     if kind == "ComputeInstance":
         return MachineGroupInputs(size, ONE)
+    if isinstance(kind, UnreadableValue):
+        return kind
     if kind != "AmlCompute":
         return None
     minimum = read_input_number(settings, "scaleSettings", "minNodeCount")
@@ -98,6 +117,8 @@ def parse_batch_pool_inputs(inputs: Any) -> tuple[MachineGroupInputs, MachineGro
 def price_ml_compute(resource: StateResource, graph: ResourceGraph) -> Components:
     """Return the machines of a compute cluster between its bounds, or of a compute instance."""
     compute = parse_ml_compute_inputs(resource.inputs)
+    if isinstance(compute, UnreadableValue):
+        return [UnpricedComponent(f"its kind is {MARKER_REASONS[compute]}", "machine")]
     return [] if compute is None else _machine_components(resource, graph, compute)
 
 
@@ -193,6 +214,8 @@ def price_model_deployment(resource: StateResource, graph: ResourceGraph) -> Com
     model = text_or_unpriced(deployment.model, "its model", "model")
     if isinstance(model, UnpricedComponent):
         return [model]
+    if isinstance(deployment.sku, UnreadableValue):
+        return [UnpricedComponent(f"its kind is {MARKER_REASONS[deployment.sku]}", "throughput")]
     context, usage = standalone_part_context(resource, graph), graph.usage_of_resource(resource)
     if isinstance(deployment.sku, str) and "provisioned" in deployment.sku.lower():
         item = f"openai:ptu:{deployment.sku.lower()}"

@@ -60,9 +60,8 @@ def parse_storage_profile(profile: Any) -> AttachedDisks:
 
     An ephemeral disk is part of the machine. An attached disk exists already and bills where it is declared.
     """
-    if hidden := unpriced_if_unreadable(read_input_marker(profile, "osDisk"), "its disks are", "disk:os"):
-        return AttachedDisks((), tuple(hidden))
-    entries = [("disk:os", read_input(profile, "osDisk") or {})]
+    hidden = unpriced_if_unreadable(read_input_marker(profile, "osDisk"), "its disks are", "disk:os")
+    entries = [] if hidden else [("disk:os", read_input(profile, "osDisk") or {})]
     data_disks = enumerate(read_input_list(profile, "dataDisks"), start=1)
     entries += [(f"disk:{index}", disk) for index, disk in data_disks]
     marker = read_input_marker(profile, "dataDisks")
@@ -76,10 +75,10 @@ def parse_storage_profile(profile: Any) -> AttachedDisks:
                 ),
             )
             for name, disk in entries
-            if read_input(disk, "diffDiskSettings") is None
+            if not isinstance(read_input(disk, "diffDiskSettings"), dict)
             and read_input_text(disk, "createOption") != EXISTING_DISK
         ),
-        tuple(unpriced_if_unreadable(marker, "its data disks are", "disk:1")),
+        (*hidden, *unpriced_if_unreadable(marker, "its data disks are", "disk:1")),
     )
 
 

@@ -24,7 +24,9 @@ from gpufleet.cost.pricing.pricers.azure.machine_inputs import (
     VirtualMachineInputs,
     parse_virtual_machine_inputs,
     profile_public_ip_components,
+    read_max_spot_price,
 )
+from gpufleet.cost.pricing.pricers.required_input import text_or_unpriced
 from gpufleet.engine import StateResource, UnreadableValue
 
 PROFILE_PATH = ("computeProfile", "baseVirtualMachineProfile")
@@ -110,7 +112,7 @@ def _parse_priority(profile: Any) -> PriorityProfileInputs | None:
     return PriorityProfileInputs(
         capacity=read_input_number(profile, "capacity"),
         minimum=read_input_number(profile, "minCapacity"),
-        max_price=read_input_number(profile, "maxPricePerVM"),  # -1, up to on-demand, is not a number here
+        max_price=read_max_spot_price(profile, "maxPricePerVM"),
     )
 
 
@@ -118,10 +120,9 @@ def _machine_sizes(fleet: ComputeFleetInputs) -> tuple[str, ...] | UnpricedCompo
     if fleet.selects_by_attributes:
         reason = "its sizes are chosen by attributes: any that fits may be launched"
         return UnpricedComponent(reason, "machine")
-    names = tuple(size for size in fleet.sizes if isinstance(size, str))
-    if not names or len(names) < len(fleet.sizes):
-        return UnpricedComponent("machine size is not known until deployment", "machine")
-    return names
+    names = [text_or_unpriced(size, "machine size") for size in fleet.sizes or (None,)]
+    missing = next((name for name in names if isinstance(name, UnpricedComponent)), None)
+    return missing or tuple(str(name) for name in names)
 
 
 def _capacity_range(priority: PriorityProfileInputs, *, is_spot: bool) -> Range | None:

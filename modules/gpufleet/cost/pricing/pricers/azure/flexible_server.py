@@ -10,9 +10,11 @@ from typing import Any
 
 from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.inputs.values import (
+    MARKER_REASONS,
     Number,
     Text,
     read_input,
+    read_input_choice,
     read_input_number,
     read_input_text,
 )
@@ -22,9 +24,9 @@ from gpufleet.cost.pricing.pricers.azure.location import standalone_part_context
 from gpufleet.cost.pricing.pricers.azure.service import sized_component, with_inputs
 from gpufleet.cost.pricing.pricers.extensions import Pricer
 from gpufleet.cost.pricing.pricers.required_input import text_or_unpriced
-from gpufleet.engine import StateResource
+from gpufleet.engine import StateResource, UnreadableValue
 
-REPLICATED = ("ZoneRedundant", "SameZone")
+REPLICATED, NOT_REPLICATED = ("ZoneRedundant", "SameZone"), "Disabled"
 FREE_IOPS, FREE_IOPS_PER_GIB = Decimal(300), Decimal(3)  # of MySQL (learn.microsoft.com, "Service tiers")
 MIB_PER_GIB = 1024
 _SIZE = re.compile(r"^standard_([a-z]+)(\d+)([a-z]*)(?:_(v\d+))?$")
@@ -38,7 +40,7 @@ class FlexibleServerInputs:
     size: Text
     storage_gib: Number
     iops: Number
-    is_replicated: bool
+    copies: Range
 
 
 @dataclass(frozen=True)
@@ -55,8 +57,16 @@ def parse_flexible_server_inputs(inputs: Any) -> FlexibleServerInputs:
         size=read_input_text(inputs, "sku", "name"),
         storage_gib=read_input_number(inputs, "storage", "storageSizeGB"),
         iops=read_input_number(inputs, "storage", "iops"),
-        is_replicated=read_input_text(inputs, "highAvailability", "mode") in REPLICATED,
+        copies=_parse_copies(inputs),
     )
+
+
+def _parse_copies(inputs: Any) -> Range:
+    """Return one copy, two with high availability, or their range if that is not known."""
+    mode = read_input_choice(inputs, (*REPLICATED, NOT_REPLICATED), "highAvailability", "mode")
+    if isinstance(mode, UnreadableValue):
+        return Range(Decimal(1), Decimal(2), Decimal(2))
+    return Range.from_exact_value(2 if mode in REPLICATED else 1)
 
 
 def parse_single_server_inputs(inputs: Any) -> SingleServerInputs:
@@ -83,9 +93,7 @@ def price_flexible_server(engine: str, resource: StateResource, graph: ResourceG
     size = text_or_unpriced(server.size, "its size", "compute")
     if isinstance(size, UnpricedComponent):
         return [size]
-    context = standalone_part_context(resource, graph)
-    if server.is_replicated:
-        context = replace(context, count=Range.from_exact_value(2))
+    context = replace(standalone_part_context(resource, graph), count=server.copies)
     item, quantity = compute_item(engine, size)
     components: Components = [
         context.make_part_component("compute", item, quantity),
@@ -95,6 +103,8 @@ def price_flexible_server(engine: str, resource: StateResource, graph: ResourceG
         extra = server.iops - FREE_IOPS - FREE_IOPS_PER_GIB * server.storage_gib
         if extra > 0:
             components.append(context.make_part_component("iops", "mysql_flexible:iops", extra))
+    if isinstance(server.iops, UnreadableValue) and engine == "mysql":
+        components.append(UnpricedComponent(f"provisioned iops is {MARKER_REASONS[server.iops]}", "iops"))
     usage = graph.usage_of_resource(resource)
     item, key = f"{engine}_flexible:backup", "additional_backup_storage_gb"
     return [*components, context.make_usage_component("backup", item, key, usage, is_stored=True)]

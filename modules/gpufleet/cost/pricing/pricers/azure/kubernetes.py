@@ -15,6 +15,7 @@ from gpufleet.cost.inputs.values import (
     Text,
     is_input_true,
     read_input,
+    read_input_choice,
     read_input_list,
     read_input_marker,
     read_input_number,
@@ -26,7 +27,11 @@ from gpufleet.cost.pricing.component import Components, CostComponent, MachinePa
 from gpufleet.cost.pricing.pricers.azure.disk import managed_disk_part
 from gpufleet.cost.pricing.pricers.azure.kubernetes_outbound import outbound_components
 from gpufleet.cost.pricing.pricers.azure.location import find_region
-from gpufleet.cost.pricing.pricers.azure.machine_inputs import make_reservation_claim, with_max_spot_price
+from gpufleet.cost.pricing.pricers.azure.machine_inputs import (
+    make_reservation_claim,
+    read_max_spot_price,
+    with_max_spot_price,
+)
 from gpufleet.cost.pricing.pricers.group_size import group_size_range
 from gpufleet.cost.pricing.pricers.licence import system_licence_components
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS, KUBERNETES
@@ -64,7 +69,7 @@ class AksAgentPoolInputs:
     has_managed_disk: bool
     disk_size_gib: Number
     targets_reservation: bool
-    needs_windows_licence: bool
+    system: Text
 
 
 @dataclass(frozen=True)
@@ -85,7 +90,7 @@ def parse_aks_agent_pool_inputs(inputs: Any, path: tuple[str | int, ...] = ()) -
         is_stopped=read_input_text(inputs, "powerState", "code") == "Stopped",
         size=read_input_text(inputs, "vmSize"),
         priority=read_input_text(inputs, "scaleSetPriority"),
-        max_spot_price=read_input_number(inputs, "spotMaxPrice"),
+        max_spot_price=read_max_spot_price(inputs, "spotMaxPrice"),
         count=read_input_number(inputs, "count"),
         is_autoscaled=is_input_true(inputs, "enableAutoScaling"),
         minimum=read_input_number(inputs, "minCount"),
@@ -95,7 +100,7 @@ def parse_aks_agent_pool_inputs(inputs: Any, path: tuple[str | int, ...] = ()) -
         has_managed_disk=read_input_text(inputs, "osDiskType") == "Managed",
         disk_size_gib=read_input_number(inputs, "osDiskSizeGB"),
         targets_reservation=read_input(inputs, RESERVATION) is not None,
-        needs_windows_licence=read_input_text(inputs, "osType") == "Windows",
+        system=read_input_choice(inputs, ("Linux", "Windows"), "osType"),
     )
 
 
@@ -178,7 +183,7 @@ def agent_pool_components(
     if terms.purchase != "spot" and pool.targets_reservation:
         claim = make_reservation_claim(resource, graph, (*pool.path, RESERVATION))
         machine = replace(machine, claim=claim)
-    licences = system_licence_components("Windows") if pool.needs_windows_licence else []
+    licences = system_licence_components(text_if_known(pool.system) if pool.system else "Linux")
     context = MachinePartContext("azure", region, terms.pool, count, terms.billed_hours_per_month)
     components: Components = [machine, *_disk_components(pool, size, context), *licences]
     if pool.has_public_addresses:

@@ -10,6 +10,7 @@ from gpufleet.cost.inputs.values import (
     Number,
     Text,
     read_input,
+    read_input_choice,
     read_input_number,
     read_input_text,
 )
@@ -19,6 +20,14 @@ from gpufleet.cost.pricing.pricers.required_input import number_or_unpriced, unp
 from gpufleet.engine import UnreadableValue
 
 # The API's own defaults (learn.microsoft.com, "Use a public standard load balancer in AKS", read 2026-11-23).
+OUTBOUND_TYPES = (
+    "loadBalancer",
+    "managedNATGateway",
+    "userAssignedNATGateway",
+    "userDefinedRouting",
+    "block",
+    "none",
+)
 DEFAULT_OUTBOUND_TYPE, DEFAULT_ADDRESS_COUNT = "loadBalancer", Decimal(1)
 NETWORK = "networkProfile"
 BALANCER_PATH = (NETWORK, "loadBalancerProfile")
@@ -44,12 +53,16 @@ def parse_aks_outbound_inputs(inputs: Any) -> AksOutboundInputs:
     return AksOutboundInputs(
         outbound_type=network
         if isinstance(network, UnreadableValue)
-        else read_input_text(inputs, NETWORK, "outboundType"),
+        else read_input_choice(inputs, OUTBOUND_TYPES, NETWORK, "outboundType"),
         balancer_sku=read_input_text(inputs, NETWORK, "loadBalancerSku"),
-        has_own_addresses=any(read_input(inputs, *BALANCER_PATH, key) is not None for key in OWN_ADDRESSES),
+        has_own_addresses=any(_is_set(inputs, *BALANCER_PATH, key) for key in OWN_ADDRESSES),
         address_count=read_input_number(inputs, *BALANCER_PATH, "managedOutboundIPs", "count"),
         nat_address_count=read_input_number(inputs, *nat_path),
     )
+
+
+def _is_set(inputs: Any, *path: str | int) -> bool:
+    return isinstance(read_input(inputs, *path[:-1]), dict) and read_input(inputs, *path) is not None
 
 
 def outbound_components(inputs: Any, context: MachinePartContext) -> Components:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpufleet.cost.inputs.graph import ResourceGraph
-from gpufleet.cost.inputs.values import read_input_text
+from gpufleet.cost.inputs.values import read_reference
 from gpufleet.cost.pricing.component import MachinePartContext
 from gpufleet.cost.pricing.region import normalize_azure_location
 from gpufleet.engine import StateResource
@@ -40,7 +40,7 @@ PARENTS: dict[str, tuple[str, ...]] = {
 
 def parse_azure_location(resource: StateResource) -> str | None:
     """Parse the location of a resource, a resource group or a provider."""
-    names = (read_input_text(resource.inputs, "location"), read_input_text(resource.outputs, "location"))
+    names = (read_reference(resource.inputs, "location"), read_reference(resource.outputs, "location"))
     return next((name for name in names if isinstance(name, str)), None)
 
 

@@ -16,6 +16,7 @@ from gpufleet.cost.inputs.values import (
     read_input_marker,
     read_input_number,
     read_input_text,
+    text_if_known,
 )
 from gpufleet.cost.pricing.component import (
     Components,
@@ -46,7 +47,8 @@ LINUX_PUBLISHERS = (
 class VirtualMachineInputs:
     """The inputs of a virtual machine or of a machine profile.
 
-    ``licensed_system`` is the system that bills by the hour, empty for Linux and a licence that is brought.
+    ``licensed_system`` is the system that bills by the hour, empty for Linux and a licence that is brought, None if the
+    image is not known.
     ``public_address_count`` is what a profile gives each of its machines. ``targets_reservation`` is whether
     it names a capacity reservation group.
     """
@@ -54,7 +56,7 @@ class VirtualMachineInputs:
     size: Text
     is_spot: bool | UnreadableValue | None
     max_spot_price: Number
-    licensed_system: str
+    licensed_system: str | None
     disks: AttachedDisks
     public_address_count: int
     hidden_interfaces: UnreadableValue | None
@@ -70,7 +72,7 @@ def parse_virtual_machine_inputs(inputs: Any) -> VirtualMachineInputs:
     return VirtualMachineInputs(
         size=read_input_text(inputs, "hardwareProfile", "vmSize"),
         is_spot=_parse_spot(inputs),
-        max_spot_price=read_input_number(inputs, "billingProfile", "maxPrice"),
+        max_spot_price=read_max_spot_price(inputs, "billingProfile", "maxPrice"),
         licensed_system=_parse_licensed_system(inputs),
         disks=parse_storage_profile(read_input(inputs, "storageProfile")),
         public_address_count=sum(
@@ -81,8 +83,13 @@ def parse_virtual_machine_inputs(inputs: Any) -> VirtualMachineInputs:
     )
 
 
+def read_max_spot_price(inputs: Any, *path: str | int) -> Number:
+    """Return the maximum price of spot; None for -1, which is up to on-demand."""
+    return None if read_input(inputs, *path) in (-1, "-1") else read_input_number(inputs, *path)
+
+
 def with_max_spot_price(terms: PurchaseTerms, max_price: Number) -> PurchaseTerms:
-    """Return the terms with the maximum price of spot; -1, up to on-demand, is not a number here."""
+    """Return the terms with the maximum price of spot, if there is one."""
     return replace(terms, max_price=max_price) if isinstance(max_price, Decimal) else terms
 
 
@@ -113,16 +120,19 @@ def _parse_spot(inputs: Any) -> bool | UnreadableValue | None:
     return priority in ("Spot", "Low") if isinstance(priority, str) else priority
 
 
-def _parse_licensed_system(inputs: Any) -> str:
+def _parse_licensed_system(inputs: Any) -> str | None:
     if read_input_text(inputs, "licenseType") in LICENCES_BROUGHT:
         return ""
     reference = read_input(inputs, "storageProfile", "imageReference")
     publisher, offer, sku = (
-        str(read_input(reference, key) or "").lower() for key in ("publisher", "offer", "sku")
+        (text_if_known(read_input_text(reference, key)) or "").lower()
+        for key in ("publisher", "offer", "sku")
     )
     is_sql_server = publisher == SQL_SERVER_PUBLISHER and "-ws" in offer
     has_windows_settings = isinstance(read_input(inputs, "osProfile", "windowsConfiguration"), dict)
     boots_windows = read_input_text(inputs, "storageProfile", "osDisk", "osType") == "Windows"
     if has_windows_settings or boots_windows or is_sql_server or publisher in WINDOWS_PUBLISHERS:
         return f"windows sql {sku}" if is_sql_server else "windows"
+    if read_input_marker(reference, "publisher"):
+        return None
     return f"{publisher} {offer} {sku}" if publisher in LINUX_PUBLISHERS else ""

@@ -11,6 +11,7 @@ from gpufleet.cost.inputs.values import (
     Number,
     Text,
     read_input,
+    read_input_choice,
     read_input_list,
     read_input_number,
     read_input_text,
@@ -65,6 +66,9 @@ class PublicIpInputs:
         return next((value for value in values if isinstance(value, UnreadableValue)), None)
 
 
+ADDRESS_TIERS = ("Regional", "Global")
+
+
 @dataclass(frozen=True)
 class BastionInputs:
     """The inputs of a bastion."""
@@ -87,7 +91,7 @@ def parse_public_ip_inputs(inputs: Any) -> PublicIpInputs:
     return PublicIpInputs(
         is_ipv6=str(read_input_text(inputs, "publicIPAddressVersion")).lower() == "ipv6",
         sku=read_input_text(inputs, "sku", "name"),
-        tier=read_input_text(inputs, "sku", "tier"),
+        tier=read_input_choice(inputs, ADDRESS_TIERS, "sku", "tier"),
         allocation=read_input_text(inputs, "publicIPAllocationMethod"),
     )
 

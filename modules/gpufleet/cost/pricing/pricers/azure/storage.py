@@ -7,7 +7,14 @@ from decimal import Decimal
 from typing import Any
 
 from gpufleet.cost.inputs.graph import ResourceGraph
-from gpufleet.cost.inputs.values import Number, Text, read_input, read_input_number, read_input_text
+from gpufleet.cost.inputs.values import (
+    MARKER_REASONS,
+    Number,
+    Text,
+    read_input,
+    read_input_number,
+    read_input_text,
+)
 from gpufleet.cost.pricing.component import Components, UnpricedComponent
 from gpufleet.cost.pricing.pricers.azure.location import standalone_part_context
 from gpufleet.cost.pricing.pricers.azure.service import (
@@ -20,7 +27,7 @@ from gpufleet.cost.pricing.pricers.azure.service import (
 )
 from gpufleet.cost.pricing.pricers.extensions import Pricer
 from gpufleet.cost.pricing.pricers.required_input import text_or_unpriced
-from gpufleet.engine import StateResource
+from gpufleet.engine import StateResource, UnreadableValue
 
 ACCOUNTS = ("azure-native:storage:StorageAccount", "azure:storage/account:Account")
 ACCOUNT_INPUTS = ("accountName", "storageAccountName", "storageAccountId")
@@ -94,6 +101,9 @@ def price_storage_account(resource: StateResource, graph: ResourceGraph) -> Comp
     context, usage = standalone_part_context(resource, graph), graph.usage_of_resource(resource)
     if account.kind == "FileStorage":  # its shares bill their quota
         return []
+    if isinstance(account.access_tier, UnreadableValue):
+        reason = f"its access tier is {MARKER_REASONS[account.access_tier]}"
+        return [UnpricedComponent(reason, name) for name in ("storage", *OPERATIONS)]
     item = account.blob_item(redundancy)
     components: Components = [
         context.make_usage_component("storage", item, "storage_gb", usage, is_stored=True)
@@ -116,6 +126,10 @@ def price_file_share(resource: StateResource, graph: ResourceGraph) -> Component
     if not isinstance(redundancy, str):
         return [UnpricedComponent("the redundancy of its storage account is not known", "storage")]
     is_premium = account_inputs is not None and account_inputs.access_tier == "premium"
+    hidden = account_inputs.access_tier if account_inputs else None
+    for marker in (hidden, None if is_premium else share.access_tier):
+        if isinstance(marker, UnreadableValue):
+            return [UnpricedComponent(f"its access tier is {MARKER_REASONS[marker]}", "storage")]
     tier = "premium" if is_premium else str(share.access_tier or "TransactionOptimized").lower()
     item = f"file_share:{tier}_{redundancy}"
     context = standalone_part_context(resource, graph)
@@ -143,6 +157,8 @@ def _native_account(inputs: Any) -> Any:
     tier, redundancy = read_input(inputs, "accountTier"), read_input(inputs, "accountReplicationType")
     kind = read_input(inputs, "accountKind")
     name = f"{tier}_{redundancy}" if isinstance(tier, str) and isinstance(redundancy, str) else redundancy
+    if tier is not None and not isinstance(tier, str):
+        name = UnreadableValue.UNKNOWN
     return {**inputs, "sku": {"name": name}, "kind": "StorageV2" if kind is None else kind}
 
 

@@ -11,7 +11,7 @@ from gpufleet.cost.inputs.values import (
     read_input,
     read_input_list,
     read_input_marker,
-    read_input_text,
+    read_reference,
     text_if_known,
 )
 from gpufleet.cost.pricing.region import gcp_region_of_zone
@@ -45,7 +45,7 @@ class GkeLocationInputs:
 def parse_gke_location_inputs(inputs: Any) -> GkeLocationInputs:
     """Parse the location and the zones of a cluster or node pool."""
     zones = read_input_list(inputs, "nodeLocations")
-    known_location = text_if_known(read_input_text(inputs, "location"))
+    known_location = text_if_known(read_reference(inputs, "location"))
     known_location = known_location and known_location.lower()
     zones = [each.lower() if isinstance(each, str) else each for each in zones]
     names = {
@@ -72,12 +72,10 @@ def inputs_with_location(resource: StateResource, graph: ResourceGraph) -> Any:
     if read_input(inputs, "location") is not None or not isinstance(inputs, dict):
         return inputs
     provider = graph.find_provider_resource(resource)
-    places = [read_input_text(resource.outputs, "location"), read_input_text(inputs, "region")]
-    places.append(read_input_text(inputs, "zone"))
+    places = [read_reference(resource.outputs, "location"), read_reference(inputs, "region")]
+    places.append(read_reference(inputs, "zone"))
     places += (
-        [read_input_text(values, "zone") for values in (provider.inputs, provider.outputs)]
-        if provider
-        else []
+        [read_reference(values, "zone") for values in (provider.inputs, provider.outputs)] if provider else []
     )
     location = next((place for place in places if isinstance(place, str) and place), None)
     return inputs if location is None else {**inputs, "location": location}

@@ -18,6 +18,7 @@ from gpufleet.cost.inputs.values import (
     read_input_marker,
     read_input_number,
     read_input_text,
+    read_reference,
 )
 from gpufleet.cost.pricing.component import Components, CostComponent, MachinePartContext, UnpricedComponent
 from gpufleet.cost.pricing.pricers.gcp.location import last_url_segment, standalone_part_context
@@ -82,7 +83,9 @@ def parse_persistent_disk_inputs(inputs: Any) -> PersistentDiskInputs:
 def parse_instance_disks(inputs: Any) -> AttachedDisks:
     """Parse the boot disk and the local SSDs of an instance; an existing disk bills where it is declared."""
     boot = parse_persistent_disk_inputs(read_input(inputs, "bootDisk", "initializeParams") or {})
-    is_new = read_input(inputs, "bootDisk", "source") is None
+    is_new = read_reference(inputs, "bootDisk", "source") is None or not isinstance(
+        read_input(inputs, "bootDisk"), dict
+    )
     return AttachedDisks(
         (("disk:boot", boot),) if is_new else (),
         len(read_input_list(inputs, "scratchDisks")),

@@ -112,15 +112,18 @@ def price_instance_group(resource: StateResource, graph: ResourceGraph) -> Compo
         components = with_reservation_claim(components, claim)
     return [
         *components,
-        *_unpriced_group_parts(group),
+        *_unpriced_group_parts(group, _find_autoscaler(resource, graph)),
         *image_licence_components(machine),
         *external_address_components(machine, context, is_spot=is_spot),
     ]
 
 
-def _unpriced_group_parts(group: InstanceGroupInputs) -> Components:
-    """Return what a group has in addition to running machines of its first version."""
+def _unpriced_group_parts(group: InstanceGroupInputs, autoscaler: AutoscalerInputs | None) -> Components:
+    """Return what a group has in addition to running machines of its first version, and hours that are not known."""
     components: Components = []
+    if autoscaler and autoscaler.windows is None:
+        reason = "a schedule of its autoscaler is not known, or not weekly: what it adds is not priced"
+        components.append(UnpricedComponent(reason, "schedules"))
     if group.version_count > 1:
         reason = f"it has {group.version_count} versions, and all machines are priced as the first"
         components.append(UnpricedComponent(reason, "versions"))
@@ -133,11 +136,15 @@ def _unpriced_group_parts(group: InstanceGroupInputs) -> Components:
 
 def _declared_size(group: InstanceGroupInputs, resource: StateResource, graph: ResourceGraph) -> Range | None:
     size = group.target_size
-    target = next(iter(graph.find_referring_resources(resource, ("target",), *AUTOSCALERS)), None)
-    if target is None:
+    autoscaler = _find_autoscaler(resource, graph)
+    if autoscaler is None:
         return group_size_range(size, size, size)
-    autoscaler = parse_autoscaler_inputs(target.inputs)
     return _apply_schedules(group_size_range(autoscaler.minimum, size, autoscaler.maximum), autoscaler)
+
+
+def _find_autoscaler(resource: StateResource, graph: ResourceGraph) -> AutoscalerInputs | None:
+    target = next(iter(graph.find_referring_resources(resource, ("target",), *AUTOSCALERS)), None)
+    return parse_autoscaler_inputs(target.inputs) if target else None
 
 
 def _parse_schedules(schedules: list[Any]) -> tuple[tuple[WeeklyCronSchedule, int, Decimal], ...] | None:

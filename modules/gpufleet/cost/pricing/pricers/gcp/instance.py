@@ -6,7 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpufleet.cost.inputs.graph import ResourceGraph
-from gpufleet.cost.inputs.values import read_input, read_input_list, read_input_text, text_if_known
+from gpufleet.cost.inputs.values import (
+    read_input,
+    read_input_list,
+    read_input_text,
+    text_if_known,
+)
 from gpufleet.cost.pricing.component import (
     Components,
     MachinePartContext,
@@ -32,7 +37,7 @@ from gpufleet.cost.pricing.pricers.gcp.machine_inputs import (
     with_reservation_claim,
 )
 from gpufleet.cost.pricing.pricers.licence import system_licence_components
-from gpufleet.engine import StateResource
+from gpufleet.engine import StateResource, UnreadableValue
 
 TEMPLATES = (
     "gcp:compute/instanceTemplate:InstanceTemplate",
@@ -131,8 +136,8 @@ def price_compute_instance(resource: StateResource, graph: ResourceGraph) -> Com
 def _boot_disk_licence_components(resource: StateResource, graph: ResourceGraph) -> Components:
     """Return the licence of the image of a boot disk that is a resource of its own."""
     disk = graph.find_referenced_resource(resource, ("bootDisk", "source"), DISK)
-    image = text_if_known(read_input_text(disk.inputs, "image")) if disk else None
-    return [*system_licence_components(image or "")]
+    image = read_input_text(disk.inputs, "image") if disk else None
+    return [*system_licence_components(None if isinstance(image, UnreadableValue) else image or "")]
 
 
 def price_instance_from_template(resource: StateResource, graph: ResourceGraph) -> Components:

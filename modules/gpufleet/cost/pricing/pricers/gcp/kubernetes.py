@@ -129,7 +129,7 @@ def parse_gke_node_pool_inputs(inputs: Any) -> GkeNodePoolInputs:
     return GkeNodePoolInputs(
         name=read_input_text(inputs, "name"),
         location=parse_gke_location_inputs(inputs),
-        hidden_config=read_input_marker(inputs, "nodeConfig"),
+        hidden_config=None if isinstance(config, dict) else UnreadableValue.UNKNOWN,
         machine=parse_machine_inputs(machine),
         preemptible=_parse_preemptible(config),
         is_flex_start=is_input_true(config, "flexStart")

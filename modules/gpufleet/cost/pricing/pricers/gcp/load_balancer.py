@@ -10,9 +10,12 @@ from functools import lru_cache
 from typing import Any
 
 from gpufleet.cost.inputs.graph import ResourceGraph
-from gpufleet.cost.inputs.values import read_input_text, text_if_known
+from gpufleet.cost.inputs.values import (
+    read_reference,
+    text_if_known,
+)
 from gpufleet.cost.pricing.component import Components, MachinePartContext
-from gpufleet.cost.pricing.pricers.gcp.location import find_region
+from gpufleet.cost.pricing.pricers.gcp.location import find_region_or_global
 from gpufleet.cost.pricing.pricers.gcp.service import GLOBAL, service_context
 from gpufleet.cost.pricing.pricers.part_names import LOAD_BALANCER
 from gpufleet.cost.pricing.pricers.traffic import traffic_components
@@ -38,9 +41,9 @@ class ForwardingRuleInputs:
 
 def parse_forwarding_rule_inputs(inputs: Any) -> ForwardingRuleInputs:
     """Parse a forwarding rule, regional or global."""
-    target = text_if_known(read_input_text(inputs, "target")) or ""
+    target = text_if_known(read_reference(inputs, "target")) or ""
     return ForwardingRuleInputs(
-        project=text_if_known(read_input_text(inputs, "project")) or "",
+        project=text_if_known(read_reference(inputs, "project")) or "",
         is_service_connect=SERVICE_ATTACHMENT in target or target in GOOGLE_API_BUNDLES,
     )
 
@@ -51,7 +54,7 @@ def price_forwarding_rule(resource: StateResource, graph: ResourceGraph) -> Comp
     context = service_context(resource, graph, region)
     if parse_forwarding_rule_inputs(resource.inputs).is_service_connect:
         return [context.make_part_component("endpoint", "private_service_connect:endpoint")]
-    data_context = service_context(resource, graph, find_region(resource, graph) or GLOBAL)
+    data_context = service_context(resource, graph, find_region_or_global(resource, graph))
     usage = graph.usage_of_resource(resource)
     data = data_context.make_usage_component(
         "data", f"{LOAD_BALANCER}:data", "monthly_ingress_data_gb", usage
@@ -92,4 +95,4 @@ def _rank_rules(graph: ResourceGraph) -> dict[str, int]:
 
 
 def _find_rule_region(resource: StateResource, graph: ResourceGraph) -> str:
-    return GLOBAL if resource.type == GLOBAL_RULE else find_region(resource, graph) or GLOBAL
+    return GLOBAL if resource.type == GLOBAL_RULE else find_region_or_global(resource, graph)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from gpufleet.cost.inputs.graph import ResourceGraph
-from gpufleet.cost.inputs.values import read_input_text
+from gpufleet.cost.inputs.values import read_reference
 from gpufleet.cost.pricing.component import MachinePartContext
 from gpufleet.cost.pricing.region import gcp_region_of_zone
-from gpufleet.engine import StateResource
+from gpufleet.engine import StateResource, UnreadableValue
 
 
 def parse_regions_and_zones(resource: StateResource) -> tuple[str, ...]:
     """Parse the regions and zones that a resource or a provider gives, the region of its own inputs first."""
-    names = [read_input_text(resource.inputs, key) for key in ("region", "zone", "location")]
-    names += [read_input_text(resource.outputs, key) for key in ("region", "zone")]
+    names = [read_reference(resource.inputs, key) for key in ("region", "zone", "location")]
+    names += [read_reference(resource.outputs, key) for key in ("region", "zone")]
     return tuple(name for name in names if isinstance(name, str))
 
 
@@ -25,6 +25,12 @@ def find_region(resource: StateResource, graph: ResourceGraph) -> str:
     locations = parse_regions_and_zones(resource) or (parse_regions_and_zones(provider) if provider else ())
     place = locations[0] if locations else graph.find_default_region("gcp", resource)
     return gcp_region_of_zone(place.lower())
+
+
+def find_region_or_global(resource: StateResource, graph: ResourceGraph) -> str:
+    """Return the region, global for a resource that gives none; empty if it is not known."""
+    is_hidden = isinstance(read_reference(resource.inputs, "region"), UnreadableValue)
+    return find_region(resource, graph) or ("" if is_hidden else "global")
 
 
 def standalone_part_context(resource: StateResource, graph: ResourceGraph) -> MachinePartContext:

@@ -12,6 +12,7 @@ from gpufleet.cost.inputs.values import (
     MARKER_REASONS,
     Number,
     Text,
+    list_if_known,
     read_input,
     read_input_list,
     read_input_marker,
@@ -60,6 +61,7 @@ class MachineInputs:
     hidden_cards: UnreadableValue | None
     local_ssd_interfaces: tuple[str, ...]
     images: tuple[str, ...]
+    hides_image: bool
     address_count: int
     hidden_interfaces: UnreadableValue | None
 
@@ -80,8 +82,9 @@ def parse_machine_inputs(inputs: Any) -> MachineInputs:
         hidden_cards=read_input_marker(inputs, "guestAccelerators"),
         local_ssd_interfaces=parse_local_ssd_interfaces(inputs),
         images=tuple(image for image in images if isinstance(image, str)),
+        hides_image=any(isinstance(image, UnreadableValue) for image in images),
         address_count=sum(map(_count_new_addresses, interfaces)),
-        hidden_interfaces=read_input_marker(inputs, "networkInterfaces"),
+        hidden_interfaces=_find_hidden_interface(inputs),
     )
 
 
@@ -91,7 +94,11 @@ def machine_components(
     """Return a machine type, and the cards that its price does not include."""
     machine_type = text_or_unpriced(machine.machine_type, "machine type")
     if isinstance(machine_type, UnpricedComponent):
-        return [machine_type]
+        reason = f"{machine_type.reason}: its price may include accelerators"
+        return [
+            machine_type,
+            *(UnpricedComponent(reason, _card_name(index)) for index in range(len(machine.cards))),
+        ]
     name = last_url_segment(machine_type)
     if machine.is_flex_start:
         return [UnpricedComponent(f"{name} {FLEX_START}", "machine")]
@@ -109,7 +116,8 @@ def machine_components(
 def image_licence_components(machine: MachineInputs) -> Components:
     """Return the licence of the image that a machine boots from."""
     licences = (system_licence_components(image) for image in machine.images)
-    return [*next((components for components in licences if components), [])]
+    unknown = system_licence_components(None) if machine.hides_image else []
+    return [*next((components for components in licences if components), unknown)]
 
 
 def external_address_components(
@@ -152,6 +160,18 @@ def _count_new_addresses(interface: Any) -> int:
     return sum(read_input(config, "natIp") in (None, "") for config in configs)
 
 
+def _find_hidden_interface(inputs: Any) -> UnreadableValue | None:
+    """Return why network cards cannot be read: all of them, or an address of one."""
+    configs = (
+        config
+        for interface in list_if_known(read_input(inputs, "networkInterfaces"))
+        for config in list_if_known(read_input(interface, "accessConfigs"))
+    )
+    is_hidden = any(not isinstance(config, dict) for config in configs)
+    hidden = read_input_marker(inputs, "networkInterfaces")
+    return hidden or (UnreadableValue.UNKNOWN if is_hidden else None)
+
+
 def _parse_card(card: Any) -> AcceleratorInputs:
     model = read_input(card, "type") or read_input(card, "acceleratorType")
     count = read_input(card, "count") or read_input(card, "acceleratorCount")
@@ -178,7 +198,7 @@ def _card_components(
     machine: CostComponent, cards: tuple[AcceleratorInputs, ...]
 ) -> Iterator[CostComponent | UnpricedComponent]:
     for index, card in enumerate(cards):
-        name = f"accelerators:{index}" if index else "accelerators"
+        name = _card_name(index)
         if card.count == 0:
             continue
         if not isinstance(card.model, str) or not isinstance(card.count, Decimal):
@@ -188,6 +208,10 @@ def _card_components(
         elif not _includes_cards(machine.items[0]):
             item = f"{CARD_PREFIX}{last_url_segment(card.model)}"
             yield replace(machine, component=name, items=(item,), size=card.count, is_part=True)
+
+
+def _card_name(index: int) -> str:
+    return f"accelerators:{index}" if index else "accelerators"
 
 
 def _includes_cards(machine_type: str) -> bool:

@@ -13,10 +13,12 @@ from typing import Any
 
 from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.inputs.values import (
+    MARKER_REASONS,
     Number,
     Text,
     number_if_known,
     read_input,
+    read_input_choice,
     read_input_list,
     read_input_number,
     read_input_text,
@@ -50,6 +52,7 @@ CONNECTOR_TYPE, CONNECTOR_MINIMUM, CONNECTOR_MAXIMUM = "e2-micro", Decimal(2), D
 WORKSTATION_TYPE = "e2-standard-4"
 # Where none is given (pulumi-gcp 10.2, dataproc.Cluster, `machine_type`: "currently `n1-standard-4`").
 DATAPROC_MACHINE = "n1-standard-4"
+PREEMPTIBILITIES = ("PREEMPTIBILITY_UNSPECIFIED", "NON_PREEMPTIBLE", "PREEMPTIBLE", "SPOT")
 DATAPROC_WORKERS, DATAPROC_DISK_GIB = Decimal(2), Decimal(500)
 STOPPED = "STOPPED"
 _VCPUS = re.compile(r"-(\d{1,4})(?:-\d{1,8}(?:-ext)?)?\Z")
@@ -102,7 +105,8 @@ def parse_dataproc_pools(inputs: Any) -> tuple[MachinePoolInputs, ...]:
         count = read_input_number(pool, "numInstances")
         size = default if count is None else count
         size_gib = read_input_number(pool, "diskConfig", "bootDiskSizeGb")
-        is_spot = name == "secondary" and read_input_text(pool, "preemptibility") != "NON_PREEMPTIBLE"
+        preemptibility = read_input_choice(pool, PREEMPTIBILITIES, "preemptibility")
+        is_spot = name == "secondary" and preemptibility not in ("NON_PREEMPTIBLE", *UnreadableValue)
         pools.append(
             MachinePoolInputs(
                 name,
@@ -143,8 +147,8 @@ def parse_dedicated_resources(inputs: Any, *path: str | int) -> MachinePoolInput
     return MachinePoolInputs(
         "machine",
         {
-            "machineType": read_input(resources, "machineSpec", "machineType"),
-            "card": read_input(resources, "machineSpec", "acceleratorType"),
+            "machineType": read_input_text(resources, "machineSpec", "machineType"),
+            "card": read_input_text(resources, "machineSpec", "acceleratorType"),
             "cards": read_input_number(resources, "machineSpec", "acceleratorCount"),
         },
         group_size_range(
@@ -179,6 +183,9 @@ def price_dataproc_cluster(resource: StateResource, graph: ResourceGraph) -> Com
         if vcpus and pool.count:
             context = service_context(resource, graph, GLOBAL, pool.count)
             components.append(context.make_part_component(f"fee:{pool.component}", "dataproc:vcpu", vcpus))
+        elif not isinstance(machine_type, str):
+            reason = "its machine type, whose vCPUs bill, is not known until deployment"
+            components.append(UnpricedComponent(reason, f"fee:{pool.component}"))
     return components
 
 
@@ -281,7 +288,16 @@ def _prediction_components(
         context.make_part_component("machine", f"vertex:prediction:{machine_type}")
     ]
     card, cards = pool.machine["card"], pool.machine["cards"]
-    if isinstance(card, str) and card != "ACCELERATOR_TYPE_UNSPECIFIED" and isinstance(cards, Decimal):
+    if isinstance(card, UnreadableValue):
+        components.append(UnpricedComponent(f"its accelerators are {MARKER_REASONS[card]}", "accelerators"))
+    elif isinstance(cards, UnreadableValue):
+        reason = f"the number of its accelerators is {MARKER_REASONS[cards]}"
+        components.append(UnpricedComponent(reason, "accelerators"))
+    elif card in (None, "ACCELERATOR_TYPE_UNSPECIFIED"):
+        return [*components]
+    elif cards is None:
+        components.append(UnpricedComponent("the number of its accelerators is not set", "accelerators"))
+    else:
         item = f"vertex:prediction:{_card_name(card)}"
         components.append(context.make_part_component("accelerators", item, cards))
     return [*components]

@@ -7,10 +7,12 @@ from decimal import Decimal
 from typing import Any
 
 from gpufleet.cost.inputs.graph import ResourceGraph
-from gpufleet.cost.inputs.values import read_input_text
+from gpufleet.cost.inputs.values import (
+    read_input_text,
+)
 from gpufleet.cost.money import ZERO, Range
 from gpufleet.cost.pricing.component import Components, MachinePartContext, UnpricedComponent
-from gpufleet.cost.pricing.pricers.gcp.location import find_region, standalone_part_context
+from gpufleet.cost.pricing.pricers.gcp.location import find_region_or_global, standalone_part_context
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS, NAT
 from gpufleet.cost.pricing.pricers.traffic import traffic_components
 from gpufleet.engine import StateResource
@@ -79,5 +81,5 @@ def _has_forwarding_rule(resource: StateResource, graph: ResourceGraph) -> bool:
 
 def _network_context(resource: StateResource, graph: ResourceGraph) -> MachinePartContext:
     return MachinePartContext(
-        "gcp", find_region(resource, graph) or GLOBAL, graph.purchase_terms_of(resource).pool
+        "gcp", find_region_or_global(resource, graph), graph.purchase_terms_of(resource).pool
     )

@@ -17,6 +17,7 @@ from gpufleet.cost.inputs.values import (
     Text,
     is_input_true,
     read_input,
+    read_input_choice,
     read_input_list,
     read_input_number,
     read_input_text,
@@ -101,7 +102,7 @@ def parse_knative_service_inputs(inputs: Any) -> RunInputs:
         vcpus,
         memory_gib,
         read_input_number(annotations, MINIMUM_SCALE),
-        is_always_on=str(read_input(annotations, CPU_THROTTLING)).lower() == "false",
+        is_always_on=read_input_choice(annotations, ("true", "false"), CPU_THROTTLING) == "false",
     )
 
 

@@ -12,9 +12,11 @@ from typing import Any
 
 from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.inputs.values import (
+    MARKER_REASONS,
     Number,
     Text,
     is_input_true,
+    read_input_choice,
     read_input_number,
     read_input_text,
 )
@@ -22,9 +24,11 @@ from gpufleet.cost.money import HOURS_PER_MONTH, Range
 from gpufleet.cost.pricing.component import Components, CostComponent, MachinePartContext, UnpricedComponent
 from gpufleet.cost.pricing.pricers.gcp.service import exact_count, service_context
 from gpufleet.cost.pricing.pricers.required_input import number_or_unpriced, text_or_unpriced
-from gpufleet.engine import StateResource
+from gpufleet.engine import StateResource, UnreadableValue
 
 DEFAULT_DISK_GIB = Decimal(10)  # what Cloud SQL makes of an instance without a disk size
+SQL_SERVER = "SQLSERVER_"
+DATABASES = ("MYSQL_", "POSTGRES_", SQL_SERVER)
 SHARED_CORE_TIERS = ("db-f1-micro", "db-g1-small")
 MIB_PER_GIB = Decimal(1024)
 # GiB of memory for each vCPU of a predefined tier.
@@ -59,7 +63,7 @@ def parse_sql_instance_inputs(inputs: Any) -> SqlInstanceInputs:
     return SqlInstanceInputs(
         tier=read_input_text(inputs, "settings", "tier"),
         edition=read_input_text(inputs, "settings", "edition"),
-        availability=read_input_text(inputs, "settings", "availabilityType"),
+        availability=read_input_choice(inputs, ("REGIONAL", "ZONAL"), "settings", "availabilityType"),
         disk_size_gib=read_input_number(inputs, "settings", "diskSize"),
         disk_type=read_input_text(inputs, "settings", "diskType"),
         database_version=read_input_text(inputs, "databaseVersion"),
@@ -133,7 +137,10 @@ def _licence_components(
 ) -> Components:
     """Return SQL Server's licence, billed for at least four vCPUs; other databases have none."""
     version = instance.database_version
-    if not isinstance(version, str) or not version.startswith("SQLSERVER_"):
+    if isinstance(version, UnreadableValue) or not (version or DATABASES[0]).startswith(DATABASES):
+        reason = MARKER_REASONS[version] if isinstance(version, UnreadableValue) else "none that we know"
+        return [UnpricedComponent(f"its database is {reason}: SQL Server bills a licence", "licence")]
+    if version is None or not version.startswith(SQL_SERVER):
         return []
     edition = version.rpartition("_")[2].lower()
     if edition not in SERVER_LICENCES:
