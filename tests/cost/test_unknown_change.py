@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -356,3 +359,21 @@ def test_command_ends_with_1_unless_the_policy_allows_it(gpufleet, tmp_path):
 def test_prices_of_two_days_are_no_change_of_the_stack(gpufleet, project):
     result = gpufleet("cost", "diff", "-s", "dev", "--prices-before", "2026-07-01", cwd=project)
     assert result.returncode == 0, result.stderr
+
+
+def test_command_compares_a_component_in_another_process_with_a_git_ref(gpufleet, tmp_path):
+    source = Path(__file__).resolve().parents[1] / "cases" / "programs" / "remote-eks"
+    root = tmp_path / "project"
+    shutil.copytree(source, root)
+    (root / "policy.yaml").write_text("max_increase_usd_per_month: 1\n")
+    git = ("git", "-c", "user.name=t", "-c", "user.email=t@example.org")
+    for command in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "x")):
+        subprocess.run([*git, *command], cwd=root, check=True)
+    arguments = ("cost", "diff", "-s", "dev", "--base", "HEAD", "--policy", "policy.yaml")
+    assert gpufleet(*arguments, cwd=root).returncode == 0
+    program = root / "__main__.py"
+    program.write_text(program.read_text().replace('"desiredCapacity": 2', '"desiredCapacity": 80'))
+    grown = gpufleet(*arguments, cwd=root)
+    assert grown.returncode == 1
+    assert "jobs (eks:index:Cluster) changes desiredCapacity: " in grown.stdout
+    assert "Policy met" not in grown.stdout
