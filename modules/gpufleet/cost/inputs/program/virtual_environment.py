@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from gpufleet.boundary import decode_text, decode_yaml, make_printable
+from gpufleet import boundary
 from gpufleet.cost.inputs.program import allowlist
 from gpufleet.cost.inputs.program.gitref import is_tracked, read_git_file
 from gpufleet.cost.inputs.program.stack_program import StackProgram
@@ -103,7 +103,7 @@ def _parse_setting(content: bytes) -> str:
     if SETTING[-1].encode() not in content:
         return ""
     with suppress(InputError):
-        value: Any = decode_yaml(decode_text(content, "Pulumi.yaml"), "Pulumi.yaml")
+        value: Any = boundary.decode_yaml(boundary.decode_text(content, "Pulumi.yaml"), "Pulumi.yaml")
         for key in SETTING:
             value = value.get(key) if isinstance(value, dict) else None
         return value if isinstance(value, str) else ""
@@ -111,4 +111,4 @@ def _parse_setting(content: bytes) -> str:
 
 
 def _warn(text: str) -> None:
-    _log.warning("warning: %s", make_printable(text))
+    _log.warning("warning: %s", boundary.make_printable(text))
