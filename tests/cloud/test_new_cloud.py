@@ -65,7 +65,9 @@ def toy_project(project):
         write(f"catalog/data/{name}", (package / f"catalog/data/{name}").read_text() + row + "\n")
     write("cloud/toy_pool.py", (CASES / "toy_pool.py").read_text())
     write("cost/pricing/pricers/toy.py", (CASES / "toy_pricer.py").read_text())
-    subprocess.run(["git", "add", "--", *changed], cwd=package, check=True)  # a confined program sees no other files
+    subprocess.run(
+        ["git", "add", "--", *changed], cwd=package, check=True
+    )  # a confined program sees no other files
     return project, changed
 
 
