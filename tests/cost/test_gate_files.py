@@ -11,7 +11,7 @@ from gpufleet import cost
 from gpufleet.cost import api
 from gpufleet.cost.inputs.gate_file import GateFileReader, list_changed_files, refuse_tracked_price_store
 from gpufleet.cost.inputs.project_list import load_project_list, with_gate_files_of_base
-from gpufleet.errors import InputError
+from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.fleet import MonthlyBudget
 
 STRICT, LENIENT = "max_increase_usd_per_month: 1\n", "max_increase_usd_per_month: 999999\n"
@@ -148,6 +148,48 @@ def test_price_store_in_git_is_refused(repository, tracked, tmp_path):
         refuse_tracked_price_store(store)
 
 
+def break_git(repository):
+    """Damage the index and every object: what git is asked about has no answer."""
+    (repository / ".git/index").write_bytes(b"damaged")
+    for path in (repository / ".git/objects").glob("??/*"):
+        path.chmod(0o600)
+        path.write_bytes(b"damaged")
+
+
+def test_failing_git_is_not_an_empty_answer(repository):
+    store = repository / "prices.db"
+    store.write_text("x")
+    commit(repository)
+    reader = GateFileReader(repository, "HEAD")
+    commit_id = reader.repository.commit
+    break_git(repository)
+    for ask in (
+        lambda: refuse_tracked_price_store(store),
+        lambda: list_changed_files(repository, commit_id),
+        lambda: reader.read(repository / "policy.yaml"),
+    ):
+        with pytest.raises(EnvironmentFault, match=r"git [a-z-]+ failed in"):
+            ask()
+
+
+@pytest.mark.parametrize("text", ["projects: [", "- a\n", ""])
+def test_list_that_is_invalid_at_the_base_is_not_replaced_by_the_branchs(project, text):
+    (project / "list.yaml").write_text(text)
+    commit(project)
+    (project / "list.yaml").write_text("projects: [{path: ., stack: dev}]\n")
+    projects = load_project_list(project / "list.yaml")
+    with pytest.raises(InputError, match=r"list\.yaml at HEAD"):
+        with_gate_files_of_base(projects, GateFileReader(project, "HEAD"))
+
+
+def test_new_list_applies_and_is_named(project):
+    (project / "list.yaml").write_text("projects: [{path: ., stack: dev}]\n")
+    gate = GateFileReader(project, "HEAD")
+    projects = load_project_list(project / "list.yaml")
+    assert with_gate_files_of_base(projects, gate) == projects
+    assert gate.warnings == ["list.yaml has no list at HEAD: that of this branch applies"]
+
+
 # The command, with a project whose change is over the limit of the base.
 @pytest.fixture
 def project(repository):
@@ -195,6 +237,8 @@ def test_policy_of_a_list_is_that_of_the_list_at_the_base(project):
     (project / "list.yaml").write_text(
         "policy: lenient.yaml\nprojects: [{path: ., stack: dev, usage: u.yaml}]\n"
     )
+    (project / "u.yaml").touch()
+    git(project, "add", "u.yaml")
     gate = GateFileReader(project, "HEAD")
     projects = with_gate_files_of_base(load_project_list(project / "list.yaml"), gate)
     assert projects.policy == project / "policy.yaml"

@@ -71,7 +71,7 @@ def test_program_outside_of_a_repository_is_evaluated_without_git(root, monkeypa
 def test_program_of_a_repository_is_not_evaluated_if_git_cannot_list_its_files(root, monkeypatch, tmp_path):
     commit(root)
     (root / ".git/index").write_bytes(b"damaged")
-    with pytest.raises(EnvironmentFault, match="git cannot list the files of the project"):
+    with pytest.raises(EnvironmentFault, match=r"git ls-files failed in .*index"):
         evaluate_names(root)
     (tmp_path / "empty").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))

@@ -211,6 +211,15 @@ def test_untracked_module_gets_one_line_that_says_git_add(repository):
     with pytest.raises(InputError, match="FileNotFoundError") as caught:
         cost.evaluate_program(root, "other")
     assert "git add" not in str(caught.value)  # never a file of credentials
+    (repository / "infra/.env").rename(root / "parts/.env")
+    git(repository, "rm", "-rqf", "--cached", "infra/parts")
+    (root / "__main__.py").write_text("import parts\n")
+    with pytest.raises(InputError, match="No module named 'parts'") as caught:
+        cost.evaluate_program(root, "other")
+    assert "git add" not in str(caught.value)  # nor a folder that holds one
+    (root / "parts/.env").unlink()
+    with pytest.raises(InputError, match="git does not track parts"):
+        cost.evaluate_program(root, "other")
 
 
 def test_named_stack_file_is_seen_but_not_through_a_link_of_the_branch(repository, tmp_path):

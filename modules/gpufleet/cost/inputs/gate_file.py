@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from gpufleet.boundary import decode_text, make_printable, read_text
-from gpufleet.cost.inputs.program.gitref import run_git
+from gpufleet.cost.inputs.program.gitref import list_git_names, read_git, run_git
 from gpufleet.errors import InputError
 
 REGULAR_MODES = ("100644", "100755")
@@ -67,6 +67,11 @@ class GateRepository:
         changed = f"this branch changes {name}: that of {self.base} applies"
         return GateFile(at_base, "" if self._is_same_in_branch(relative, at_base) else changed)
 
+    def read_at_base(self, path: Path) -> str | None:
+        """Return a file's text as it is at the base, None if it is not there."""
+        relative = self.relative_path(path)
+        return None if relative is None else self._read_at_base(relative)
+
     def relative_path(self, path: Path) -> str | None:
         """Return a path relative to the repository as it is written; None if it is elsewhere.
 
@@ -80,10 +85,10 @@ class GateRepository:
 
     def _read_at_base(self, relative: str) -> str | None:
         """Return the text of a regular file at the base, None if there is no such file."""
-        listed = run_git(
+        listed = read_git(
             self.top, "--literal-pathspecs", "ls-tree", "-z", "--full-tree", self.commit, "--", relative
         )
-        fields = listed.stdout.split(b"\t")[0].decode().split()
+        fields = listed.split(b"\t")[0].decode().split()
         if len(fields) != TREE_ENTRY_FIELDS:
             return None
         mode, _, object_id = fields
@@ -92,7 +97,7 @@ class GateRepository:
             raise InputError("is a symbolic link", where=where, remedy="name the file itself")
         if mode not in REGULAR_MODES:
             return None
-        return decode_text(run_git(self.top, "cat-file", "blob", object_id).stdout, relative)
+        return decode_text(read_git(self.top, "cat-file", "blob", object_id), relative)
 
     def _is_same_in_branch(self, relative: str, text: str) -> bool:
         try:
@@ -128,8 +133,7 @@ class GateFileReader:
 def list_changed_files(root: Path, commit: str) -> frozenset[str]:
     """Return the tracked files of a project that differ from a commit, relative to the project."""
     options = ("--name-only", "--no-ext-diff", "--no-renames", "-z", "--relative")
-    shown = run_git(root, "diff", *options, commit, "--", ".")
-    return frozenset(filter(None, os.fsdecode(shown.stdout).split("\0")))
+    return frozenset(list_git_names(root, "diff", *options, commit, "--", "."))
 
 
 def refuse_tracked_price_store(store: Path | None) -> None:
@@ -142,8 +146,8 @@ def refuse_tracked_price_store(store: Path | None) -> None:
         return
     relative = path.relative_to(folder)
     ancestors = {each.as_posix() for each in (relative, *relative.parents)} - {"."}
-    tracked = run_git(folder, "--literal-pathspecs", "ls-files", "-z", "--", *sorted(ancestors)).stdout
-    if ancestors & set(os.fsdecode(tracked).split("\0")):
+    tracked = list_git_names(folder, "--literal-pathspecs", "ls-files", "-z", "--", *sorted(ancestors))
+    if ancestors.intersection(tracked):
         raise InputError(
             "git tracks it: a branch could set its own prices",
             where=str(store),

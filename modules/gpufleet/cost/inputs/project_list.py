@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from gpufleet.boundary import (
     decode_yaml_with_line_numbers,
@@ -25,7 +24,8 @@ from gpufleet.boundary import (
     shorten_repr,
 )
 from gpufleet.cost.inputs.gate_file import GateFileReader
-from gpufleet.cost.inputs.program.gitref import run_git
+from gpufleet.cost.inputs.program.allowlist import find_repository
+from gpufleet.cost.inputs.program.gitref import is_tracked
 from gpufleet.cost.inputs.stack_name import parse_stack_name
 from gpufleet.errors import InputError
 
@@ -101,24 +101,31 @@ def with_gate_files_of_base(projects: ProjectList, gate: GateFileReader) -> Proj
 
 
 def _read_base_list(projects: ProjectList, gate: GateFileReader) -> Mapping[str, Any]:
-    """Return the list as it is at the base, empty if there is none or it is invalid."""
+    """Return the list as it is at the base, empty if there is none; raise InputError if it is invalid.
+
+    That of the branch in its place would let a branch choose its own limits.
+    """
     if projects.file is None or gate.repository is None:
         return {}
-    text = gate.repository.read(projects.file).text
-    with suppress(InputError):
-        data = decode_yaml_with_line_numbers(text, f"{projects.file.name} at {gate.repository.base}")
-        return data if isinstance(data, dict) else {}
-    return {}
+    text = gate.repository.read_at_base(projects.file)
+    if text is None:
+        return {}
+    where = f"{projects.file.name} at {gate.repository.base}"
+    data = decode_yaml_with_line_numbers(text, where)
+    entries = data.get("projects") if isinstance(data, dict) else None
+    if not isinstance(entries, list) or not all(map(_names_project, entries)):
+        raise InputError("is not a list of projects", where=where, remedy="repair it there first")
+    return cast("Mapping[str, Any]", data)
 
 
 def _read_base_entries(projects: ProjectList, gate: GateFileReader) -> list[Mapping[str, Any]]:
-    """Return the entries of the list at the base that name a path and a stack."""
-    items = _read_base_list(projects, gate).get("projects")
-    return [
-        item
-        for item in (items if isinstance(items, list) else [])[:MAX_PROJECTS]
-        if isinstance(item, dict) and all(isinstance(item.get(key), str) for key in ("path", "stack"))
-    ]
+    """Return the entries of the list at the base."""
+    entries: list[Mapping[str, Any]] = _read_base_list(projects, gate).get("projects", [])
+    return entries[:MAX_PROJECTS]
+
+
+def _names_project(item: Any) -> bool:
+    return isinstance(item, dict) and all(isinstance(item.get(key), str) for key in ("path", "stack"))
 
 
 def load_project_list(path: Path) -> ProjectList:
@@ -148,21 +155,17 @@ def load_project_list(path: Path) -> ProjectList:
 
 def _require_tracked_files(projects: ProjectList, path: Path) -> None:
     """Refuse a file that git does not track, in a list that it does: a branch's list must not show what is private."""
-    if not _is_tracked(path.parent, path):
+    repository = find_repository(path.parent)
+    if repository is None or not is_tracked(repository, path):
         return
     files = [
         projects.policy,
         *(file for each in projects.projects for file in (each.config_file, each.usage)),
     ]
     for file in files:
-        if file is not None and not _is_tracked(path.parent, file):
+        if file is not None and not is_tracked(repository, file):
             problem = f"names {shorten_repr(os.path.relpath(file, path.parent))}, which git does not track"
             raise InputError(problem, where=str(path), remedy="git add that file")
-
-
-def _is_tracked(folder: Path, file: Path) -> bool:
-    listed = run_git(folder, "--literal-pathspecs", "ls-files", "-z", "--", str(file))
-    return listed.returncode == 0 and bool(listed.stdout)
 
 
 def _parse_project(item: Any, path: Path) -> ProjectEntry:

@@ -31,10 +31,7 @@ def read_git_archive(root: Path, tree: str) -> bytes:
         return b""
     # In a subfolder git archive would apply the folder twice.
     top = run_git(root, "rev-parse", "--show-toplevel").stdout.decode().strip()
-    archived = run_git(Path(top), "archive", "--format=tar", tree)
-    if archived.returncode:
-        raise EnvironmentFault(f"git archive failed: {archived.stderr.decode(errors='replace').strip()}")
-    return archived.stdout
+    return read_git(Path(top), "archive", "--format=tar", tree)
 
 
 def read_git_file(root: Path, tree: str, name: str) -> bytes | None:
@@ -46,26 +43,13 @@ def read_git_file(root: Path, tree: str, name: str) -> bytes | None:
 
 
 def list_tracked_files(folder: Path) -> list[str]:
-    """Return what git tracks in a folder and in submodules that are checked out: files, links, other submodules.
-
-    Raise EnvironmentFault if git cannot list them.
-    """
-    listed = run_git(folder, "ls-files", "-z", "--cached", "--recurse-submodules")
-    if listed.returncode:
-        lines = listed.stderr.decode(errors="replace").strip().splitlines() or ["it printed nothing"]
-        raise EnvironmentFault(
-            f"git cannot list the files of the project: {make_printable(lines[0])}",
-            hint=f"run git -C {shlex.quote(str(folder))} ls-files",
-        )
-    return sorted({os.fsdecode(name) for name in listed.stdout.split(b"\0") if name})
+    """Return what git tracks in a folder and in submodules that are checked out: files, links, other submodules."""
+    return sorted(set(list_git_names(folder, "ls-files", "-z", "--cached", "--recurse-submodules")))
 
 
 def is_tracked(top: Path, path: Path) -> bool:
-    """Return whether git tracks a path, or anything in it; raise EnvironmentFault if git cannot say."""
-    listed = run_git(top, "--literal-pathspecs", "ls-files", "-z", "--", str(path))
-    if listed.returncode:
-        raise EnvironmentFault(f"git cannot tell whether it tracks {make_printable(str(path))}")
-    return bool(listed.stdout)
+    """Return whether git tracks a path, or anything in it."""
+    return bool(read_git(top, "--literal-pathspecs", "ls-files", "-z", "--", str(path)))
 
 
 def _repository_prefix(root: Path) -> str:
@@ -89,6 +73,24 @@ def _resolve_commit(root: Path, ref: str) -> str:
             remedy="give a branch, tag or commit that `git log` shows",
         )
     return completed.stdout.decode().strip()
+
+
+def list_git_names(root: Path, *arguments: str) -> list[str]:
+    """Return the names that a git command prints with ``-z``."""
+    return [os.fsdecode(name) for name in read_git(root, *arguments).split(b"\0") if name]
+
+
+def read_git(root: Path, *arguments: str) -> bytes:
+    """Return what a git command prints; raise EnvironmentFault if it fails: an error is not an empty answer."""
+    completed = run_git(root, *arguments)
+    if completed.returncode:
+        lines = completed.stderr.decode(errors="replace").strip().splitlines() or ["it printed nothing"]
+        command = next(word for word in arguments if not word.startswith("-"))
+        raise EnvironmentFault(
+            f"git {command} failed in {make_printable(str(root))}: {make_printable(lines[0])}",
+            hint=f"run git -C {shlex.quote(str(root))} {shlex.join(arguments)}",
+        )
+    return completed.stdout
 
 
 def run_git(root: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:

@@ -20,7 +20,7 @@ from io import BytesIO
 from pathlib import Path
 
 from gpufleet.cost.inputs.program import allowlist
-from gpufleet.cost.inputs.program.gitref import list_tracked_files, run_git
+from gpufleet.cost.inputs.program.gitref import list_git_names, list_tracked_files
 from gpufleet.cost.inputs.program.stack_program import StackProgram
 from gpufleet.errors import EnvironmentFault, InputError
 
@@ -329,15 +329,19 @@ def _is_inside(path: str) -> bool:
 def find_untracked_file(program: StackProgram, text: str) -> str:
     """Return a file that a program's error names and that git does not track, so that it was not there; or "".
 
-    A module is named without its ending. Credentials are never suggested.
+    A module is named without its ending. Credentials, and folders that hold some, are never suggested.
     """
     if program.trusted or program.tree is not None or not allowlist.find_repository(program.root.resolve()):
         return ""
-    listed = run_git(program.root, "ls-files", "-z", "--others", "--directory", "--no-empty-directory")
-    for path in sorted(os.fsdecode(name).rstrip("/") for name in listed.stdout.split(b"\0") if name):
+    untracked = ("ls-files", "-z", "--others")
+    listed = list_git_names(program.root, *untracked, "--directory", "--no-empty-directory")
+    for path in sorted(name.rstrip("/") for name in listed):
         name = path.rpartition("/")[2]
         names = (name, name.removesuffix(".py"))
         is_named = any(re.search(rf"(?<![\w-]){re.escape(each)}(?![\w-])", text) for each in names)
-        if is_named and not any(map(allowlist.is_secret, path.split("/"))):
+        if not is_named:
+            continue
+        files = list_git_names(program.root, "--literal-pathspecs", *untracked, "--", path)
+        if not any(allowlist.is_secret(part) for file in files for part in file.split("/")):
             return path
     return ""
