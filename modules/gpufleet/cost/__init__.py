@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         diff_stack_between_price_dates,
         estimate_exported_state,
         estimate_stack,
+        load_gate_policy,
     )
     from gpufleet.cost.inputs.automation import change_from_automation
     from gpufleet.cost.inputs.bill_export import stream_bill_files, stream_billed_charges
@@ -150,6 +151,7 @@ __all__ = [
     "list_bill_files",
     "load_commitments",
     "load_diff_schema",
+    "load_gate_policy",
     "load_policy",
     "load_project_list",
     "load_usage_file",
@@ -246,6 +248,7 @@ NAMES_BY_MODULE = {
         "diff_stack_between_price_dates",
         "estimate_exported_state",
         "estimate_stack",
+        "load_gate_policy",
     ),
     "inputs.automation": ("change_from_automation",),
     "inputs.bill_export": ("stream_bill_files", "stream_billed_charges"),

@@ -1,8 +1,9 @@
 """Files that decide a verdict: limits, commitments, usage, the budget. A branch must not choose its own.
 
-With ``--base`` each is read as it is at that commit, if the repository has it there; the report names those that the
-branch changes or brings. A file outside the repository is the operator's, and is read as it is. The working tree's
-links are not followed: only the path as it is written is looked up at the base.
+With ``--base`` each is read as it is at that commit; the report names those that the branch changes or brings. What
+only the branch has does not apply, except limits: they only forbid more. A file outside the repository is the
+operator's, and is read as it is. The working tree's links are not followed: only the path as it is written is looked
+up at the base.
 """
 
 from __future__ import annotations
@@ -23,11 +24,14 @@ TREE_ENTRY_FIELDS = 3  # mode, kind, object
 
 @dataclass(frozen=True)
 class GateFile:
-    """A file's text, empty with ``is_missing``, and a warning if it is not the same at the base and in the branch."""
+    """A file's text as it decides, None if there is no such file.
 
-    text: str = ""
+    ``is_new`` if only the branch has it; ``warning`` if the branch has another one than the base.
+    """
+
+    text: str | None = None
     warning: str = ""
-    is_missing: bool = False
+    is_new: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,15 +60,13 @@ class GateRepository:
         """Return a file as it is at the base; as it is in the branch if the base has none."""
         relative = self.relative_path(path)
         if relative is None:
-            return GateFile(is_missing=True) if not os.path.lexists(path) else GateFile(read_text(path))
-        name = make_printable(relative)
+            return _read_own_file(path)
         at_base = self._read_at_base(relative)
         if at_base is None:
-            if not os.path.lexists(path):
-                return GateFile(is_missing=True)
-            text = read_text(self.top / relative, follow_symlinks=False)
-            return GateFile(text, f"{name} is not in {self.base}: this branch brings it, and it applies")
-        changed = f"this branch changes {name}: that of {self.base} applies"
+            own = self.top / relative
+            is_new = os.path.lexists(own)
+            return GateFile(read_text(own, follow_symlinks=False) if is_new else None, is_new=is_new)
+        changed = f"this branch changes {make_printable(relative)}: that of {self.base} applies"
         return GateFile(at_base, "" if self._is_same_in_branch(relative, at_base) else changed)
 
     def read_at_base(self, path: Path) -> str | None:
@@ -113,21 +115,37 @@ class GateFileReader:
     """
 
     def __init__(self, folder: Path | None, base: str | None) -> None:
-        self._folder, self._base = folder, base
+        self._folder, self.base = folder, base
         self.warnings: list[str] = []
 
     @cached_property
     def repository(self) -> GateRepository | None:
         """The repository and its commit, looked up at first use; None without a base."""
-        if self._folder is None or self._base is None:
+        if self._folder is None or self.base is None:
             return None
-        return GateRepository.find(self._folder, self._base)
+        return GateRepository.find(self._folder, self.base)
 
-    def read(self, path: Path) -> str | None:
-        """Return a file's text; None if the file is to be read as it is, or is missing."""
-        file = self.repository.read(path) if self.repository else GateFile(is_missing=True)
-        self.warnings += [file.warning] if file.warning and file.warning not in self.warnings else []
-        return None if file.is_missing else file.text
+    def read(self, path: Path) -> GateFile:
+        """Return a file as it decides; its text is not to be used if it is new."""
+        file = self.read_limits(path)
+        if file.is_new:
+            self.warn(f"{make_printable(path.name)} is not in {self.base}: it applies when it is merged")
+        return file
+
+    def read_limits(self, path: Path) -> GateFile:
+        """Return a file of limits, which forbid more: they apply also if they are new."""
+        file = self.repository.read(path) if self.repository else _read_own_file(path)
+        self.warn(file.warning)
+        return file
+
+    def warn(self, text: str) -> None:
+        """Add a warning to the report, once."""
+        self.warnings += [text] if text and text not in self.warnings else []
+
+
+def _read_own_file(path: Path) -> GateFile:
+    """Return a file of the operator, or of the working tree where nothing is compared."""
+    return GateFile(read_text(path) if os.path.lexists(path) else None)
 
 
 def list_changed_files(root: Path, commit: str) -> frozenset[str]:
