@@ -230,16 +230,36 @@ def test_named_stack_file_is_seen_but_not_through_a_link_of_the_branch(repositor
     (root / "own.yaml").unlink()
     (root / "own.yaml").symlink_to(tmp_path / "secret.yaml")
     git(repository, "add", "infra/own.yaml")
-    with pytest.raises(InputError, match=r"own\.yaml: file not found"):
+    with pytest.raises(InputError, match=r"own\.yaml: is a symbolic link"):
         look(root, config_file=root / "own.yaml")
     (root / "folder").symlink_to(tmp_path)
     git(repository, "add", "infra/folder")
-    with pytest.raises(InputError, match=r"secret\.yaml: file not found"):
+    with pytest.raises(InputError, match=r"folder: is a symbolic link"):
         look(root, config_file=root / "folder/secret.yaml")
     outside = tmp_path / "outside"
     outside.symlink_to(tmp_path / "secret.yaml")  # the user's own link
     (root / "folder").unlink()
     look(root, config_file=outside)
+
+
+@pytest.mark.parametrize("name", ["Pulumi.yaml", "Pulumi.dev.yaml", "__main__.py", "app"])
+@pytest.mark.parametrize("base", ["HEAD", None])
+def test_link_out_of_the_project_is_named(repository, tmp_path, name, base):
+    root = repository / "infra"
+    if name == "app":
+        (root / "Pulumi.yaml").write_text("name: viewed\nruntime: python\nmain: app\n")
+    (root / name).unlink(missing_ok=True)
+    (root / name).symlink_to(tmp_path / "elsewhere")
+    git(repository, "add", "-A")
+    message = (
+        rf"{name}: is a symbolic link, and links are not followed out of the project's files; put the file"
+    )
+    with pytest.raises(InputError, match=message):
+        compare(root, base) if base else cost.evaluate_program(root, "dev")
+    (root / name).unlink()
+    (root / name).symlink_to(tmp_path / "elsewhere/..")  # also if there is something on this machine
+    with pytest.raises(InputError, match=message):
+        compare(root, base) if base else cost.evaluate_program(root, "dev")
 
 
 @pytest.mark.parametrize("key", ["config_file", "usage", "policy"])

@@ -220,6 +220,8 @@ def diff_cost(
 ) -> None:
     """Price a change: the working tree against a git ref or a state, or a preview."""
     base = source_options["base"]
+    if base is not None:  # before a link to another project is followed
+        cost.refuse_links_in_repository(projects_file or source_options["project"] or Path())
     project = projects_file.absolute().parent if projects_file else _root(source_options["project"])
     gate = cost.GateFileReader(project, base)
     policy = cost.load_gate_policy(policy_file, gate) if policy_file else None

@@ -15,6 +15,7 @@ from gpufleet.cost.inputs.default_region import DefaultRegions, find_default_reg
 from gpufleet.cost.inputs.gate_file import (
     GateFileReader,
     list_changed_files,
+    refuse_links_in_repository,
     refuse_tracked_price_store,
 )
 from gpufleet.cost.inputs.ignored_change import settle_like_engine
@@ -116,6 +117,7 @@ def diff_stack_against_git_ref(
 ) -> CostDiff:
     """Compare a stack in the working tree with itself at a git ref."""
     variables = region_variables(options.regions)
+    refuse_links_in_repository(root, config_file)
     refuse_tracked_price_store(find_price_store_file())
     gate = GateFileReader(root, base)
     with (

@@ -9,17 +9,20 @@ up at the base.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from gpufleet.boundary import decode_text, make_printable, read_text
-from gpufleet.cost.inputs.program.gitref import list_git_names, read_git, run_git
+from gpufleet.cost.inputs.program.allowlist import find_repository
+from gpufleet.cost.inputs.program.gitref import is_tracked, list_git_names, read_git, run_git
 from gpufleet.errors import InputError
 
 REGULAR_MODES = ("100644", "100755")
 LINK_MODE = "120000"
 TREE_ENTRY_FIELDS = 3  # mode, kind, object
+MAX_LINKS = 40  # of a path, as in the kernel
 
 
 @dataclass(frozen=True)
@@ -152,6 +155,54 @@ def list_changed_files(root: Path, commit: str) -> frozenset[str]:
     """Return the tracked files of a project that differ from a commit, relative to the project."""
     options = ("--name-only", "--no-ext-diff", "--no-renames", "-z", "--relative")
     return frozenset(list_git_names(root, "diff", *options, commit, "--", "."))
+
+
+def refuse_links_in_repository(*paths: Path | None) -> None:
+    """Raise InputError if a path passes through a link of a repository."""
+    for path in paths:
+        if link := find_link_in_repository(path) if path else None:
+            problem, remedy = describe_link(link)
+            raise InputError(problem, where=make_printable(path), remedy=remedy)
+
+
+def describe_link(link: Path) -> tuple[str, str]:
+    """Return the problem and the remedy of a path that passes through a link of a repository."""
+    return f"passes through the symbolic link {make_printable(link.name)}", "give the path that it leads to"
+
+
+def find_link_in_repository(path: Path) -> Path | None:
+    """Return the first link of a repository that a path passes through, None without one.
+
+    Such a link may be the branch's, and lead to another project: the base would be read there. A link of the operator's
+    that leads into the repository from elsewhere is followed.
+    """
+    given = _find_working_folder() / path
+    target = find_repository(Path(os.path.realpath(given)))
+    place, parts, links = Path("/"), [*reversed(given.parts)], 0
+    while parts:
+        part = parts.pop()
+        here = place / part
+        if part == "..":
+            place = place.parent
+        elif not here.is_symlink():
+            place = here
+        else:
+            repository, links = find_repository(place), links + 1
+            if repository and (repository == target or is_tracked(repository, here)):
+                return here
+            if links > MAX_LINKS:
+                raise InputError("has too many symbolic links", where=make_printable(path))
+            parts += reversed(here.readlink().parts)
+    return None
+
+
+def _find_working_folder() -> Path:
+    """Return the current folder as the shell entered it: the system only knows where its links lead."""
+    named = Path(os.environ.get("PWD", ""))
+    with suppress(OSError):
+        if named.is_absolute() and named.samefile(Path.cwd()):
+            return named
+    return Path.cwd()
 
 
 def refuse_tracked_price_store(store: Path | None) -> None:

@@ -23,7 +23,12 @@ from gpufleet.boundary import (
     read_text,
     shorten_repr,
 )
-from gpufleet.cost.inputs.gate_file import GateFileReader
+from gpufleet.cost.inputs.gate_file import (
+    GateFileReader,
+    describe_link,
+    find_link_in_repository,
+    refuse_links_in_repository,
+)
 from gpufleet.cost.inputs.program.allowlist import find_repository
 from gpufleet.cost.inputs.program.gitref import is_tracked
 from gpufleet.cost.inputs.stack_name import parse_stack_name
@@ -136,7 +141,8 @@ def _names_project(item: Any) -> bool:
 
 
 def load_project_list(path: Path) -> ProjectList:
-    """Read a list of projects."""
+    """Read a list of projects; raise InputError if it, a project or a stack's file is reached through a link."""
+    refuse_links_in_repository(path)
     data = decode_yaml_with_line_numbers(read_text(path), str(path))
     if not isinstance(data, dict) or not isinstance(data.get("projects"), list) or not data["projects"]:
         raise InputError(
@@ -189,7 +195,7 @@ def _parse_project(item: Any, path: Path) -> ProjectEntry:
                 key=key,
                 remedy=f"{key}: …",
             )
-    root = _resolve_path(item, "path", path)
+    root = _resolve_path(item, "path", path, may_be_link=False)
     if not (root / "Pulumi.yaml").is_file():
         raise InputError(
             "has no Pulumi.yaml", where=format_key_location(item, "path", path), key=str(item["path"])
@@ -221,7 +227,7 @@ def _read_text(data: Mapping[Any, Any], key: str, path: Path, default: str = "")
 
 
 def _resolve_optional_path(data: Mapping[Any, Any], key: str, path: Path) -> Path | None:
-    return _resolve_path(data, key, path) if key in data else None
+    return _resolve_path(data, key, path, may_be_link=False) if key in data else None
 
 
 def _resolve_gate_path(data: Mapping[Any, Any], key: str, path: Path) -> Path | None:
@@ -232,7 +238,7 @@ def _resolve_gate_path(data: Mapping[Any, Any], key: str, path: Path) -> Path | 
     return Path(os.path.abspath(path.parent / str(data[key]).strip()))  # noqa: PTH100 - resolve() follows links
 
 
-def _resolve_path(data: Mapping[Any, Any], key: str, path: Path) -> Path:
+def _resolve_path(data: Mapping[Any, Any], key: str, path: Path, *, may_be_link: bool = True) -> Path:
     """Return a path relative to the list; raise InputError if it leaves the repository."""
     folder = path.resolve().parent
     text = _read_text(data, key, path)
@@ -250,4 +256,7 @@ def _resolve_path(data: Mapping[Any, Any], key: str, path: Path) -> Path:
     if not resolved.is_relative_to(repository):
         problem = f"{shorten_repr(str(data[key]))} is outside the repository"
         raise InputError(problem, where=format_key_location(data, key, path), key=key)
+    if not may_be_link and (link := find_link_in_repository(folder / text)):
+        problem, remedy = describe_link(link)
+        raise InputError(problem, where=format_key_location(data, key, path), key=text, remedy=remedy)
     return resolved
