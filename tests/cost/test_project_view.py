@@ -371,6 +371,8 @@ def test_working_tree_may_name_only_an_untracked_environment_of_its_own(
     make_environment(root / "no-marker", marker=False)
     home = make_environment(tmp_path / "home").parents[1]
     (root / "to-home").symlink_to(home)
+    (root / "dangling").symlink_to("nowhere")
+    (root / "empty-submodule").mkdir()
     monkeypatch.setenv("HOME", str(home / "me"))
     for name, python, reason in (
         ("own", own, None),
@@ -379,13 +381,18 @@ def test_working_tree_may_name_only_an_untracked_environment_of_its_own(
         (str(tmp_path / "outside"), None, "outside of the project"),
         (str(home), None, "is a home folder"),
         ("to-home", None, "is a home folder"),
+        ("missing", None, "virtualenv missing is not used: it has no bin/python"),
+        ("dangling", None, "has no bin/python"),
+        ("empty-submodule", None, "has no bin/python"),
+        ("..", None, "has no bin/python"),
+        ("/", None, "virtualenv / is not used: it has no "),
+        ("/usr", None, "virtualenv /usr is not used: it has no "),
     ):
         caplog.clear()
         set_virtualenv(root, name)
         assert choose(root) == python, name
-        assert (reason in caplog.text) if reason else not caplog.records
-    set_virtualenv(root, "/")
-    assert choose(root) is None
+        assert len(caplog.records) == bool(reason)
+        assert (reason or "") in caplog.text
     set_virtualenv(root, "../../outside")
     assert choose(root, VIRTUAL_ENV=str(tmp_path / "outside")) == outside
 
