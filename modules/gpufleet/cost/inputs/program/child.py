@@ -128,7 +128,8 @@ def run_evaluation_job(job: Job) -> None:
 
 
 def evaluate_and_write_result(job: Job) -> None:
-    """Evaluate a job, and write its records or its error to descriptor 3."""
+    """Evaluate a job, and write its records or its error to descriptor 3, after a line that says that it starts."""
+    os.write(3, b"\n")
     failure = load_sibling_module("failure")
     document: dict[str, Any]
     try:
