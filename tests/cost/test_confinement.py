@@ -348,7 +348,7 @@ def test_last_lines_of_long_output_are_kept(write_hostile_program):
     root = write_hostile_program(
         "import os\nfor _ in range(400): os.write(1, b'x' * 65536)\nprint('\\nlast words')\nos._exit(3)"
     )
-    with pytest.raises(EnvironmentFault, match="ended early: last words"):
+    with pytest.raises(InputError, match="ended early: last words"):
         cost.evaluate_program(root, "dev")
 
 
