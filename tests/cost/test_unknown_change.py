@@ -15,6 +15,7 @@ import pytest
 from gpufleet import cost
 from gpufleet.cost import CostPolicy
 from gpufleet.cost.analysis.policy import CostLimits, PolicyRule, PolicyScope
+from gpufleet.cost.inputs.default_region import find_default_regions
 from gpufleet.engine import SECRET, UNKNOWN, StateResource
 
 LIMITS = CostPolicy(
@@ -377,3 +378,100 @@ def test_command_compares_a_component_in_another_process_with_a_git_ref(gpufleet
     assert grown.returncode == 1
     assert "jobs (eks:index:Cluster) changes desiredCapacity: " in grown.stdout
     assert "Policy met" not in grown.stdout
+
+
+# A region that is not known until deployment.
+AWS_MACHINE = ("aws:ec2/instance:Instance", {"instanceType": "p4d.24xlarge", "subnetId": "s"})
+AZURE_DISK = ("azure-native:compute:Disk", {"diskSizeGB": 128, "sku": {"name": "Premium_LRS"}})
+GOOGLE_MACHINE = (
+    "gcp:compute/instance:Instance",
+    {"machineType": "n1-standard-8", "bootDisk": {"source": "d"}},
+)
+DEFAULT_REGIONS = cost.parse_region_options(["us-east-1", "us-central1", "azure=eastus"])
+
+
+def in_region(package, machine, inputs, name="west", **fields):
+    urn = f"urn:pulumi:prod::shop::pulumi:providers:{package}::{name}"
+    provider = StateResource(urn, f"pulumi:providers:{package}", name, inputs, {})
+    return [provider, resource(*machine, provider=f"{urn}::id", **fields)]
+
+
+@pytest.mark.parametrize(
+    ("key", "machine"),
+    [
+        ("region", AWS_MACHINE),
+        ("region", GOOGLE_MACHINE),
+        ("zone", GOOGLE_MACHINE),
+        ("location", AZURE_DISK),
+    ],
+)
+@pytest.mark.parametrize(("hidden", "why"), [(UNKNOWN, "not known until deployment"), (SECRET, "a secret")])
+def test_provider_with_an_unreadable_region_has_no_price(book, key, machine, hidden, why):
+    package = machine[0].partition(":")[0]
+    known = cost.price_resources(in_region(package, machine, {}), book, regions=DEFAULT_REGIONS)
+    bill = cost.price_resources(in_region(package, machine, {key: hidden}), book, regions=DEFAULT_REGIONS)
+    assert known.charges
+    assert not bill.charges
+    assert any(gap.reason.endswith(f"in a region that is {why}") for gap in bill.unpriced_resources)
+
+
+def test_provider_that_loses_its_region_is_an_unknown_change(book):
+    sides = (in_region("aws", AWS_MACHINE, {"region": region}) for region in ("us-east-1", UNKNOWN))
+    diff = cost.diff(*sides, LIMITS, book=book, regions=DEFAULT_REGIONS)
+    assert "is not known" in cost.render_diff(diff, "table").splitlines()[0]
+    assert not diff.policy.passed
+
+
+@pytest.mark.parametrize(
+    ("machine", "key"), [(AWS_MACHINE, "region"), (GOOGLE_MACHINE, "zone"), (AZURE_DISK, "location")]
+)
+def test_resource_with_an_unreadable_region_has_no_price(book, machine, key):
+    type_, inputs = machine
+    bill = cost.price_resources([resource(type_, {**inputs, key: UNKNOWN})], book, regions=DEFAULT_REGIONS)
+    assert not bill.charges
+
+
+def test_unknown_zone_of_aws_is_in_the_region_of_the_provider(book):
+    type_, inputs = AWS_MACHINE
+    machine = resource(type_, {**inputs, "availabilityZone": UNKNOWN})
+    assert cost.price_resources([machine], book, regions=DEFAULT_REGIONS).charges
+
+
+@pytest.mark.parametrize(
+    ("machine", "key", "group"),
+    [
+        (AZURE_DISK, "location", "azure-native:resources:ResourceGroup"),
+        (GOOGLE_MACHINE, "zone", "gcp:compute/network:Network"),
+    ],
+)
+def test_place_of_a_resource_without_one_is_the_default(book, machine, key, group):
+    """``location=group.location`` is unknown without an engine if the group takes the provider's location."""
+    type_, inputs = machine
+    source = resource(group, {}, "group")
+    disk = resource(type_, {**inputs, key: UNKNOWN}, property_dependencies={key: (source.urn,)})
+    middle = resource(group, {key: UNKNOWN}, "middle", property_dependencies={key: (source.urn,)})
+    far = replace(disk, property_dependencies={key: (middle.urn,)})
+
+    def count(*resources):
+        bill = cost.price_resources(resources, book, regions=DEFAULT_REGIONS)
+        return sum(each.urn == disk.urn for each in bill.charges)
+
+    assert count(disk, source)
+    assert count(far, middle, source)
+    assert not count(disk, replace(source, inputs={key: "us-east1"}))
+    cycle = replace(middle, property_dependencies={key: (middle.urn,)})
+    assert not count(replace(disk, property_dependencies={key: (cycle.urn,)}), cycle)
+
+
+def test_explicit_provider_without_a_region_has_that_of_the_environment_alone(book, tmp_path):
+    (tmp_path / "Pulumi.yaml").write_text("name: shop\nruntime: python\n")
+    (tmp_path / "Pulumi.prod.yaml").write_text("config: {'aws:region': us-west-2}\n")
+
+    def regions(environment, name):
+        defaults = find_default_regions({}, environment, tmp_path, "prod", "shop")
+        bill = cost.price_resources(in_region("aws", AWS_MACHINE, {}, name), book, regions=defaults)
+        return {charge.region for charge in bill.charges}
+
+    assert regions({"AWS_REGION": "us-east-1"}, "west") == {"us-east-1"}
+    assert regions({"AWS_REGION": "us-east-1"}, "default_7_51_1") == {"us-west-2"}
+    assert regions({}, "west") == set()
