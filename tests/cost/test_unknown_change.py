@@ -207,7 +207,7 @@ def test_template_of_an_unpriced_group_counts(compare):
 
     (change,) = compare(sides("g5.xlarge"), sides("p5.48xlarge")).unknown_changes
     assert change.name == "farm"
-    assert "changes through what it refers to" in str(change)
+    assert "changes through template (aws:ec2/launchTemplate:LaunchTemplate): " in str(change)
 
 
 def test_provider_of_an_unpriced_resource_counts(compare):
@@ -475,3 +475,125 @@ def test_explicit_provider_without_a_region_has_that_of_the_environment_alone(bo
     assert regions({"AWS_REGION": "us-east-1"}, "west") == {"us-east-1"}
     assert regions({"AWS_REGION": "us-east-1"}, "default_7_51_1") == {"us-west-2"}
     assert regions({}, "west") == set()
+
+
+# What sets the size or the use of something without a price. Each row: the setter, its input, the target.
+GROUP = ("aws:autoscaling/group:Group", {"minSize": 2, "maxSize": 4, "launchConfiguration": "elsewhere"})
+FUNCTION = ("aws:lambda/function:Function", {"memorySize": 128})
+BUCKET = ("aws:s3/bucket:Bucket", {})
+SETTERS = [
+    ("aws:autoscaling/schedule:Schedule", "autoscalingGroupName", GROUP),
+    ("aws:autoscaling/policy:Policy", "autoscalingGroupName", GROUP),
+    ("aws:appautoscaling/policy:Policy", "resourceId", ("aws:ecs/service:Service", {"launchType": "FARGATE"})),
+    ("gcp:compute/autoscaler:Autoscaler", "target", ("gcp:compute/instanceGroupManager:InstanceGroupManager", {})),
+    ("azure-native:insights/v20221001:AutoscaleSetting", "targetResourceUri",
+     ("azure-native:compute:VirtualMachineScaleSet", {"sku": {"name": "acme", "capacity": 2}})),
+    ("azure:monitoring/autoscaleSetting:AutoscaleSetting", "targetResourceId",
+     ("azure:compute/linuxVirtualMachineScaleSet:LinuxVirtualMachineScaleSet", {"location": "eastus"})),
+    ("aws:lambda/eventSourceMapping:EventSourceMapping", "functionName", FUNCTION),
+    ("aws:cloudwatch/eventTarget:EventTarget", "arn", FUNCTION),
+    ("aws:s3/bucketVersioning:BucketVersioning", "bucket", BUCKET),
+    ("aws:s3/bucketLifecycleConfigurationV2:BucketLifecycleConfigurationV2", "bucket", BUCKET),
+    ("azure-native:storage:ManagementPolicy", "accountName", ("azure-native:storage:StorageAccount", {})),
+]  # fmt: skip
+
+
+@pytest.fixture(params=SETTERS, ids=lambda row: row[0])
+def setter(request):
+    """Return a target without a price, and a function that declares what sets its size."""
+    type_, key, (target_type, inputs) = request.param
+    target = resource(target_type, inputs, "web")
+
+    def declare(size, reference=UNKNOWN):
+        urns = () if isinstance(reference, str) else (target.urn,)
+        inputs = {key: reference, "maxSize": size}
+        return resource(type_, inputs, "nightly", property_dependencies={key: urns})
+
+    return replace(
+        target, inputs={**inputs, "name": "web", "accountName": "web", "vmScaleSetName": "web"}
+    ), declare
+
+
+def test_what_sets_a_size_is_an_input_of_its_target(setter, compare):
+    target, declare = setter
+    for before, after in (
+        ([declare(1)], [declare(40)]),
+        ([], [declare(40)]),
+        ([declare(1)], []),
+        ([declare(1, "web")], [declare(40, "web")]),
+        ([declare(1, "/subscriptions/x/web")], [declare(1, "/subscriptions/x/other")]),
+    ):
+        diff = compare([target, *before], [target, *after], LIMITS)
+        (change,) = diff.unknown_changes
+        assert change.name == "web"
+        assert "changes through nightly (" in str(change)
+        assert not diff.policy.passed
+    unchanged = compare([target, declare(1)], [target, declare(1)], LIMITS)
+    assert unchanged.unknown_changes == ()
+    assert compare([target, declare(1, "else")], [target, declare(9, "else")]).unknown_changes == ()
+
+
+def test_size_of_a_target_with_a_price_is_known(make_resource, compare):
+    machine = make_resource()
+    schedule = resource("aws:autoscaling/schedule:Schedule", {"autoscalingGroupName": UNKNOWN, "maxSize": 4},
+                        property_dependencies={"autoscalingGroupName": (machine.urn,)})  # fmt: skip
+    assert compare([machine], [machine, schedule]).unknown_changes == ()
+
+
+def test_setter_that_names_its_target_through_another_resource(compare):
+    service = resource("aws:ecs/service:Service", {"launchType": "FARGATE"}, "web")
+    target = resource("aws:appautoscaling/target:Target", {"maxCapacity": 4}, "target",
+                      property_dependencies={"resourceId": (service.urn,)})  # fmt: skip
+
+    def sides(goal):
+        policy = resource("aws:appautoscaling/policy:Policy", {"goal": goal}, "policy",
+                          property_dependencies={"resourceId": (target.urn,)})  # fmt: skip
+        return [service, target, policy]
+
+    (change,) = compare(sides(50), sides(80)).unknown_changes
+    assert change.causes == ("policy (aws:appautoscaling/policy:Policy)",)
+
+
+def test_rule_of_an_event_counts_through_its_target(compare):
+    function = resource(*FUNCTION, "worker")
+
+    def sides(rate):
+        rule = resource("aws:cloudwatch/eventRule:EventRule", {"scheduleExpression": rate}, "often")
+        target = resource("aws:cloudwatch/eventTarget:EventTarget", {}, "target",
+                          property_dependencies={"rule": (rule.urn,), "arn": (function.urn,)})  # fmt: skip
+        return [rule, target, function]
+
+    (change,) = compare(sides("rate(1 day)"), sides("rate(1 minute)")).unknown_changes
+    assert change.name == "worker"
+
+
+def test_group_with_a_price_and_unpriced_disks_is_a_raise_and_unknown(compare):
+    template = resource(
+        "aws:ec2/launchTemplate:LaunchTemplate", {"instanceType": "p4d.24xlarge", "imageId": "ami-1"}, "t"
+    )
+
+    def sides(desired):
+        inputs = {"minSize": 1, "maxSize": 40, "desiredCapacity": desired, "region": "us-east-1",
+                  "launchTemplate": {"id": UNKNOWN}}  # fmt: skip
+        group = resource("aws:autoscaling/group:Group", inputs, "web",
+                         property_dependencies={"launchTemplate": (template.urn,)})  # fmt: skip
+        return [template, group]
+
+    diff = compare(sides(2), sides(30), LIMITS)
+    assert diff.change_usd_per_month > 0
+    assert diff.unknown_changes[0].inputs == ("desiredCapacity",)
+    assert "max_increase_usd_per_month" in {each.rule for each in diff.policy.violations}
+    assert "unknown_change" in {each.rule for each in diff.policy.undecided}
+
+
+def test_autoscaler_of_pods_counts_where_the_cluster_starts_machines_for_them(compare):
+    karpenter = resource(KARPENTER, pool("5000"), "pool")
+
+    def autoscaler(maximum):
+        return resource(
+            "kubernetes:autoscaling/v2:HorizontalPodAutoscaler", {"spec": {"maxReplicas": maximum}}, "train"
+        )
+
+    assert compare([autoscaler(5)], [autoscaler(500)]).unknown_changes == ()
+    (change,) = compare([karpenter, autoscaler(5)], [karpenter, autoscaler(500)]).unknown_changes
+    assert change.inputs == ("spec.maxReplicas",)
