@@ -17,6 +17,7 @@ from gpufleet.cost import CostPolicy
 from gpufleet.cost.analysis.policy import CostLimits, PolicyRule, PolicyScope
 from gpufleet.cost.inputs.default_region import find_default_regions
 from gpufleet.engine import SECRET, UNKNOWN, StateResource
+from gpufleet.errors import InputError
 
 LIMITS = CostPolicy(
     budget_usd_per_month=Decimal(10**6),
@@ -597,3 +598,81 @@ def test_autoscaler_of_pods_counts_where_the_cluster_starts_machines_for_them(co
     assert compare([autoscaler(5)], [autoscaler(500)]).unknown_changes == ()
     (change,) = compare([karpenter, autoscaler(5)], [karpenter, autoscaler(500)]).unknown_changes
     assert change.inputs == ("spec.maxReplicas",)
+
+
+# A rule decides about its part; the changed resource is in pool train, of owner ml.
+def verdict_of(compare, *rules, before=None, **limits):
+    policy = CostPolicy(
+        rules=tuple(
+            PolicyRule(f"r{index}", PolicyScope(**when), CostLimits(**fields), **more)
+            for index, (when, fields, more) in enumerate(rules)
+        ),
+        **limits,
+    )
+    diff = compare(owned(50) if before is None else before, owned(500), policy)
+    return diff, [each.rule for each in diff.policy.undecided]
+
+
+TRAIN, ALLOW, FORBID = {"pool": "train"}, {"unknown_change": ("*",)}, {"unknown_change": ()}
+INCREASE = {"max_increase_usd_per_month": Decimal(100)}
+
+
+@pytest.mark.parametrize(
+    ("rules", "limits", "undecided"),
+    [
+        ([(TRAIN, ALLOW, {})], {}, []),
+        ([(TRAIN, {**ALLOW, **INCREASE}, {})], INCREASE, []),
+        ([(TRAIN, ALLOW, {}), ({"owner": "ml"}, INCREASE, {})], {}, []),
+        ([({"pool": "web"}, ALLOW, {})], {}, ["unknown_change"]),
+        ([({"stack": "dev", **TRAIN}, ALLOW, {})], {}, ["unknown_change"]),
+        ([(TRAIN, FORBID, {})], ALLOW, ["r0"]),
+        ([(TRAIN, FORBID, {})], {}, ["r0"]),
+        ([(TRAIN, FORBID, {}), ({"owner": "ml"}, ALLOW, {})], {}, ["r0"]),
+        ([(TRAIN, FORBID, {"is_advice": True})], {}, []),
+        ([({}, FORBID, {"each": "pool"})], ALLOW, ["r0"]),
+        ([(TRAIN, {"unknown_change": ("aws:bedrock/*",)}, {})], {}, []),
+        ([(TRAIN, {"unknown_change": ("aws:ec2/*",)}, {})], {}, ["r0"]),
+    ],
+)
+def test_rule_decides_about_changes_of_its_part(compare, rules, limits, undecided):
+    assert verdict_of(compare, *rules, **limits)[1] == undecided
+
+
+@pytest.mark.parametrize("each", ["", "pool"])
+def test_rule_of_a_part_does_not_allow_steps_that_are_not_listed(each):
+    rule = PolicyRule(
+        "r", PolicyScope(pool="*" if each else "train"), CostLimits(unknown_change=("*",)), each
+    )
+    diff = cost.diff_from_preview(
+        preview([], create=7), options=cost.CostOptions(policy=CostPolicy(rules=(rule,)))
+    )
+    assert not diff.policy.passed
+
+
+def test_rule_may_have_no_other_limit_than_the_unknown_change(tmp_path):
+    path = tmp_path / "policy.yaml"
+    path.write_text("rules: [{name: a, when: {pool: w2*}, unknown_change: allow}]\n")
+    (rule,) = cost.load_policy(path).rules
+    assert rule.limits.unknown_change == ("*",)
+    path.write_text("rules: [{name: a, ignore_increase_below_usd_per_month: 5}]\n")
+    with pytest.raises(InputError, match=r"a: has no limit; limits: (?!.*ignore_increase).*unknown_change"):
+        cost.load_policy(path)
+    path.write_text("unknown_change:\n")
+    with pytest.raises(
+        InputError, match=r"policy.yaml:1: unknown_change: nothing is not allow, forbid, or a list"
+    ):
+        cost.load_policy(path)
+
+
+def test_rule_that_selects_nothing_is_neither_met_nor_decided(compare):
+    policy = rule({"pool": "nope"}, limits={"budget_usd_per_month": Decimal(1)})
+    diff = compare(owned(50), owned(50), policy)
+    assert diff.policy.passed
+    assert diff.policy.checks == ()
+    assert "Policy met" not in cost.render_diff(diff, "table")
+
+
+def test_undecided_limit_has_the_names_of_the_changes_alone(compare):
+    many = [resource(THROUGHPUT, {"modelUnits": 1}, f"it{index}") for index in range(6)]
+    (undecided,) = compare([], many).policy.undecided
+    assert undecided.message.endswith("is not known: it0, it1, it2, it3 and 2 more")

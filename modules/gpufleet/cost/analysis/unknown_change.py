@@ -57,13 +57,14 @@ class UnknownChange:
         if not self.urn:
             return f"{self.name}: {self.reason}" if self.name else self.reason
         if self.inputs:
-            changed = f"changes {_shorten_list(self.inputs)}"
+            changed = f"changes {shorten_list(self.inputs)}"
         else:
-            changed = f"changes through {_shorten_list(self.causes) or 'what it refers to'}"
+            changed = f"changes through {shorten_list(self.causes) or 'what it refers to'}"
         return f"{self.name} ({self.type}) {VERBS.get(self.op) or changed}: {self.reason}"
 
 
-def _shorten_list(names: tuple[str, ...]) -> str:
+def shorten_list(names: tuple[str, ...]) -> str:
+    """Return the first names, and how many more there are."""
     more = len(names) - MAX_LISTED_NAMES
     return f"{', '.join(names[:MAX_LISTED_NAMES])}{f' and {more} more' if more > 0 else ''}"
 
