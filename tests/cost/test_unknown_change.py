@@ -166,6 +166,14 @@ NEVER_BILLED = [
     ("kubernetes:apps/v1:Deployment", {"spec": {"replicas": 1}}, {"spec": {"replicas": 9}}),
     ("aws:iam/role:Role", {"assumeRolePolicy": "a"}, {"assumeRolePolicy": "b"}),
     ("my:own:Component", {"size": 1}, {"size": 2}),
+    ("aws:s3/bucket:Bucket", {"bucket": "a"}, {"bucket": "b", "forceDestroy": True}),
+    ("aws:sqs/queue:Queue", {"delaySeconds": 1}, {"visibilityTimeoutSeconds": 9, "messageRetentionSeconds": 60,
+                                                "receiveWaitTimeSeconds": 2}),
+    ("aws:autoscaling/group:Group", {"minSize": 2, "maxSize": 4, "defaultCooldown": 9},
+     {"minSize": 2, "maxSize": 4, "healthCheckType": "ELB", "terminationPolicies": ["Default"]}),
+    ("aws:ec2/instance:Instance", {"instanceType": "acme", "userData": "a"}, {"instanceType": "acme", "userData": "b"}),
+    ("gcp:storage/bucket:Bucket", {}, {"uniformBucketLevelAccess": True, "forceDestroy": True}),
+    ("azure-native:storage:StorageAccount", {}, {"minimumTlsVersion": "TLS1_2"}),
 ]  # fmt: skip
 
 
@@ -676,3 +684,27 @@ def test_undecided_limit_has_the_names_of_the_changes_alone(compare):
     many = [resource(THROUGHPUT, {"modelUnits": 1}, f"it{index}") for index in range(6)]
     (undecided,) = compare([], many).policy.undecided
     assert undecided.message.endswith("is not known: it0, it1, it2, it3 and 2 more")
+
+
+def test_price_that_is_lost_by_an_update_is_an_update(compare):
+    def machine(kind):
+        return resource("aws:ec2/instance:Instance", {"instanceType": kind, "region": "us-east-1"})
+
+    lost = compare([machine("p4d.24xlarge")], [machine("acme.large")])
+    assert {line.op for line in lost.lines if line.shown_charge.component == "machine"} == {"update"}
+    row = next(
+        line for line in cost.render_diff(lost, "table").splitlines() if line.startswith("update  it machine")
+    )
+    assert row.split()[-2:-1] == ["unpriced"]
+    found = compare([machine("acme.large")], [machine("p4d.24xlarge")])
+    assert {line.op for line in found.lines if line.shown_charge.component == "machine"} == {"update"}
+    deleted = compare([machine("p4d.24xlarge")], [])
+    assert {line.op for line in deleted.lines} == {"delete"}
+
+
+@pytest.mark.parametrize(("snapshot", "reason"), [
+    ({}, "size is not known until deployment"), ({"snapshotId": "snap-1"}, "size is set by the snapshot"),
+])  # fmt: skip
+def test_volume_without_a_size(book, snapshot, reason):
+    (gap,) = cost.price_resources([resource("aws:ebs/volume:Volume", snapshot)], book).unpriced_resources
+    assert gap.reason == reason
