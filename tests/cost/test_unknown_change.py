@@ -708,3 +708,33 @@ def test_price_that_is_lost_by_an_update_is_an_update(compare):
 def test_volume_without_a_size(book, snapshot, reason):
     (gap,) = cost.price_resources([resource("aws:ebs/volume:Volume", snapshot)], book).unpriced_resources
     assert gap.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("type_", "key"),
+    [
+        ("aws:rds/instance:Instance", "enabledCloudwatchLogsExports"),
+        ("aws:neptune/cluster:Cluster", "enableCloudwatchLogsExports"),
+        ("aws:eks/cluster:Cluster", "enabledClusterLogTypes"),
+    ],
+)
+def test_exported_logs_bill_by_use_elsewhere(compare, type_, key):
+    old, new = (
+        [resource(type_, {"region": "us-east-1", key: logs})] for logs in (["error"], ["error", "audit"])
+    )
+    (change,) = compare(old, new).unknown_changes
+    assert change.inputs == (key,)
+    assert compare(new, new).unknown_changes == ()
+
+
+def test_exported_logs_of_a_priced_cluster(compare):
+    old, new = (
+        [
+            resource(
+                "aws:eks/cluster:Cluster",
+                {"region": "us-east-1", "version": "1.34", "enabledClusterLogTypes": logs},
+            )
+        ]
+        for logs in ([], ["audit"])
+    )
+    assert "its logs bill by use in CloudWatch" in str(compare(old, new).unknown_changes[0])

@@ -30,6 +30,9 @@ VERBS = {"create": "is new", "delete": "is deleted", "replace": "is replaced"}
 DECIDES_ANOTHER_BILL = "billed through what"  # the reason of templates: what is made of them bills
 ON_MACHINES = "runs on machines that are billed"
 POD_MACHINES = ("machine:auto", "pods")  # components of clusters that start machines as pods ask for them
+LOG_EXPORTS = re.compile(
+    r"(enabledCloudwatchLogsExports|enableCloudwatchLogsExports|enabledClusterLogTypes)\b"
+)
 POD_AUTOSCALERS = (":HorizontalPodAutoscaler", ":VerticalPodAutoscaler")
 POD_SIZES = re.compile(r"(^|[.\]])(replicas|resources|parallelism|completions|schedule)\b")
 
@@ -305,6 +308,7 @@ def _find_deciding_changes(sides: _Sides) -> Iterator[UnknownChange]:
     """Yield changed resources that bill nothing themselves and decide what others bill, without a price for those."""
     rules: tuple[tuple[Callable[[StateResource], str], bool], ...] = (
         (_size_setter_reason, True),
+        (lambda each: _log_export_reason(each, sides), True),
         (lambda each: _lonely_template_reason(each, sides), bool(sides.gaps_before or sides.gaps_after)),
         (lambda each: _pod_reason(each, sides), _starts_machines_for_pods(sides)),
     )
@@ -335,6 +339,13 @@ def _size_setter_reason(resource: StateResource) -> str:
     """Return what a type sets the size of, which no pricer reads."""
     setter = _find_size_setter(resource)
     return setter.why if setter.target == ANYTHING else ""
+
+
+def _log_export_reason(resource: StateResource, sides: _Sides) -> str:
+    """Return why a change of the logs that a database or a cluster exports counts: CloudWatch bills them by use."""
+    inputs = sides.changed_inputs(resource.urn) or ()
+    is_changed = any(LOG_EXPORTS.match(path) for path in inputs)
+    return "its logs bill by use in CloudWatch, which the program does not declare" if is_changed else ""
 
 
 def _find_size_setter(resource: StateResource) -> _SizeSetter:
