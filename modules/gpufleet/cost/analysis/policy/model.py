@@ -15,7 +15,8 @@ class CostLimits:
     """Limits; None means no limit. ``unpriced`` lists the types that may be without a price.
 
     Up to ``ignore_increase_below_usd_per_month``, no increase is too large in percent. ``unknown_change`` lists the
-    types that may change without a known effect; None in a rule means those of the policy, in a policy none.
+    types that may change without a known effect; None in a rule means those of the policy, in a policy none. A rule's
+    own list decides alone for its part, also in the limits of the stack.
     """
 
     budget_usd_per_month: Decimal | None = None

@@ -35,8 +35,8 @@ SDKS = {
 PROVIDER_VARIABLES: dict[str, dict[str, tuple[str, ...]]] = {
     "aws": {"region": ("AWS_REGION", "AWS_DEFAULT_REGION")},
     "gcp": {
-        "region": ("GOOGLE_REGION", "CLOUDSDK_COMPUTE_REGION"),
-        "zone": ("GOOGLE_ZONE", "CLOUDSDK_COMPUTE_ZONE"),
+        "region": ("GOOGLE_REGION", "GCLOUD_REGION", "CLOUDSDK_COMPUTE_REGION"),
+        "zone": ("GOOGLE_ZONE", "GCLOUD_ZONE", "CLOUDSDK_COMPUTE_ZONE"),
     },
     "azure-native": {"location": ("ARM_LOCATION",)},
 }
