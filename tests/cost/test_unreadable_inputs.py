@@ -36,7 +36,6 @@ from gpufleet.cost.inputs.usage.file import load_usage_keys
 from gpufleet.cost.inputs.usage.model import UsageFileEntry
 from gpufleet.cost.inputs.values import read_input
 from gpufleet.cost.pricing.pricers import PRICERS
-from gpufleet.cost.pricing.region import HIDDEN_REGION
 from gpufleet.engine import SECRET, UNKNOWN
 from gpufleet.engine.state import parse_state_resource
 
@@ -96,7 +95,6 @@ class _Prices:
             self.asked.add((region, item))
         if (
             not region
-            or region.startswith(HIDDEN_REGION)
             or "" in item.split(":")
             or TRACE.search(re.sub("[^a-z0-9]", "", f"{region} {item}".lower()))
         ):
