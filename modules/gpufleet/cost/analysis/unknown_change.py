@@ -12,10 +12,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import PurePosixPath
 
-from gpufleet.boundary import read_packaged_rows
+from gpufleet.cost.analysis.size_setter import ANYTHING, NO_SETTER, find_size_setter
 from gpufleet.cost.formatting import replace_control_characters
 from gpufleet.cost.inputs.graph import ResourceGraph, strip_api_version
 from gpufleet.cost.inputs.input_change import find_changed_inputs, list_texts
@@ -73,21 +73,6 @@ def shorten_list(names: tuple[str, ...]) -> str:
 
 
 @dataclass(frozen=True)
-class _SizeSetter:
-    """A type that sets the size or the use of others.
-
-    ``target`` is the input that names them; ``ANYTHING`` if no pricer knows what it scales; empty if they refer to it.
-    """
-
-    target: str
-    why: str
-
-
-ANYTHING = "*"
-NO_SETTER = _SizeSetter("", "")
-
-
-@dataclass(frozen=True)
 class _Sides:
     """The live resources and the gaps of a change, by URN."""
 
@@ -130,7 +115,7 @@ class _Sides:
         for side in (self.before, self.after):
             graph = ResourceGraph(side.values())
             for setter in side.values():
-                path = _find_size_setter(setter).target
+                path = find_size_setter(setter).target
                 if path in ("", ANYTHING) or not self.is_changed_setter(setter.urn):
                     continue
                 for urn in self._find_targets(setter, path, graph):
@@ -294,7 +279,7 @@ def _is_decided_by(sides: _Sides, urn: str) -> bool:
     resource = sides.after.get(urn) or sides.before.get(urn)
     if resource is None:
         return False
-    setter = _find_size_setter(resource)
+    setter = find_size_setter(resource)
     return _free_reason(resource).startswith(DECIDES_ANOTHER_BILL) or (
         setter != NO_SETTER and not setter.target
     )
@@ -337,7 +322,7 @@ def _describe_deciding_change(sides: _Sides, resource: StateResource, reason: st
 
 def _size_setter_reason(resource: StateResource) -> str:
     """Return what a type sets the size of, which no pricer reads."""
-    setter = _find_size_setter(resource)
+    setter = find_size_setter(resource)
     return setter.why if setter.target == ANYTHING else ""
 
 
@@ -346,22 +331,6 @@ def _log_export_reason(resource: StateResource, sides: _Sides) -> str:
     inputs = sides.changed_inputs(resource.urn) or ()
     is_changed = any(LOG_EXPORTS.match(path) for path in inputs)
     return "its logs bill by use in CloudWatch, which the program does not declare" if is_changed else ""
-
-
-def _find_size_setter(resource: StateResource) -> _SizeSetter:
-    return _find_size_setter_of_type(strip_api_version(resource.type))
-
-
-@cache
-def _find_size_setter_of_type(type_token: str) -> _SizeSetter:
-    rows = _load_size_setters()
-    return next((row for pattern, row in rows.items() if fnmatchcase(type_token, pattern)), NO_SETTER)
-
-
-@cache
-def _load_size_setters() -> dict[str, _SizeSetter]:
-    rows = read_packaged_rows("gpufleet.cost", "data/size_setters.csv")
-    return {row["type"]: _SizeSetter(row["target"], row["why"]) for row in rows}
 
 
 def _lonely_template_reason(resource: StateResource, sides: _Sides) -> str:
