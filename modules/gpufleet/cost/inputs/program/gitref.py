@@ -20,7 +20,7 @@ def find_git_tree(root: Path, ref: str) -> str:
     """Return git's id of the project folder ``root`` as it was at ``ref``; empty if there was no such folder."""
     prefix = _repository_prefix(root)
     commit = _resolve_commit(root, ref)
-    name = f"{commit}:{prefix.rstrip('/')}"
+    name = f"{commit}:{prefix}"  # its last / refuses a file or a link of this name
     completed = run_git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", name)
     return "" if completed.returncode else completed.stdout.decode().strip()
 
@@ -85,7 +85,7 @@ def read_git(root: Path, *arguments: str) -> bytes:
     completed = run_git(root, *arguments)
     if completed.returncode:
         lines = completed.stderr.decode(errors="replace").strip().splitlines() or ["it printed nothing"]
-        command = next(word for word in arguments if not word.startswith("-"))
+        command = next(each for each in arguments if not each.startswith("-"))
         raise EnvironmentFault(
             f"git {command} failed in {make_printable(str(root))}: {make_printable(lines[0])}",
             hint=f"run git -C {shlex.quote(str(root))} {shlex.join(arguments)}",
