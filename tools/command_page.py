@@ -21,7 +21,9 @@ be right; 3 something that is needed is missing here.
 
 def format_page() -> str:
     """Return the page."""
-    return HEADER + "".join(format_command(command, path) for command, path in list_commands(program, "gpufleet"))
+    return HEADER + "".join(
+        format_command(command, path) for command, path in list_commands(program, "gpufleet")
+    )
 
 
 def list_commands(command: click.Command, path: str) -> Iterator[tuple[click.Command, str]]:
