@@ -12,7 +12,8 @@ import pytest
 from gpufleet import cost
 from gpufleet.cost.inputs.program import allowlist, project_view
 from gpufleet.cost.inputs.program.evaluation import start_git_ref_comparison
-from gpufleet.cost.inputs.program.project_view import copy_files, list_visible_files, unpack_git_archive
+from gpufleet.cost.inputs.program.gitref import LINK_MODE, GitFile
+from gpufleet.cost.inputs.program.project_view import copy_files, list_visible_files, write_git_files
 from gpufleet.cost.inputs.program.stack_program import StackProgram
 from gpufleet.cost.inputs.program.virtual_environment import choose_python
 from gpufleet.cost.inputs.project_list import load_project_list
@@ -304,26 +305,15 @@ def test_bytecode_of_changed_or_untracked_sources_is_not_copied(repository, tmp_
     assert not any(CANARY.encode() in path.read_bytes() for path in view.rglob("*") if path.is_file())
 
 
-def test_archive_cannot_write_outside_or_through_a_link(tmp_path):
-    import io
-    import tarfile
-
-    archive, victim = io.BytesIO(), tmp_path / "victim"
+def test_files_of_a_commit_cannot_be_written_outside_or_through_a_link(tmp_path):
+    victim, folder = tmp_path / "victim", tmp_path / "folder"
     victim.mkdir()
-    with tarfile.open(fileobj=archive, mode="w") as tar:
-        for name, target in (
-            ("link", str(victim)),
-            ("a/../../victim/x", None),
-            ("/etc/x", None),
-            ("link/x", None),
-        ):
-            member = tarfile.TarInfo(name)
-            member.type, member.linkname = (tarfile.SYMTYPE, target) if target else (tarfile.REGTYPE, "")
-            member.size = 0 if target else 1
-            tar.addfile(member, io.BytesIO(b"x"))
-    folder = tmp_path / "folder"
     folder.mkdir()
-    unpack_git_archive(archive.getvalue(), folder)
+    files = [
+        GitFile("link", LINK_MODE, str(victim).encode()),
+        *(GitFile(name, "100644", b"x") for name in ("a/../../victim/x", "/etc/x", "link/x")),
+    ]
+    write_git_files(files, folder)
     assert list(victim.iterdir()) == []
     assert (folder / "link/x").read_bytes() == b"x"
     assert not (folder / "link").is_symlink()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpufleet.boundary import make_printable, read_text
 from gpufleet.cost.inputs.default_region import DefaultRegions, find_default_regions, region_variables
+from gpufleet.cost.inputs.esc import find_environment_change, warn_about_environments
 from gpufleet.cost.inputs.gate_file import (
     GateFileReader,
     list_changed_files,
@@ -81,6 +82,7 @@ def estimate_stack(
     """Evaluate a stack of any project in the working tree, and price it."""
     with start_program_evaluation([_make_program(root, stack, config_file, options)], options.limit_s) as run:
         fleet = _load_fleet(root, stack, config_file)
+        warn_about_environments(root, stack, config_file)
         from gpufleet.cost.analysis.estimate import estimate
 
         return estimate(
@@ -120,6 +122,7 @@ def diff_stack_against_git_ref(
     refuse_links_in_repository(root, config_file)
     refuse_tracked_price_store(find_price_store_file())
     gate = GateFileReader(root, base)
+    base_config = gate.repository.read_at_base(config_file) if gate.repository and config_file else None
     with (
         pause_garbage_collection(),
         start_git_ref_comparison(
@@ -131,14 +134,21 @@ def diff_stack_against_git_ref(
             trusted=options.trusted,
             may_be_unconfined=options.may_be_unconfined,
             variables=variables,
+            base_config=base_config,
         ) as run,
     ):
         fleet = _load_fleet(root, stack, config_file)
         budget = _find_budget(gate, root, stack, config_file, fleet)
         before, after, warnings = settle_like_engine(*run())
         changed = list_changed_files(root, gate.repository.commit) if gate.repository else frozenset()
+        environment_change = find_environment_change(gate, root, stack, config_file)
         warnings = [*gate.warnings, *warnings]
-        change = StackChange(stack=stack, warnings=tuple(warnings), changed_files=changed)
+        change = StackChange(
+            stack=stack,
+            warnings=tuple(warnings),
+            changed_files=changed,
+            missing_changes=environment_change,
+        )
         return _diff_change(before, after, change, fleet, options, root, config_file, budget)
 
 
@@ -363,7 +373,7 @@ def _read_base_budget(
 ) -> MonthlyBudget | None:
     """Return the stack's budget at the base, wherever its file was there: the branch may have moved it."""
     name = f"Pulumi.{stack}.yaml"
-    for path in (root / "stacks" / name, root / name, *([config_file] if config_file else ())):
+    for path in (*([config_file] if config_file else ()), root / "stacks" / name, root / name):
         text = (gate.repository and gate.repository.read_at_base(path)) or ""
         if "budget_usd_per_month" not in text:
             continue

@@ -2,8 +2,8 @@
 
 A resource without a gap has a known effect: the bills have it. Of one with a gap every changed input counts, but for
 those that never bill. So does a change of what decides its bill: a template, a provider, a file that it names, and what
-sets its size or its use (``data/size_setters.csv``). A gap that differs by itself counts too, because then something
-that the pricer reads has changed.
+sets its size or its use (``data/size_setters.csv``); where the gap is a value that only deployment decides, every file
+of the program. A gap that differs by itself counts too, because then something that the pricer reads has changed.
 """
 
 from __future__ import annotations
@@ -33,6 +33,9 @@ POD_MACHINES = ("machine:auto", "pods")  # components of clusters that start mac
 LOG_EXPORTS = re.compile(
     r"(enabledCloudwatchLogsExports|enableCloudwatchLogsExports|enabledClusterLogTypes)\b"
 )
+# A value that deployment, a secret or a look-up decides is the same before and after, whatever made it.
+NOT_KNOWN = re.compile(r"not known until deployment|\bis a secret|<[\w-]+:[\w/.-]+(:\w+)?>")
+DOCUMENTATION = (".md", ".rst")
 POD_AUTOSCALERS = (":HorizontalPodAutoscaler", ":VerticalPodAutoscaler")
 POD_SIZES = re.compile(r"(^|[.\]])(replicas|resources|parallelism|completions|schedule)\b")
 
@@ -263,6 +266,8 @@ def _find_causes(sides: _Sides, urn: str) -> tuple[str, ...]:
         urns = {each for each in references if sides.is_changed(each)}
     resources = (sides.after.get(each) or sides.before[each] for each in urns)
     files = {text for text in list_texts(new.inputs) if _names_changed_file(text, sides.change.changed_files)}
+    if any(NOT_KNOWN.search(gap.reason) for gap in sides.gaps_after.get(urn, ())):
+        files |= {file for file in sides.change.changed_files if not file.endswith(DOCUMENTATION)}
     return (*sorted(f"{each.name} ({each.type})" for each in resources), *sorted(files))
 
 

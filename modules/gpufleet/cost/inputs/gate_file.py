@@ -22,6 +22,7 @@ from gpufleet.errors import InputError
 REGULAR_MODES = ("100644", "100755")
 LINK_MODE = "120000"
 TREE_ENTRY_FIELDS = 3  # mode, kind, object
+FILE_ITSELF = "name the file itself"
 MAX_LINKS = 40  # of a path, as in the kernel
 
 
@@ -67,6 +68,8 @@ class GateRepository:
         at_base = self._read_at_base(relative)
         if at_base is None:
             own = self.top / relative
+            if own.is_symlink():
+                raise InputError("is a symbolic link", where=make_printable(relative), remedy=FILE_ITSELF)
             is_new = os.path.lexists(own)
             return GateFile(read_text(own, follow_symlinks=False) if is_new else None, is_new=is_new)
         changed = f"this branch changes {make_printable(relative)}: that of {self.base} applies"
@@ -82,7 +85,8 @@ class GateRepository:
 
         A link of the operator's that leads into the repository is followed; links inside of it are not.
         """
-        for candidate in (Path(os.path.abspath(path)), path.resolve()):  # noqa: PTH100 - resolve() follows links
+        # Path.resolve() raises RuntimeError for a loop of links.
+        for candidate in (Path(os.path.abspath(path)), Path(os.path.realpath(path))):  # noqa: PTH100
             for folder in candidate.parents:
                 if folder == self.top or (folder.exists() and folder.samefile(self.top)):
                     return candidate.relative_to(folder).as_posix()
@@ -99,7 +103,7 @@ class GateRepository:
         mode, _, object_id = fields
         if mode == LINK_MODE:
             where = f"{make_printable(relative)} at {self.base}"
-            raise InputError("is a symbolic link", where=where, remedy="name the file itself")
+            raise InputError("is a symbolic link", where=where, remedy=FILE_ITSELF)
         if mode not in REGULAR_MODES:
             return None
         return decode_text(read_git(self.top, "cat-file", "blob", object_id), relative)
@@ -147,7 +151,8 @@ class GateFileReader:
 
 
 def _read_own_file(path: Path) -> GateFile:
-    """Return a file of the operator, or of the working tree where nothing is compared."""
+    """Return a file of the operator, or of the working tree where nothing is compared: its links are not followed."""
+    refuse_links_in_repository(path)
     return GateFile(read_text(path) if os.path.lexists(path) else None)
 
 

@@ -63,13 +63,20 @@ class ProjectList:
 
 
 def find_removed_projects(projects: ProjectList, gate: GateFileReader) -> list[str]:
-    """Return the projects, PATH (STACK), that only the list at the base has; none without such a list."""
-    current = {(entry.root, entry.stack) for entry in projects.projects}
-    return [
-        f"{item['path']} ({item['stack']})"
-        for key, item in _index_entries(_read_base_list(projects, gate), projects, gate).items()
-        if key not in current
-    ]
+    """Return the projects, PATH (STACK), that only the list at the base has; none without such a list.
+
+    With another ``config_file`` it is another project: a branch must not choose which of its files is priced.
+    """
+    current = {(entry.root, entry.stack): entry.config_file for entry in projects.projects}
+    removed = []
+    for key, item in _index_entries(_read_base_list(projects, gate), projects, gate).items():
+        config_file = None if projects.file is None else _find_listed_path(item, "config_file", projects.file)
+        if key not in current:
+            removed.append(f"{item['path']} ({item['stack']})")
+        elif config_file != current[key]:
+            name = item.get("config_file", "its own file")
+            removed.append(f"{item['path']} ({item['stack']} with {shorten_repr(name)})")
+    return removed
 
 
 def with_gate_files_of_base(projects: ProjectList, gate: GateFileReader) -> ProjectList:
@@ -235,7 +242,14 @@ def _resolve_gate_path(data: Mapping[Any, Any], key: str, path: Path) -> Path | 
     if key not in data:
         return None
     _resolve_path(data, key, path)
-    return Path(os.path.abspath(path.parent / str(data[key]).strip()))  # noqa: PTH100 - resolve() follows links
+    return _find_listed_path(data, key, path)
+
+
+def _find_listed_path(data: Mapping[str, Any], key: str, path: Path) -> Path | None:
+    """Return the path of a file as it is written in a list, None if it names none."""
+    if key not in data:
+        return None
+    return Path(os.path.abspath(path.resolve().parent / str(data[key]).strip()))  # noqa: PTH100 - resolve() follows links
 
 
 def _resolve_path(data: Mapping[Any, Any], key: str, path: Path, *, may_be_link: bool = True) -> Path:

@@ -219,12 +219,19 @@ def _apply_removal(step: PreviewStep, draft: _StackChangeDraft) -> None:
     draft.ops[step.urn] = "replace" if step.op in REPLACE_OPERATIONS else "delete"
     if old.retain_on_delete:
         draft.retained.append(old)
-        draft.warnings.append(f"{old.name} is retained on deletion and is still billed outside the stack")
+        draft.warnings.append(describe_kept_resource(old))
     elif old.protect and step.op == "delete":
         draft.after[step.urn] = old
-        draft.warnings.append(
-            f"{old.name} is protected: the engine will refuse to delete it, so nothing is saved"
-        )
+        draft.warnings.append(describe_kept_resource(old))
+
+
+def describe_kept_resource(resource: StateResource) -> str:
+    """Return why a resource still bills after its removal, empty if it does not."""
+    if resource.retain_on_delete:
+        return f"{resource.name} is retained on deletion and is still billed outside the stack"
+    if resource.protect:
+        return f"{resource.name} is protected: the engine will refuse to delete it, so nothing is saved"
+    return ""
 
 
 def _overlapping_urns(steps: Iterable[PreviewStep]) -> frozenset[str]:

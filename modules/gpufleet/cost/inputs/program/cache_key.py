@@ -87,6 +87,8 @@ def make_cache_key(program: StackProgram, installation: Installation) -> str | N
 
 def _hash_config_file(program: StackProgram) -> str | None:
     """Return the digest of the stack's file, None if it is in the tree: another commit's, or a link."""
+    if program.config_text is not None:
+        return hashlib.sha256(program.config_text.encode()).hexdigest()
     path = program.config_file
     if path is None and program.tree is None:
         path = allowlist.find_stack_file(program.root, program.stack)

@@ -20,7 +20,7 @@ from gpufleet import engine
 from gpufleet.cost.inputs.program import allowlist
 from gpufleet.cost.inputs.program.cache_key import Installation
 from gpufleet.cost.inputs.program.evaluation_child import ChildSetting, ProgramEvaluation, start_child
-from gpufleet.cost.inputs.program.gitref import find_git_tree, read_git_archive
+from gpufleet.cost.inputs.program.gitref import find_git_tree, read_git_files
 from gpufleet.cost.inputs.program.graph_cache import KeptGraph, load_kept_graph
 from gpufleet.cost.inputs.program.project_view import (
     ProjectView,
@@ -29,7 +29,7 @@ from gpufleet.cost.inputs.program.project_view import (
     explain_full_disk,
     measure_files,
     select_files,
-    unpack_git_archive,
+    write_git_files,
 )
 from gpufleet.cost.inputs.program.stack_program import StackProgram
 from gpufleet.cost.inputs.program.virtual_environment import choose_python
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from gpufleet.cost.inputs.program.registration import ProgramOutput
 
 TIME_LIMIT_S = 120.0
+BASE_CONFIG = "Pulumi.gpufleet-base-config.yaml"  # beside the files of the base: its own may be anywhere
 
 Run = Callable[[], list[tuple[StateResource, ...]]]
 
@@ -75,8 +76,12 @@ def start_git_ref_comparison(
     trusted: bool = False,
     may_be_unconfined: bool = False,
     variables: Mapping[str, str] | None = None,
+    base_config: str | None = None,
 ) -> Iterator[Run]:
-    """Evaluate a stack at ``base`` and in the working tree; ``config_file`` applies to the working tree."""
+    """Evaluate a stack at ``base`` and in the working tree.
+
+    ``config_file`` is used instead of the stack's own in the working tree, ``base_config`` is its text at the base.
+    """
     tree = find_git_tree(root, base)
     after = StackProgram(
         root,
@@ -87,7 +92,7 @@ def start_git_ref_comparison(
         is_compared=True,
         may_be_unconfined=may_be_unconfined,
     )
-    before = replace(after, config_file=None, label=f"at {base}", tree=tree)
+    before = replace(after, config_file=None, config_text=base_config, label=f"at {base}", tree=tree)
     with start_program_evaluation([before, after], limit_s) as run:
         yield run
 
@@ -164,13 +169,24 @@ def _provide_files(evaluation: ProgramEvaluation, setting: ChildSetting) -> Iter
 @contextmanager
 def _unpack_other_commit(evaluation: ProgramEvaluation) -> Iterator[None]:
     program = evaluation.program
-    archive = read_git_archive(program.root, program.tree or "")
-    with create_scratch_folder("base", find_folder_in_memory(2 * len(archive))) as folder:
+    files = read_git_files(program.root, program.tree or "")
+    size = sum(len(file.content) for file in files)
+    with create_scratch_folder("base", find_folder_in_memory(2 * size)) as folder:
         root = folder.resolve()
         with explain_full_disk():
-            unpack_git_archive(archive, root)
+            write_git_files(files, root)
+            evaluation.config_file = _write_base_config(program, root)
         evaluation.program, evaluation.view = replace(program, root=root), ProjectView(root, root)
         yield
+
+
+def _write_base_config(program: StackProgram, root: Path) -> Path | None:
+    """Write the stack's file that a comparison names, as it is at the base; None if it names none."""
+    if program.config_text is None:
+        return None
+    path = root / BASE_CONFIG
+    path.write_text(program.config_text, encoding="utf-8")
+    return path
 
 
 @contextmanager

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from gpufleet.boundary import make_printable
 from gpufleet.errors import EnvironmentFault, InputError
@@ -14,6 +16,25 @@ from gpufleet.errors import EnvironmentFault, InputError
 # its settings could name programs to run.
 GIT_ENVIRONMENT = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1"}
 SAFE_OPTIONS = ("-c", "safe.bareRepository=explicit", "-c", "core.fsmonitor=false")
+
+
+EXECUTABLE_MODE, LINK_MODE, SUBMODULE_MODE = "100755", "120000", "160000"
+
+
+class GitFile(NamedTuple):
+    """A file or a link at a commit: its path in the project, git's mode, and its content or where it leads."""
+
+    path: str
+    mode: str
+    content: bytes
+
+
+class _TreeEntry(NamedTuple):
+    """A file, a link or a submodule of a tree, as ``git ls-tree`` lists it."""
+
+    mode: str
+    object_id: str
+    path: str
 
 
 def find_git_tree(root: Path, ref: str) -> str:
@@ -25,13 +46,57 @@ def find_git_tree(root: Path, ref: str) -> str:
     return "" if completed.returncode else completed.stdout.decode().strip()
 
 
-def read_git_archive(root: Path, tree: str) -> bytes:
-    """Return the files of a tree that ``find_git_tree`` found, as a tar file; empty if it found none."""
-    if not tree:
-        return b""
-    # In a subfolder git archive would apply the folder twice.
-    top = run_git(root, "rev-parse", "--show-toplevel").stdout.decode().strip()
-    return read_git(Path(top), "archive", "--format=tar", tree)
+def read_git_files(root: Path, tree: str) -> list[GitFile]:
+    """Return the files of a tree that ``find_git_tree`` found, none if it found none.
+
+    They are as the working tree has them: with what ``export-ignore`` hides from ``git archive``, and with the
+    submodules that are checked out.
+    """
+    return list(_iterate_files(root, tree, "")) if tree else []
+
+
+def _iterate_files(root: Path, tree: str, prefix: str) -> Iterator[GitFile]:
+    """Yield the files of a tree, and of its submodules in ``root`` that have their commit."""
+    lines = list_git_names(root, "ls-tree", "-r", "-z", "--full-tree", tree)
+    entries = [_parse_tree_entry(line) for line in lines]
+    blobs = [entry for entry in entries if entry.mode != SUBMODULE_MODE]
+    contents = _read_blobs(root, [entry.object_id for entry in blobs])
+    for entry, content in zip(blobs, contents, strict=True):
+        yield GitFile(f"{prefix}{entry.path}", entry.mode, content)
+    for entry in entries:
+        folder = root / entry.path
+        if entry.mode == SUBMODULE_MODE and _has_commit(folder, entry.object_id):
+            yield from _iterate_files(folder, entry.object_id, f"{prefix}{entry.path}/")
+
+
+def _parse_tree_entry(line: str) -> _TreeEntry:
+    fields, _, path = line.partition("\t")
+    mode, _, object_id = fields.split()
+    return _TreeEntry(mode, object_id, path)
+
+
+def _has_commit(folder: Path, commit: str) -> bool:
+    """Return whether a submodule is checked out in its own repository, which has that commit."""
+    if folder.is_symlink() or not os.path.lexists(folder / ".git"):
+        return False
+    return run_git(folder, "cat-file", "-e", f"{commit}^{{commit}}").returncode == 0
+
+
+def _read_blobs(root: Path, object_ids: list[str]) -> list[bytes]:
+    """Return the contents of objects, read by one process."""
+    output = read_git(root, "cat-file", "--batch", stdin="".join(f"{each}\n" for each in object_ids).encode())
+    contents, start = [], 0
+    for object_id in object_ids:
+        end = output.index(b"\n", start)
+        name, _, size = output[start:end].decode().rpartition(" ")
+        if name != f"{object_id} blob":
+            raise EnvironmentFault(
+                f"git has no file {object_id} of {make_printable(str(root))}", hint="run git fsck"
+            )
+        start = end + 1
+        contents.append(output[start : start + int(size)])
+        start += int(size) + 1
+    return contents
 
 
 def read_git_file(root: Path, tree: str, name: str) -> bytes | None:
@@ -80,9 +145,9 @@ def list_git_names(root: Path, *arguments: str) -> list[str]:
     return [os.fsdecode(name) for name in read_git(root, *arguments).split(b"\0") if name]
 
 
-def read_git(root: Path, *arguments: str) -> bytes:
+def read_git(root: Path, *arguments: str, stdin: bytes = b"") -> bytes:
     """Return what a git command prints; raise EnvironmentFault if it fails: an error is not an empty answer."""
-    completed = run_git(root, *arguments)
+    completed = run_git(root, *arguments, stdin=stdin)
     if completed.returncode:
         lines = completed.stderr.decode(errors="replace").strip().splitlines() or ["it printed nothing"]
         command = next(each for each in arguments if not each.startswith("-"))
@@ -93,12 +158,13 @@ def read_git(root: Path, *arguments: str) -> bytes:
     return completed.stdout
 
 
-def run_git(root: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+def run_git(root: Path, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     """Run git in a folder, reading only."""
     try:
         return subprocess.run(
             ["git", *SAFE_OPTIONS, "-C", str(root), *arguments],
             capture_output=True,
+            input=stdin,
             check=False,
             env=os.environ | GIT_ENVIRONMENT,
             timeout=60,

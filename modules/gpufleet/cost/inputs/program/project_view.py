@@ -11,16 +11,20 @@ from __future__ import annotations
 import os
 import re
 import stat
-import tarfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 
 from gpufleet.cost.inputs.program import allowlist
-from gpufleet.cost.inputs.program.gitref import list_git_names, list_tracked_files
+from gpufleet.cost.inputs.program.gitref import (
+    EXECUTABLE_MODE,
+    LINK_MODE,
+    GitFile,
+    list_git_names,
+    list_tracked_files,
+)
 from gpufleet.cost.inputs.program.stack_program import StackProgram
 from gpufleet.errors import EnvironmentFault, InputError
 
@@ -82,23 +86,16 @@ class ViewWriter:
         self._links = {}
 
 
-def unpack_git_archive(content: bytes, folder: Path) -> None:
-    """Unpack what ``gitref.read_git_archive`` returns, without credentials; links stay text."""
-    if not content:
-        return
-    writer, view = ViewWriter(folder), memoryview(content)
-    with tarfile.open(fileobj=BytesIO(content)) as archive:
-        for member in archive:
-            path = member.name.rstrip("/")
-            if not _is_inside(path) or allowlist.is_secret(path):
-                continue
-            if member.isdir():
-                writer.add_folder(path)
-            elif member.issym():
-                writer.add_link(path, member.linkname)
-            elif member.isreg():
-                body = view[member.offset_data : member.offset_data + member.size]
-                writer.add_file(path, body, is_executable=bool(member.mode & 0o100))
+def write_git_files(files: Iterable[GitFile], folder: Path) -> None:
+    """Write what ``gitref.read_git_files`` returns, without credentials; links stay text."""
+    writer = ViewWriter(folder)
+    for file in files:
+        if not _is_inside(file.path) or allowlist.is_secret(file.path):
+            continue
+        if file.mode == LINK_MODE:
+            writer.add_link(file.path, os.fsdecode(file.content))
+        else:
+            writer.add_file(file.path, file.content, is_executable=file.mode == EXECUTABLE_MODE)
     writer.write_links()
 
 

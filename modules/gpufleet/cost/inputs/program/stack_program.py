@@ -13,6 +13,7 @@ class StackProgram:
 
     A ``trusted`` program gets the user's environment, network and files. ``variables`` are set in addition. ``tree``
     is git's id of the folder as it was at another commit, empty if it did not exist there, None for the working tree.
+    ``config_file`` is used instead of the stack's own file; at another commit it is ``config_text``.
     A program that ``is_compared`` sees the files that its base has: those of its project's folder. One that
     ``may_be_unconfined`` is also run where this machine cannot confine it.
     """
@@ -20,6 +21,7 @@ class StackProgram:
     root: Path
     stack: str
     config_file: Path | None = None
+    config_text: str | None = None
     label: str = ""
     trusted: bool = False
     variables: Mapping[str, str] = field(default_factory=dict)
