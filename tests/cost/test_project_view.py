@@ -300,7 +300,7 @@ def test_bytecode_of_changed_or_untracked_sources_is_not_copied(repository, tmp_
     git(repository, "add", "a.py", "b.py")
     view = tmp_path / "view"
     view.mkdir()
-    copy_files(repository, list_visible_files(repository, repository), view)
+    copy_files(repository, list_visible_files(repository), view)
     assert [path.name for path in view.glob("__pycache__/*")] == [f"a.{tag}.pyc"]
     assert not any(CANARY.encode() in path.read_bytes() for path in view.rglob("*") if path.is_file())
 

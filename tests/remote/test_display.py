@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from gpufleet.boundary.name_range import fold_names_to_ranges
 from gpufleet.remote.display import (
     LineDisplay,
     RunEventHandler,
     TableDisplay,
-    fold_names_to_ranges,
     open_run_display,
 )
 from gpufleet.remote.plan import parse_listed_tasks
@@ -121,7 +121,14 @@ def test_display_kind_depends_on_the_stream(stream, kind):
 
 
 @pytest.mark.parametrize(
-    ("names", "text"), [(["b2", "b1", "b3"], "b[1-3]"), (["x"], "x"), (["a[", "b"], "a[,b"), ([], "")]
+    ("names", "text"),
+    [
+        (["b2", "b1", "b3"], "b[1-3]"),
+        (["x"], "x"),
+        (["a[", "b"], "b,a["),
+        (["b2", "x!", "b1", "@all", "c[1-9]"], "b[1-2],@all,c[1-9],x!"),
+        ([], ""),
+    ],
 )
 def test_names_are_folded_into_ranges(names, text):
     assert fold_names_to_ranges(names) == text

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from math import prod
 
 from gpufleet.errors import InputError
 
 REMEDY = "write a range like blade[01-20]"
+_PLAIN = re.compile(r"[\w.-]+")  # other signs mean something to ClusterShell: !, @, &, *, [1-3]
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
 _COMMA_OUTSIDE = re.compile(r",(?![^\[\]]*\])")
 # ClusterShell strips blanks and reads numbers as Python does (+5, 5_000): what is counted must be what it reads.
@@ -26,6 +28,17 @@ def expand_name_range(names: str, max_names: int) -> tuple[str, ...]:
         return tuple(NodeSet(names, resolver=RESOLVER_NOGROUP))
     except NodeSetParseError as error:
         raise InputError(f"{names[:60]!r} is not a range of names", remedy=REMEDY) from error
+
+
+def fold_names_to_ranges(names: Iterable[str]) -> str:
+    """Return names as ranges, ``blade[01-03],bench01``; a text that is no host's name stays as it is, at the end."""
+    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
+
+    listed = sorted(names)
+    plain = [name for name in listed if _PLAIN.fullmatch(name)]
+    # No groups: a name must not make ClusterShell run the group commands of its configuration.
+    folded = str(NodeSet.fromlist(plain, resolver=RESOLVER_NOGROUP))
+    return ",".join([*([folded] if plain else []), *(name for name in listed if not _PLAIN.fullmatch(name))])
 
 
 def count_names_at_most(names: str) -> int:

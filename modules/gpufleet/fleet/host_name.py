@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
-
 from gpufleet.boundary import decode_yaml, decode_yaml_subset, make_printable, read_text
+from gpufleet.boundary.name_range import fold_names_to_ranges
 from gpufleet.errors import InputError
 from gpufleet.fleet.document import SpecProblem
 from gpufleet.fleet.pool_request import MAX_NODES
@@ -142,7 +141,7 @@ def _pool_node_names(stack: str, pool: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _fold_names(names: Iterable[str]) -> str:
-    return make_printable(str(NodeSet.fromlist(list(names), resolver=RESOLVER_NOGROUP)), 120)
+    return make_printable(fold_names_to_ranges(names), 120)
 
 
 def _build_error(declaration: HostNameDeclaration, problem: str, remedy: str) -> InputError:

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
-
 from gpufleet import paths
+from gpufleet.boundary.name_range import fold_names_to_ranges
 from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.nodes import STATES, Node, NodeHistoryEntry, Registry, SourceConflict, SourcedValue
 from gpufleet.nodes.model import format_utc_time, utc_now
@@ -68,11 +67,6 @@ def find_named_ids(names: Sequence[str], nodes: Iterable[Node]) -> set[str]:
     if strangers := pattern.names - ids.keys():
         raise InputError(f"no node {fold_names_to_ranges(strangers)}", remedy="see: gpufleet nodes list")
     return pattern.combine(ids.__getitem__)
-
-
-def fold_names_to_ranges(names: Iterable[str]) -> str:
-    """Return names as ranges: ``blade[01-03],bench01``."""
-    return str(NodeSet.fromlist(sorted(names), resolver=RESOLVER_NOGROUP))
 
 
 def format_nodes_by_state(nodes: Sequence[Node]) -> list[str]:

@@ -6,8 +6,8 @@ this machine (``run_playbook``) or in shards on a Receptor mesh (``run_sharded``
 Nothing here uses the registry: Ansible's callback plugin or a subscriber of the events updates it.
 """
 
+from gpufleet.boundary.name_range import fold_names_to_ranges
 from gpufleet.remote.difference import TaskDifference
-from gpufleet.remote.display import fold_names_to_ranges
 from gpufleet.remote.facts import ProbedFacts, parse_probe_answer
 from gpufleet.remote.host_pattern import HostPattern, parse_host_pattern, parse_host_patterns
 from gpufleet.remote.next_step import append_next_step

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from gpufleet.boundary import make_printable
+from gpufleet.boundary.name_range import fold_names_to_ranges
 from gpufleet.remote.progress import HostProgress, ProgressUpdate, RunProgress
 
 if TYPE_CHECKING:
@@ -26,17 +27,6 @@ class RunDisplay(Protocol):
 
     def show_update(self, update: ProgressUpdate | None) -> None: ...
     def close_display(self) -> None: ...
-
-
-def fold_names_to_ranges(names: Iterable[str]) -> str:
-    """Write many hosts as ranges: ``blade[01-12]``."""
-    from ClusterShell.NodeSet import NodeSet, NodeSetException
-
-    listed = sorted(names)
-    try:
-        return str(NodeSet.fromlist(listed))
-    except NodeSetException:  # a name with signs that ranges use
-        return ",".join(listed)
 
 
 def format_progress_line(hosts: Iterable[str], step: str, done: int, total: int, task: str) -> str:

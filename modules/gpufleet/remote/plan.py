@@ -18,8 +18,8 @@ from types import MappingProxyType
 from typing import Any
 
 from gpufleet.boundary import LARGE_DOCUMENT, decode_json_object, make_printable
+from gpufleet.boundary.name_range import fold_names_to_ranges
 from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
-from gpufleet.remote.display import fold_names_to_ranges
 from gpufleet.remote.host_pattern import HostPattern, parse_host_pattern
 from gpufleet.remote.task_selection import ALL_TASKS, TaskSelection, find_unlisted_tags
 

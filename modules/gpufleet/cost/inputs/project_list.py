@@ -74,8 +74,8 @@ def find_removed_projects(projects: ProjectList, gate: GateFileReader) -> list[s
         if key not in current:
             removed.append(f"{item['path']} ({item['stack']})")
         elif config_file != current[key]:
-            name = item.get("config_file", "its own file")
-            removed.append(f"{item['path']} ({item['stack']} with {shorten_repr(name)})")
+            name = shorten_repr(item["config_file"]) if "config_file" in item else "its own file"
+            removed.append(f"{item['path']} ({item['stack']} with {name})")
     return removed
 
 

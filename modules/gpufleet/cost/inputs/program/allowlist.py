@@ -21,12 +21,13 @@ ALLOWED_VARIABLES = (
     "GOOGLE_ZONE", "GCLOUD_ZONE", "CLOUDSDK_COMPUTE_ZONE", "ARM_LOCATION",
 )  # fmt: skip
 LOCALE = "LC_"
-# Credentials and our own records in a project's folder or a home folder.
+# Credentials and our own records in any folder of a project, or in a home folder.
 SECRET_PATHS = (
     ".git", ".gpufleet", ".pulumi", ".env", ".envrc", ".aws", ".azure", ".config", ".docker", ".gnupg", ".kube",
     ".netrc", ".npmrc", ".oci", ".pypirc", ".ssh", ".terraform.d", ".vault-token", ".git-credentials",
     ".bash_history", ".zsh_history", ".local/share/gpufleet", ".local/state/gpufleet", "credentials.json",
 )  # fmt: skip
+SECRET = re.compile(rf"(?:^|/)(?:{'|'.join(map(re.escape, SECRET_PATHS))})(?:/|$)")
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
 ENVIRONMENT_PARTS = ("pyvenv.cfg", "bin", "lib", "lib64")  # what is shown of a virtual environment
 
@@ -108,10 +109,8 @@ def is_apart_from_home(path: Path) -> bool:
 
 
 def is_secret(path: str) -> bool:
-    """Return whether a path relative to a project has credentials or our own records."""
-    return path.startswith(SECRET_PATHS) and any(
-        path == name or path.startswith(f"{name}/") for name in SECRET_PATHS
-    )
+    """Return whether a path relative to a project has credentials or our own records, in any folder of it."""
+    return SECRET.search(path) is not None
 
 
 def find_repository(root: Path) -> Path | None:

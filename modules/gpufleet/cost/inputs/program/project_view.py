@@ -130,7 +130,7 @@ def select_files(
     because the user named it or the stack.
     """
     others = [*visible]
-    names = set(list_visible_files(folder, root))
+    names = set(list_visible_files(folder))
     if stack_file and stack_file.is_relative_to(folder):
         names.add(str(stack_file.relative_to(folder)))
     elif stack_file and stack_file.exists():
@@ -146,20 +146,15 @@ def select_files(
     return sorted(names), kept
 
 
-def list_visible_files(folder: Path, root: Path) -> list[str]:
-    """Return the files and links of ``folder`` that the program of the project ``root`` in it may see.
+def list_visible_files(folder: Path) -> list[str]:
+    """Return the files and links of ``folder`` that the program of a project in it may see.
 
     They are what git tracks; without a repository all of the folder but virtual environments. Credentials are left out.
     """
-    prefix = "" if root == folder else f"{root.relative_to(folder)}/"
     repository = allowlist.find_repository(folder)
     is_in_git = repository is not None and allowlist.is_apart_from_home(repository)
     names = list_tracked_files(folder) if is_in_git else _walk_folder(folder)
-    return [
-        name
-        for name in names
-        if not allowlist.is_secret(name) and not allowlist.is_secret(name.removeprefix(prefix))
-    ]
+    return [name for name in names if not allowlist.is_secret(name)]
 
 
 def _list_folders(path: str) -> list[str]:
@@ -339,6 +334,6 @@ def find_untracked_file(program: StackProgram, text: str) -> str:
         if not is_named:
             continue
         files = list_git_names(program.root, "--literal-pathspecs", *untracked, "--", path)
-        if not any(allowlist.is_secret(part) for file in files for part in file.split("/")):
+        if not any(allowlist.is_secret(file) for file in files):
             return path
     return ""

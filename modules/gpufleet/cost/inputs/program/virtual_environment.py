@@ -56,7 +56,7 @@ def _find_python(
     if not problem and not program.trusted:
         problem = _find_problem(program.root.resolve(), folder, real, variables, is_base=is_base)
     if problem:
-        _warn(f"virtualenv {name} is not used: {problem}")
+        _warn(f"virtualenv {name} is not used: {problem}; the Python of this command evaluates the program")
         return None
     return real / "bin" / "python"
 
