@@ -199,7 +199,7 @@ def _copy_working_tree(evaluation: ProgramEvaluation) -> Iterator[None]:
         allowlist.find_stack_file(root, program.stack), folder
     )
     named = stack_file if evaluation.config_file or stack_file.is_relative_to(folder) else None
-    files, others = select_files(folder, root, named, evaluation.visible)
+    files, others = select_files(folder, named, evaluation.visible)
     with create_scratch_folder("head", find_folder_in_memory(2 * measure_files(folder, files))) as view:
         with explain_full_disk():
             evaluation.view = copy_files(folder, files, view.resolve(), others)

@@ -122,7 +122,7 @@ def enter_folder(path: Path, folder: Path) -> Path:
 
 
 def select_files(
-    folder: Path, root: Path, stack_file: Path | None, visible: Iterable[Path]
+    folder: Path, stack_file: Path | None, visible: Iterable[Path]
 ) -> tuple[list[str], list[Path]]:
     """Return the files of ``folder`` to copy, and what of ``visible`` is to be shown in addition.
 
