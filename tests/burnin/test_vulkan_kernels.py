@@ -19,9 +19,9 @@ from gpufleet.burnin.agent.card_device import (
     read_bytes,
     write_bytes,
 )
-from gpufleet.burnin.agent.ptx_basic import WEIGHT_SEED, WORD_FACTORS, mix
+from gpufleet.burnin.agent.kernel_source import CARD_KERNELS, read_kernel_file
+from gpufleet.burnin.agent.kernel_values import WEIGHT_SEED, WORD_FACTORS, mix
 from gpufleet.burnin.agent.vulkan_device import VulkanDevice, list_physical_devices, open_instance
-from gpufleet.burnin.agent.vulkan_kernels import KERNELS
 from gpufleet.burnin.agent.workers import run_job_with_deadline
 from vulkan_software import build_environment, needs_lavapipe
 
@@ -30,12 +30,12 @@ MASK = 0xFFFFFFFF
 VECTORS = 2 * GROUP_VECTORS
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", CARD_KERNELS)
 def test_khronos_validator_takes_every_kernel(name, tmp_path):
     validator = shutil.which("spirv-val")
     if validator is None:
         pytest.skip("spirv-tools is not installed")
-    (tmp_path / "kernel.spv").write_bytes(KERNELS[name]())
+    (tmp_path / "kernel.spv").write_bytes(read_kernel_file(f"{name}.spv"))
     argv = [validator, "--target-env", "vulkan1.1", tmp_path / "kernel.spv"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -41,6 +41,7 @@ TEST_PROGRAMS = {
     "ipmi_sim": "openipmi",
     "ipmitool": "ipmitool",
     "mkfs.ext4": "e2fsprogs",
+    "glslangValidator": "glslang-tools",  # compiles the agent's Vulkan kernels again
     "gpg": "gnupg",
     "nft": "nftables",
     "rpmbuild": "rpm",
