@@ -197,7 +197,7 @@ def test_weighed_sums_find_one_wrong_element_and_one_fraction(launch):
 
 
 @pytest.mark.parametrize(("keep", "flip"), [(0xFFFFFFFF, 0), (0xFFFFFFFF, 0xFFFFFFFF), (0, 0x55555555)])
-def test_patterns_are_written_copied_and_one_wrong_bit_is_found(launch, keep, flip):
+def test_patterns_are_written_copied_and_wrong_bits_are_found(launch, keep, flip):
     blocks, seed = 2, 0x9E3779B1
     count = blocks * values.BLOCK_BYTES // 16
     source, target = allocate(4 * count), allocate(4 * count)
@@ -207,7 +207,9 @@ def test_patterns_are_written_copied_and_one_wrong_bit_is_found(launch, keep, fl
     assert np.array_equal(source, expected.ravel())
     launch("copy_vectors", blocks, source, target)
     assert np.array_equal(target, source)
-    target[5000] ^= 8
+    # One bit in each of a vector's four words, of four vectors.
+    for word in range(4):
+        target[5000 + 5 * word] ^= 1 << word
 
     def compare(kernel, *arguments):
         counts = no_errors()
@@ -216,8 +218,8 @@ def test_patterns_are_written_copied_and_one_wrong_bit_is_found(launch, keep, fl
 
     pattern = (seed, keep, flip)
     assert compare("verify_pattern", source, pattern) == [0, (1 << 64) - 1, 0]
-    assert compare("verify_pattern", target, pattern) == [1, 5000 // 4, 8]
-    assert compare("compare_words", source, target, ()) == [1, 5000 // 4, 8]
+    assert compare("verify_pattern", target, pattern) == [4, 5000 // 4, 0b1111]
+    assert compare("compare_words", source, target, ()) == [4, 5000 // 4, 0b1111]
     for array in (source, target):
         weights = (hash_places(count, 0) | 1)[:, None] * factors
         (total, *_) = compare("sum_words", array, ())
