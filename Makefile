@@ -32,7 +32,7 @@ lint: setup
 	yamllint --strict .
 	cd playbooks && ansible-lint --offline
 	cd modules/ansible_collections/gpufleet/fleet && ansible-lint --offline
-	shellcheck .ci/setup .ci/run .ci/tests .ci/sanity .ci/lock .ci/cost .ci/audit .ci/workflows modules/gpufleet/cost/data/policy_pack/*.sh
+	shellcheck .ci/setup .ci/run .ci/tests .ci/sanity .ci/lock .ci/cost .ci/audit .ci/workflows .ci/release modules/gpufleet/cost/data/policy_pack/*.sh
 	.ci/workflows
 
 unit: setup

@@ -12,9 +12,9 @@ import subprocess
 import sys
 
 from gpufleet import catalog
-from gpufleet.catalog import lint
 from gpufleet.catalog.data_file import load_catalog_rows
 from gpufleet.catalog.source import KINDS
+from tools import catalog_lint as lint
 
 READ = """
 import time

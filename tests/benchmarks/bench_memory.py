@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from gpufleet.sizing.memory.accuracy import build_memory_accuracy_report
-from gpufleet.sizing.memory.calibration import predict_unusable_measurements
+from tools.memory_calibration.accuracy import build_memory_accuracy_report
+from tools.memory_calibration.fit import predict_unusable_measurements
 
 sys.path.insert(0, str(Path(__file__).parent))
 from formulas import FORMULAS

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
-from gpufleet.sizing.calibration import (
+from tools.speed_calibration import (
     HeldOutPrediction,
     cross_validate_speed,
     format_calibration_report,
     load_speed_measurements,
 )
-from gpufleet.sizing.calibration.cross_validation import quantile
+from tools.speed_calibration.cross_validation import quantile
 
 sys.path.insert(0, str(Path(__file__).parent))
 from speed_formulas import FORMULAS

@@ -7,8 +7,8 @@ it is left out here as it is there. All are given the benefit of even sharding o
 from __future__ import annotations
 
 from gpufleet.sizing.memory import bits_per_weight, kv_cache_bytes_per_token
-from gpufleet.sizing.memory.measurement import MemoryMeasurement
 from gpufleet.sizing.memory.result import GIB
+from tools.memory_calibration.measurement import MemoryMeasurement
 
 ADAM_IN_ACCELERATE = 4.0
 STATES_IN_LLM_ANALYSIS = 12.0  # master copy and two moments in 32 bits

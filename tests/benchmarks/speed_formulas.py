@@ -7,8 +7,8 @@ None has an answer where it has no term.
 from __future__ import annotations
 
 from gpufleet.sizing import active_weight_bytes, kv_cache_bytes, weight_bytes
-from gpufleet.sizing.calibration import SpeedMeasurement
 from gpufleet.sizing.speed import device, operation_count
+from tools.speed_calibration import SpeedMeasurement
 
 CONSTANT = 0.65
 FLOPS_EFFICIENCY = (

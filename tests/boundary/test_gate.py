@@ -45,7 +45,6 @@ ALLOWED = {
     "ansible_collections/gpufleet/fleet/plugins/module_utils/": "runs on the host, with its Python alone",
     "ansible_collections/gpufleet/fleet/plugins/modules/": "runs on the host, with its Python alone",
     "ansible_collections/gpufleet/fleet/roles/": "runs on the host, with its Python alone",
-    "ansible_collections/gpufleet/fleet/tools/": "reads the collection's own files, to write its documentation",
     "gpufleet/boundary/": "the gate itself",
     "gpufleet/burnin/agent/": "runs on the node: the standard library only",
     "gpufleet/cost/inputs/program/child.py": "runs in another Python, confined; reads its project and its jobs",

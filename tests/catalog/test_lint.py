@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.catalog import lint
 from gpufleet.catalog.data_file import load_catalog_rows
+from tools import catalog_lint as lint
 
 CASES = Path(__file__).parents[1] / "cases" / "catalog" / "bad_rows.csv"
 BAD = list(csv.DictReader(CASES.read_text(encoding="utf-8").splitlines()))

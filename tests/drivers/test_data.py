@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from gpufleet import catalog
-from gpufleet.drivers import data_file, lint
+from gpufleet.drivers import data_file
 from gpufleet.rule import Rule
+from tools import driver_lint as lint
 
 DRIVERS = Path(data_file.__file__).parent
 

@@ -8,8 +8,9 @@ from importlib.resources import files
 import jsonschema
 import pytest
 
-from gpufleet.drivers import HostFacts, RequestedSoftware, docs_page, plan_drivers, report
+from gpufleet.drivers import HostFacts, RequestedSoftware, plan_drivers, report
 from gpufleet.errors import InputError
+from tools import driver_page
 
 T4 = {"address": "0000:01:00.0", "vendor": "10de", "device": "1eb8", "class": "030200"}
 STRANGE = T4 | {"device": "fffe"}
@@ -104,11 +105,9 @@ def test_every_plan_matches_the_schema():
 
 def test_documentation_has_the_current_tables(repo_root):
     page = (repo_root / "docs" / "drivers.md").read_text()
-    assert docs_page.update_docs_tables(page) == page, (
-        "run: python -m gpufleet.drivers.docs_page docs/drivers.md"
-    )
+    assert driver_page.update_docs_tables(page) == page, "run: python -m tools.driver_page docs/drivers.md"
 
 
 def test_page_without_a_marker_for_a_table_is_refused():
     with pytest.raises(InputError, match="no place for the table 'generations'"):
-        docs_page.update_docs_tables("# Drivers\n")
+        driver_page.update_docs_tables("# Drivers\n")

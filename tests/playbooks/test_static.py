@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import configparser
-import importlib.util
 import re
 import shutil
 import subprocess
@@ -14,6 +13,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from gpufleet.nodes import STATES
+from tools import role_readme
 
 ROOT = Path(__file__).resolve().parents[2] / "playbooks"
 FLEET = ROOT.parent / "modules/ansible_collections/gpufleet/fleet"
@@ -32,14 +32,6 @@ def load_options(role):
 
 def role_id(path):
     return path.name if path in ROLES else f"{path.parents[1].name}/{path.name}"
-
-
-@pytest.fixture(scope="module")
-def generator():
-    spec = importlib.util.spec_from_file_location("readme", FLEET / "tools/readme.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.mark.parametrize(
@@ -63,8 +55,8 @@ def test_playbook_syntax_is_valid(name, clean_env):
 
 
 @pytest.mark.parametrize("role", ROLES, ids=role_id)
-def test_readme_is_current(role, generator):
-    assert (role / "README.md").read_text() == generator.readme(role), "run tools/readme.py of the collection"
+def test_readme_is_current(role):
+    assert (role / "README.md").read_text() == role_readme.readme(role), "run python -m tools.role_readme"
 
 
 @pytest.mark.parametrize("role", ROLES, ids=role_id)

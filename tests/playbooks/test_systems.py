@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,6 +14,7 @@ from ansible_collections.gpufleet.fleet.plugins.plugin_utils import system_data
 from gpufleet.catalog import load_operating_systems
 from gpufleet.errors import InputError
 from gpufleet.nodes.first_boot import firmware
+from tools import role_platforms
 
 FLEET = Path(__file__).parents[2] / "modules/ansible_collections/gpufleet/fleet"
 ROLES = sorted(path for path in (FLEET / "roles").iterdir() if path.is_dir())
@@ -32,14 +32,6 @@ def list_keys(values, prefix=""):
             keys.add(path)
             keys |= list_keys(value, f"{path}.") if isinstance(value, Mapping) else set()
     return keys
-
-
-@pytest.fixture(scope="module")
-def generator():
-    spec = importlib.util.spec_from_file_location("platforms", FLEET / "tools/platforms.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_every_role_is_in_one_group():
@@ -79,9 +71,9 @@ def test_file_has_no_system_that_the_role_does_not_support(path):
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda path: path.name)
-def test_platforms_are_current(role, generator):
+def test_platforms_are_current(role):
     text = (role / "meta/main.yml").read_text()
-    assert text == generator.update_metadata(role), "run tools/platforms.py of the collection"
+    assert text == role_platforms.update_metadata(role), "run python -m tools.role_platforms"
 
 
 def test_platforms_of_a_role_are_those_that_it_supports():

@@ -11,11 +11,11 @@ import pytest
 import yaml
 
 from gpufleet.rehearsal.providers import CLOUDS
-from gpufleet.rehearsal.providers.generation import build_cloud_schema, format_schema
-from gpufleet.rehearsal.providers.generation.aws_machines import build_aws_machines, format_machines
-from gpufleet.rehearsal.providers.generation.terraform_source import parse_resource_source
 from gpufleet.rehearsal.providers.schema import load_cloud_schema
 from gpufleet.rehearsal.providers.validation import find_input_problems
+from tools.provider_schema import build_cloud_schema, format_schema
+from tools.provider_schema.aws_machines import build_aws_machines, format_machines
+from tools.provider_schema.terraform_source import parse_resource_source
 
 DATA = resources.files("gpufleet.rehearsal.providers") / "data"
 GOLDEN = sorted((Path(__file__).resolve().parents[1] / "cases/cloud").glob("*.yaml"))
@@ -33,7 +33,7 @@ def clouds():
 
 @pytest.mark.parametrize("cloud", CLOUDS)
 def test_schema_data_is_what_the_installed_sdks_say(cloud):
-    """If it is not: ``python -m gpufleet.rehearsal.providers.generation``, and read the difference."""
+    """If it is not: ``python -m tools.provider_schema``, and read the difference."""
     assert (DATA / "schema" / f"{cloud}.json").read_text() == format_schema(build_cloud_schema(cloud))
 
 

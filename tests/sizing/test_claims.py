@@ -10,8 +10,8 @@ from __future__ import annotations
 import pytest
 
 from gpufleet import catalog
+from gpufleet.boundary import read_packaged_rows
 from gpufleet.errors import InputError
-from gpufleet.sizing.data_file import load_sizing_rows
 from gpufleet.sizing.hardware_resolver import resolve_hardware
 from gpufleet.sizing.plans.document import build_sizing_document
 
@@ -144,6 +144,10 @@ def test_complaint_10_no_l4_has_179_gib():
 
 def test_published_estimates_are_not_used_in_the_fit():
     """Hugging Face's own table is estimated and inconsistent: 7.5, 4.3 and 8.0 bytes a parameter."""
-    learned = [*load_sizing_rows("measured.csv"), *load_sizing_rows("measured_memory.csv")]
+    learned = [
+        row
+        for kind in ("speed", "memory")
+        for row in read_packaged_rows(f"tools.{kind}_calibration", "measured.csv")
+    ]
     assert learned
     assert not [row for row in learned if "huggingface.co/blog/llama31" in row["source"]]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpufleet.boundary import read_packaged_rows
 from gpufleet.errors import GpufleetError, InputError
-from gpufleet.sizing import data_file
 from gpufleet.sizing.hardware_resolver import resolve_hardware
 from gpufleet.sizing.plans.options import (
     PlanOptions,
@@ -134,9 +132,7 @@ def test_any_input_is_parsed_or_refused(options):
 
 
 def _measured():
-    path = Path(data_file.DATA_DIR) / "measured.csv"
-    with path.open(encoding="utf-8") as lines:
-        rows = list(csv.DictReader(lines))
+    rows = read_packaged_rows("tools.speed_calibration", "measured.csv")
     return [
         row
         for row in rows

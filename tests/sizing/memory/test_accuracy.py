@@ -2,20 +2,20 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.sizing.memory import calibration
-from gpufleet.sizing.memory.accuracy import (
+from gpufleet.sizing.memory.constants import load_memory_constants, override_memory_constants
+from tools.memory_calibration import fit
+from tools.memory_calibration.accuracy import (
     build_memory_accuracy_report,
     compare_out_of_memory_reports,
     nearest_rank_quantile,
 )
-from gpufleet.sizing.memory.calibration import (
+from tools.memory_calibration.fit import (
     INITIAL_VALUES,
     cross_validate_memory,
     fit_memory_constants,
     predict_memory_gib,
 )
-from gpufleet.sizing.memory.constants import load_memory_constants, override_memory_constants
-from gpufleet.sizing.memory.measurement import load_memory_measurements
+from tools.memory_calibration.measurement import load_memory_measurements
 
 
 def test_errors_on_held_out_sources_are_within_the_goal():
@@ -43,7 +43,7 @@ def test_predictions_exclude_their_own_source(monkeypatch):
         seen.append({row.group for row in rows})
         return INITIAL_VALUES
 
-    monkeypatch.setattr(calibration, "fit_memory_constants", spied)
+    monkeypatch.setattr(fit, "fit_memory_constants", spied)
     groups = [prediction.row.group for prediction in cross_validate_memory()]
     for group, others in zip(dict.fromkeys(groups), seen, strict=True):
         assert group not in others
@@ -84,7 +84,7 @@ def test_other_formula_is_evaluated_on_the_same_rows():
 
 
 def test_unusable_measurements_are_listed_with_a_reason():
-    unusable_rows = calibration.predict_unusable_measurements()
+    unusable_rows = fit.predict_unusable_measurements()
     assert [prediction.row.id for prediction in unusable_rows] == ["M360"]
     assert "neither the card nor the batch size is known" in unusable_rows[0].row.notes
     assert unusable_rows[0].row.id not in {prediction.row.id for prediction in cross_validate_memory()}

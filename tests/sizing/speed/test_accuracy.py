@@ -7,21 +7,7 @@ from math import exp
 
 import pytest
 
-from gpufleet.sizing.calibration import (
-    fit_efficiency_factors,
-    format_calibration_report,
-    load_speed_measurements,
-)
-from gpufleet.sizing.calibration.cross_validation import (
-    MIN_PUBLICATIONS,
-    HeldOutPrediction,
-    check_interval_coverage,
-    fit_speed_intervals,
-    quantile,
-    weighted_quantile,
-)
-from gpufleet.sizing.calibration.fit import compute_error_slopes, prior_efficiency_factors
-from gpufleet.sizing.calibration.prior import PRIORS
+from gpufleet.boundary import read_packaged_rows
 from gpufleet.sizing.data_file import load_sizing_rows as table
 from gpufleet.sizing.speed.efficiency import (
     ANY,
@@ -30,6 +16,21 @@ from gpufleet.sizing.speed.efficiency import (
     load_efficiency_factors,
 )
 from gpufleet.sizing.speed.interval import SpeedInterval, find_speed_interval, load_speed_intervals
+from tools.speed_calibration import (
+    fit_efficiency_factors,
+    format_calibration_report,
+    load_speed_measurements,
+)
+from tools.speed_calibration.cross_validation import (
+    MIN_PUBLICATIONS,
+    HeldOutPrediction,
+    check_interval_coverage,
+    fit_speed_intervals,
+    quantile,
+    weighted_quantile,
+)
+from tools.speed_calibration.fit import compute_error_slopes, prior_efficiency_factors
+from tools.speed_calibration.prior import PRIORS
 
 BOUNDS = {
     "decode": (0.09, 0.25),
@@ -87,7 +88,7 @@ def test_held_out_publication_is_predicted_from_the_others(measurements):
 
 
 def test_every_row_is_used_or_excluded_with_a_reason():
-    for row in table("measured.csv"):
+    for row in read_packaged_rows("tools.speed_calibration", "measured.csv"):
         assert row["use"] in ("yes", "no"), row["id"]
         assert row["use"] == "yes" or row["notes"], row["id"]
         assert row["source"], row["id"]
@@ -95,13 +96,17 @@ def test_every_row_is_used_or_excluded_with_a_reason():
 
 
 def test_every_used_row_is_known_to_the_catalogue(measurements):
-    expected_ids = {row["id"] for row in table("measured.csv") if row["use"] == "yes"}
+    expected_ids = {
+        row["id"]
+        for row in read_packaged_rows("tools.speed_calibration", "measured.csv")
+        if row["use"] == "yes"
+    }
     missing = expected_ids - {row.measurement_id for row in measurements}
     assert len(missing) <= 0.05 * len(expected_ids), sorted(missing)
 
 
 def test_measurement_ids_are_unique_and_no_original_row_is_removed():
-    ids = [row["id"] for row in table("measured.csv")]
+    ids = [row["id"] for row in read_packaged_rows("tools.speed_calibration", "measured.csv")]
     assert len(ids) == len(set(ids))
     assert sum(id_.startswith("M") for id_ in ids) >= 170
 
@@ -148,7 +153,7 @@ def test_fit_recovers_a_known_factor():
 
 def _published(row, value):
     from gpufleet.boundary import CsvRow
-    from gpufleet.sizing.calibration import SpeedMeasurement
+    from tools.speed_calibration import SpeedMeasurement
 
     devices = max(1, int(row.row["devices"]))
     cells = {**row.row, "metric": "train_tok_s_per_device", "value": str(value / devices)}
@@ -240,7 +245,7 @@ def test_report_pools_classes_with_few_rows(predictions):
 
 
 def test_data_files_are_valid_csv():
-    for name in ("measured.csv", "efficiency.csv", "intervals.csv"):
+    for name in ("efficiency.csv", "intervals.csv"):
         lines = table(name)
         assert lines
         assert all(None not in row and None not in row.values() for row in lines), name

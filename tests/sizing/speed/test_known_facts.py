@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.sizing.calibration import fit_efficiency_factors, load_speed_measurements
+from tools.speed_calibration import fit_efficiency_factors, load_speed_measurements
 
 
 def is_within(speed, published, share):

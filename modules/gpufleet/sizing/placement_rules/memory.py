@@ -10,7 +10,7 @@ from gpufleet.sizing.placement_rules.rule import PLACEMENT_RULES, PlacementCase
 @PLACEMENT_RULES.register_rule(
     "summed-memory",
     reason="memory of several nodes is a sum of parts: no device reads another's at memory speed",
-    source="10 CM5 (160 GB) ran Llama 70B at 0.85 tok/s, one M3 Ultra at 14.1 (geerlingguy, sizing/data/measured.csv)",
+    source="10 CM5 (160 GB) ran Llama 70B at 0.85 tok/s, one M3 Ultra at 14.1 (geerlingguy, measured.csv)",
     is_blocking=False,
 )
 def check_memory_over_several_nodes(case: PlacementCase) -> Iterator[str]:

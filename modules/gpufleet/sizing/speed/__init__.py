@@ -1,7 +1,7 @@
 """Speed of a workload: a roofline model with efficiency factors fitted to published measurements.
 
 Input: a workload, a layout and hardware. Output: tokens per second with an 80 % interval, the limiting resource and
-watts. ``python -m gpufleet.sizing.calibration`` writes the factors and intervals to data files; no measurement is
+watts. ``python -m tools.speed_calibration`` writes the factors and intervals to data files; no measurement is
 looked up.
 """
 

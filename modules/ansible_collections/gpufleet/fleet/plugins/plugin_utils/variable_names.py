@@ -4,8 +4,8 @@
 """Find misspelt settings among a host's variables: names that nothing reads and that resemble a setting.
 
 Ansible ignores a variable that nothing reads, so a misspelt one would leave its setting at the default. The file
-known_variables.txt lists the names that roles, plays and the inventory use (tools/variables.py writes it). Ansible runs
-a task in a process of its own for each host, which only has time to read a list.
+known_variables.txt lists the names that roles, plays and the inventory use (tools/role_variables.py writes it).
+Ansible runs a task in a process of its own for each host, which only has time to read a list.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Write the platforms in roles' metadata from the table of operating systems: `python tools/platforms.py [ROLE…]`.
+"""Write the platforms in roles' metadata from the table of operating systems: `python -m tools.role_platforms [ROLE…]`.
 
 A test says when it is due.
 """
@@ -11,9 +11,9 @@ from pathlib import Path
 
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.system_data import list_supported_systems
 
-ROLES = Path(__file__).parents[1] / "roles"
+ROLES = Path(__file__).parents[1] / "modules/ansible_collections/gpufleet/fleet/roles"
 BLOCK = re.compile(r"^(?:  # Written by .*\n)?  platforms:\n(?:    .*\n)*", re.MULTILINE)
-HEADER = "  # Written by tools/platforms.py from the table of operating systems; change that instead.\n"
+HEADER = "  # Written by tools/role_platforms.py from the table of operating systems; change that instead.\n"
 
 
 def update_metadata(role: Path) -> str:

@@ -53,7 +53,7 @@ class MemoryMeasurement:
 def load_memory_measurements() -> tuple[MemoryMeasurement, ...]:
     """Return every row of the measured set."""
     return tuple(
-        _build_measurement(row) for row in read_packaged_rows("gpufleet.sizing", "data/measured_memory.csv")
+        _build_measurement(row) for row in read_packaged_rows("tools.memory_calibration", "measured.csv")
     )
 
 

@@ -1,4 +1,4 @@
-"""Write the tables of docs/drivers.md from the data: ``python -m gpufleet.drivers.docs_page docs/drivers.md``."""
+"""Write the tables of docs/drivers.md from the data: ``python -m tools.driver_page docs/drivers.md``."""
 
 from __future__ import annotations
 

@@ -10,12 +10,12 @@ import json
 import sys
 from pathlib import Path
 
-from gpufleet.rehearsal.providers.generation.aws_machines import build_aws_machines, format_machines
-from gpufleet.rehearsal.providers.generation.sdk_schema import build_cloud_schema, format_schema
-from gpufleet.rehearsal.providers.generation.terraform_source import read_google_replacements
 from gpufleet.rehearsal.providers.install import CLOUDS
+from tools.provider_schema.aws_machines import build_aws_machines, format_machines
+from tools.provider_schema.sdk_schema import build_cloud_schema, format_schema
+from tools.provider_schema.terraform_source import read_google_replacements
 
-DATA = Path(__file__).resolve().parents[1] / "data"
+DATA = Path(__file__).resolve().parents[2] / "modules/gpufleet/rehearsal/providers/data"
 
 
 def main(arguments: list[str]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpufleet.sizing.calibration.cross_validation import (
+from tools.speed_calibration.cross_validation import (
     MIN_ROWS,
     HeldOutPrediction,
     check_interval_coverage,

@@ -1,4 +1,4 @@
-"""Fit factors and intervals and write both data files: ``python -m gpufleet.sizing.calibration``."""
+"""Fit factors and intervals and write both data files: ``python -m tools.speed_calibration``."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import csv
 import sys
 from datetime import UTC, datetime
 
-from gpufleet.sizing.calibration.cross_validation import cross_validate_speed, fit_speed_intervals
-from gpufleet.sizing.calibration.fit import fit_efficiency_factors, group_measurement_indexes_by_factor
-from gpufleet.sizing.calibration.measurement import load_speed_measurements
-from gpufleet.sizing.calibration.report import format_calibration_report
 from gpufleet.sizing.data_file import DATA_DIR
+from tools.speed_calibration.cross_validation import cross_validate_speed, fit_speed_intervals
+from tools.speed_calibration.fit import fit_efficiency_factors, group_measurement_indexes_by_factor
+from tools.speed_calibration.measurement import load_speed_measurements
+from tools.speed_calibration.report import format_calibration_report
 
 MIN_DEPARTURE = 0.005  # factors closer to one are dropped
 

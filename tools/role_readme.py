@@ -1,4 +1,4 @@
-"""Write roles' READMEs from their argument specs: `python tools/readme.py [ROLE…]` (a test says when it is due)."""
+"""Write roles' READMEs from their argument specs: `python -m tools.role_readme [ROLE…]` (a test says when)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-ROLES = Path(__file__).parents[1] / "roles"
-HEADER = "<!-- Written by tools/readme.py from meta/argument_specs.yml; change that instead. -->"
+ROLES = Path(__file__).parents[1] / "modules/ansible_collections/gpufleet/fleet/roles"
+HEADER = "<!-- Written by tools/role_readme.py from meta/argument_specs.yml; change that instead. -->"
 
 
 def readme(role: Path) -> str:

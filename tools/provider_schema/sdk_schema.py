@@ -20,7 +20,7 @@ from typing import Any
 import pulumi
 
 from gpufleet.boundary import read_packaged_json
-from gpufleet.rehearsal.providers.generation.vendor_enums import load_vendor_enums
+from tools.provider_schema.vendor_enums import load_vendor_enums
 
 SDKS = {"aws": "pulumi_aws", "gcp": "pulumi_gcp", "azure-native": "pulumi_azure_native"}
 _PRIMITIVES = {str: "string", bool: "boolean", int: "integer", float: "number"}
@@ -136,7 +136,7 @@ def build_cloud_schema(cloud: str) -> dict[str, Any]:
     builder = _SchemaBuilder(cloud, load_vendor_enums(cloud))
     described = {token: builder.describe_resource(token) for token in sorted(tokens)}
     return {
-        "generated": f"python -m gpufleet.rehearsal.providers.generation, from {', '.join(sources)}",
+        "generated": f"python -m tools.provider_schema, from {', '.join(sources)}",
         "types": described,
         "objects": dict(sorted(builder.objects.items())),
         "enums": dict(sorted(builder.enums.items())),

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import cache
 from math import exp, log
 
-from gpufleet.sizing.calibration.least_squares import solve_damped_least_squares
-from gpufleet.sizing.calibration.measurement import SpeedMeasurement
-from gpufleet.sizing.calibration.prior import LINK_SECONDS, LINK_SHARES, PRIORS
 from gpufleet.sizing.speed.efficiency import ANY, EfficiencyFactors, Key, find_engine_group
+from tools.speed_calibration.least_squares import solve_damped_least_squares
+from tools.speed_calibration.measurement import SpeedMeasurement
+from tools.speed_calibration.prior import LINK_SECONDS, LINK_SHARES, PRIORS
 
 NOISE = 0.12  # assumption: relative noise of a published figure from unstated settings
 OUTLIER_ERROR = 3 * NOISE  # larger errors count less: probably another setting was measured

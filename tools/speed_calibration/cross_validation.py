@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp
 
-from gpufleet.sizing.calibration.fit import compute_error_slopes, fit_efficiency_factors
-from gpufleet.sizing.calibration.measurement import SpeedMeasurement
 from gpufleet.sizing.speed.efficiency import ANY
 from gpufleet.sizing.speed.interval import UNMEASURED_WIDENING, SpeedInterval
+from tools.speed_calibration.fit import compute_error_slopes, fit_efficiency_factors
+from tools.speed_calibration.measurement import SpeedMeasurement
 
 MIN_ROWS = 10  # fewest measurements of a class for its own interval
 MIN_PUBLICATIONS = 6  # fewest publications of those measurements

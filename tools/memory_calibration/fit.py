@@ -9,9 +9,9 @@ from statistics import median
 
 from gpufleet.sizing.memory.constants import override_memory_constants
 from gpufleet.sizing.memory.estimate import estimate_memory
-from gpufleet.sizing.memory.measurement import MemoryMeasurement, load_memory_measurements
 from gpufleet.sizing.memory.result import GIB
 from gpufleet.sizing.memory.weights import weight_bytes
+from tools.memory_calibration.measurement import MemoryMeasurement, load_memory_measurements
 
 CANDIDATES: dict[str, tuple[float, ...]] = {
     "activation_scale": (0.9, 0.95, 1.0, 1.05, 1.1),

@@ -7,6 +7,6 @@ input at every depth. Nothing here runs in a rehearsal.
 
 from __future__ import annotations
 
-from gpufleet.rehearsal.providers.generation.sdk_schema import build_cloud_schema, format_schema
+from tools.provider_schema.sdk_schema import build_cloud_schema, format_schema
 
 __all__ = ["build_cloud_schema", "format_schema"]

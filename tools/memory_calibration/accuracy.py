@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from math import ceil
 from statistics import median
 
-from gpufleet.sizing.memory.calibration import MemoryPrediction, cross_validate_memory
 from gpufleet.sizing.memory.estimate import estimate_memory
-from gpufleet.sizing.memory.measurement import MemoryMeasurement, load_memory_measurements
+from tools.memory_calibration.fit import MemoryPrediction, cross_validate_memory
+from tools.memory_calibration.measurement import MemoryMeasurement, load_memory_measurements
 
 MIN_CLASS_ROWS = 10  # classes with fewer rows are pooled
 Formula = Callable[

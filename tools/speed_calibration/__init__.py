@@ -6,10 +6,10 @@ and a report of cross-validation errors. Sizing itself does not run this package
 
 from __future__ import annotations
 
-from gpufleet.sizing.calibration.cross_validation import HeldOutPrediction, cross_validate_speed
-from gpufleet.sizing.calibration.fit import fit_efficiency_factors
-from gpufleet.sizing.calibration.measurement import SpeedMeasurement, load_speed_measurements
-from gpufleet.sizing.calibration.report import format_calibration_report
+from tools.speed_calibration.cross_validation import HeldOutPrediction, cross_validate_speed
+from tools.speed_calibration.fit import fit_efficiency_factors
+from tools.speed_calibration.measurement import SpeedMeasurement, load_speed_measurements
+from tools.speed_calibration.report import format_calibration_report
 
 __all__ = [
     "HeldOutPrediction",

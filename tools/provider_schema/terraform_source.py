@@ -1,7 +1,7 @@
 """What a Terraform provider's Go source says about each property: replaced on change, computed, allowed values.
 
 Pulumi's aws and gcp plugins are built from Terraform's providers, so a change replaces a resource exactly when the
-schema there says ``ForceNew``. ``python -m gpufleet.rehearsal.providers.generation --google CHECKOUT`` reads a git
+schema there says ``ForceNew``. ``python -m tools.provider_schema --google CHECKOUT`` reads a git
 checkout of hashicorp/terraform-provider-google and writes ``data/replacements/gcp.json``.
 """
 

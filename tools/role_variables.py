@@ -1,4 +1,4 @@
-"""Write the list of variable names that roles, plays and the inventory use: `python tools/variables.py`.
+"""Write the list of variable names that roles, plays and the inventory use: `python -m tools.role_variables`.
 
 The task that checks the settings of all roles reads it. A test says when it is due.
 """
@@ -24,7 +24,7 @@ ROLES = COLLECTION / "roles"
 PLAYBOOKS = COLLECTION.parents[3] / "playbooks"
 PACKAGE = COLLECTION.parents[2] / "gpufleet"
 HEADER = f"""\
-# Written by tools/variables.py: the settings, and after {INTERNAL_MARK.strip()!r} every other name that is in use.
+# Written by tools/role_variables.py: the settings, and after {INTERNAL_MARK.strip()!r} every other name that is in use.
 """
 # The names of filters (gpufleet.fleet.NAME) are not variables.
 NAME = r"(?<![\w/-])(?<!fleet\.)((?:{})_[a-z0-9_]*[a-z0-9])(?!\w)"

@@ -10,9 +10,10 @@ from math import log
 from typing import cast
 
 from gpufleet import catalog
+from gpufleet.boundary import read_packaged_rows
 from gpufleet.catalog import Accelerator, ModelArchitecture
 from gpufleet.errors import InputError
-from gpufleet.sizing.data_file import Row, load_sizing_rows
+from gpufleet.sizing.data_file import Row
 from gpufleet.sizing.hardware import Hardware, ParallelLayout, Split
 from gpufleet.sizing.node_hardware import build_accelerator_hardware, with_link_for_device_count
 from gpufleet.sizing.speed import device, prefill
@@ -106,7 +107,7 @@ class SpeedMeasurement:
 def load_speed_measurements() -> list[SpeedMeasurement]:
     """Return the usable published speeds whose accelerator and model are in the catalogue."""
     measurements = []
-    for row in load_sizing_rows("measured.csv"):
+    for row in read_packaged_rows("tools.speed_calibration", "measured.csv"):
         if row["use"] == "yes" and row["metric"] in METRIC_KINDS:
             measurement = _build_measurement(row)
             measurements += [measurement] if measurement else []
