@@ -1,4 +1,4 @@
-"""A stand-in for NVIDIA's driver: the agent's CUDA code runs on it in the tests, its kernels on this processor."""
+"""A fake of NVIDIA's driver: the agent's CUDA code runs on it in the tests, its kernels on this processor."""
 
 import shutil
 import subprocess
@@ -14,13 +14,13 @@ SOURCES = [Path(__file__).with_name("burnin") / name for name in ("fake_cuda.c",
 FLAGS = ["-O3", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-ffp-contract=off", f"-I{KERNELS}"]
 
 
-def define_constants(option="-D"):
+def define_constants():
     """Return the kernels' constants as options of a compiler."""
-    return [f"{option}{name}={value}u" for name, value in DEFINITIONS.items()]
+    return [f"-D{name}={value}u" for name, value in DEFINITIONS.items()]
 
 
 def build_fake_cuda(library):
-    """Compile the stand-in driver to a file; return its path."""
+    """Compile the fake driver to a file; return its path."""
     if shutil.which("cc") is None or shutil.which("c++") is None:
         pytest.skip("no C and C++ compiler")
     subprocess.run(["cc", *FLAGS, *define_constants(), "-o", library, *SOURCES, "-lm"], check=True)

@@ -1,4 +1,4 @@
-"""Compile the kernels' sources again: what the agent carries must be what a compiler makes of the text beside it.
+"""Compile the kernels' sources again: what the agent carries must be what a compiler makes of them.
 
 ``--regenerate`` writes the compiled files. Another version of a compiler makes other ones of the same text.
 """

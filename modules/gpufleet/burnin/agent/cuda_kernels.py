@@ -62,6 +62,5 @@ def list_matmul_kernels(capability: tuple[int, int], choice: str = "") -> tuple[
     ]
     if not generations:
         return [], f"no kernel for compute capability {capability[0]}.{capability[1]}"
-    return (
-        [kernel for kernels in generations for kernel in kernels] if choice == ALL else generations[0]
-    ), ""
+    chosen = generations if choice == ALL else generations[:1]
+    return [kernel for kernels in chosen for kernel in kernels], ""
