@@ -1,10 +1,10 @@
 /* A stand-in for NVIDIA's libcuda.so.1 without a GPU: gpufleet's own test double, compiled by the tests.
 
-   Device memory is the host's; kernels are known by name and computed here in C. It refuses what the driver
+   Device memory is the host's; matrix products are computed here in C, all other kernels from the agent's own source
+   (host_kernels.cpp). It refuses what the driver
    refuses: unknown functions, freed or foreign addresses, modules that are not PTX, launches without a context.
    FAKE_CUDA_DEVICES, FAKE_CUDA_CAPABILITY (as 90), FAKE_CUDA_FLIP (kernel name: one bit of its output is wrong,
    the third time it runs), FAKE_CUDA_FAIL (function:code). */
-#include <math.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -128,7 +128,7 @@ int cuEventSynchronize(void *event) { BEGIN; return event ? OK : INVALID; }
 int cuEventElapsedTime(float *ms, void *start, void *end) { BEGIN; *ms = (float)(*(double *)end - *(double *)start); return OK; }
 int cuModuleLoadDataEx(void **module, const void *image, unsigned count, int *options, void **values) {
   BEGIN; NEED_CONTEXT;
-  if (strncmp(image, ".version ", 9) || !strstr(image, ".target sm_") || !strstr(image, ".address_size 64")) {
+  if (!strstr(image, "\n.version ") || !strstr(image, ".target sm_") || !strstr(image, ".address_size 64")) {
     for (unsigned i = 0; i < count; i++)
       if (options[i] == 5) strcpy(values[i], "ptxas: syntax error (stand-in)");
     return BAD_PTX;
@@ -167,18 +167,8 @@ int cuTensorMapEncodeTiled(void *map, int kind, uint32_t rank, void *address, co
   return OK;
 }
 
-/* The kernels */
-static uint32_t mix(uint32_t v) {
-  v = (v ^ (v >> 16)) * 0x7feb352dU;
-  v = (v ^ (v >> 15)) * 0x846ca68bU;
-  return v ^ (v >> 16);
-}
-static uint16_t to_half(float value) { /* exact values in half's normal range only: all that operands are */
-  uint32_t bits;
-  memcpy(&bits, &value, 4);
-  if (!(bits & 0x7fffffff)) return bits >> 16;
-  return ((bits >> 16) & 0x8000) | ((((bits >> 23) & 255) - 112) << 10) | ((bits >> 13) & 0x3ff);
-}
+/* The kernels: products here, all others in host_kernels.cpp */
+int run_basic_kernel(const char *name, unsigned blocks, void **arguments);
 static float from_16(uint16_t half, int brain) {
   uint32_t bits = brain ? (uint32_t)half << 16 : (half & 0x7fff) ? ((uint32_t)(half & 0x8000) << 16) | ((((half >> 10) & 31) + 112U) << 23) | ((half & 0x3ffU) << 13) : (uint32_t)(half & 0x8000) << 16;
   float value;
@@ -186,7 +176,6 @@ static float from_16(uint16_t half, int brain) {
   return value;
 }
 #define ARGUMENT(type, number) (*(type *)arguments[number])
-static const uint32_t factors[4] = {1, 0x9E3779B1U, 0x85EBCA6BU, 0xC2B2AE35U};
 
 static void multiply(const char *name, unsigned blocks, void **arguments) {
   int hopper = strstr(name, "sm_90a") != NULL, turing = strstr(name, "sm_7") != NULL, brain = strstr(name, "bf16") != NULL;
@@ -209,11 +198,6 @@ static void multiply(const char *name, unsigned blocks, void **arguments) {
   const char *flip = getenv("FAKE_CUDA_FLIP");
   if (flip && !strcmp(flip, "matmul") && ++runs == 3) ((uint32_t *)c)[rows * columns / 2] ^= 1;
 }
-static void report(uint64_t *result, uint64_t index, uint32_t bits) {
-  if (!bits) return;
-  result[0]++; result[2] |= bits;
-  if (index < result[1]) result[1] = index;
-}
 int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                    unsigned shared, void *stream, void **arguments, void **extra) {
   BEGIN; NEED_CONTEXT; (void)stream; (void)extra;
@@ -223,79 +207,11 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
   uint64_t vectors = (uint64_t)gx * 1024;
   if (!strncmp(name, "matmul_", 7)) { multiply(name, gx, arguments); return OK; }
   if (bx != 256) return INVALID;
-  if (!strncmp(name, "fill_operands_", 14)) {
-    uint16_t *data = ARGUMENT(uint16_t *, 0);
-    for (uint32_t i = 0; i < gx * 512; i++) {
-      uint32_t hash = mix(i + ARGUMENT(uint32_t, 1)), bits = (hash & 0x80ffe000U) | 0x3f000000U;
-      float value = (float)((int)(hash >> 28) - 8);
-      if (ARGUMENT(uint32_t, 2)) memcpy(&value, &bits, 4);
-      memcpy(&bits, &value, 4);
-      data[i] = strstr(name, "bf16") ? bits >> 16 : to_half(value);
-    }
-  } else if (!strcmp(name, "weigh_b")) {
-    uint32_t rows = ARGUMENT(uint32_t, 1), depth = ARGUMENT(uint32_t, 2), seed = ARGUMENT(uint32_t, 3);
-    for (uint32_t k = 0; k < depth; k++) {
-      uint32_t sum = 0;
-      for (uint32_t j = 0; j < rows; j++) sum += ((mix(j * depth + k + seed) >> 28) - 8) * (mix(j + 0x5BD1E995U) | 1);
-      ARGUMENT(uint32_t *, 0)[k] = sum;
-    }
-  } else if (!strcmp(name, "weigh_a")) {
-    uint32_t rows = ARGUMENT(uint32_t, 2), depth = ARGUMENT(uint32_t, 3), seed = ARGUMENT(uint32_t, 4);
-    for (uint32_t i = 0; i < rows; i++) {
-      uint32_t sum = 0;
-      for (uint32_t k = 0; k < depth; k++) sum += ((mix(i * depth + k + seed) >> 28) - 8) * ARGUMENT(uint32_t *, 1)[k];
-      ARGUMENT(uint32_t *, 0)[i] = sum;
-    }
-  } else if (!strcmp(name, "weigh_c")) {
-    uint32_t columns = ARGUMENT(uint32_t, 3);
-    for (uint32_t i = 0; i < gx; i++)
-      for (uint32_t j = 0; j < columns; j++) {
-        float value = ARGUMENT(float *, 0)[(size_t)i * columns + j];
-        if (value != truncf(value)) ARGUMENT(uint64_t *, 2)[0]++;
-        ARGUMENT(uint32_t *, 1)[i] += (uint32_t)(int)value * (mix(j + 0x5BD1E995U) | 1);
-      }
-  } else if (!strcmp(name, "fill_pattern") || !strcmp(name, "verify_pattern")) {
-    int verify = name[0] == 'v';
-    uint32_t *data = ARGUMENT(uint32_t *, 0), seed = ARGUMENT(uint32_t, verify ? 2 : 1), keep = ARGUMENT(uint32_t, verify ? 3 : 2), bits = ARGUMENT(uint32_t, verify ? 4 : 3);
-    if (!owns((uint64_t)data, vectors * 16)) return 700;
-    for (uint64_t i = 0; i < vectors; i++) {
-      uint32_t hash = mix((uint32_t)i + seed), different = 0;
-      for (int word = 0; word < 4; word++) {
-        uint32_t value = ((hash * factors[word]) & keep) ^ bits;
-        if (verify) different |= data[4 * i + word] ^ value; else data[4 * i + word] = value;
-      }
-      if (verify) report(ARGUMENT(uint64_t *, 1), i, different);
-    }
-    if (!verify && flip && !strcmp(flip, "memory") && ++runs == 3) data[4 * (vectors / 2)] ^= 8;
-  } else if (!strcmp(name, "compare_words")) {
-    for (uint64_t i = 0; i < vectors; i++) {
-      uint32_t different = 0;
-      for (int word = 0; word < 4; word++) different |= ARGUMENT(uint32_t *, 0)[4 * i + word] ^ ARGUMENT(uint32_t *, 1)[4 * i + word];
-      report(ARGUMENT(uint64_t *, 2), i, different);
-    }
-  } else if (!strcmp(name, "copy_vectors")) {
-    memcpy(ARGUMENT(void *, 1), ARGUMENT(void *, 0), vectors * 16);
-  } else if (!strcmp(name, "sum_words")) {
-    for (uint64_t i = 0; i < vectors; i++)
-      for (int word = 0; word < 4; word++)
-        ARGUMENT(uint64_t *, 1)[0] += (uint64_t)((mix((uint32_t)i) | 1) * factors[word]) * ARGUMENT(uint32_t *, 0)[4 * i + word];
-  } else if (!strcmp(name, "orbit_f32") || !strcmp(name, "orbit_f64")) {
-    int single = name[7] == '3';
-    for (int chain = 0; chain < 8; chain++) {
-      uint32_t steps = ARGUMENT(uint32_t, 3);
-      int wrong;
-      if (single) {
-        float x = ARGUMENT(float *, 0)[chain], c = ARGUMENT(float *, 0)[8];
-        while (steps--) x = fmaf(x, x, c);
-        wrong = memcmp(&x, &ARGUMENT(float *, 1)[chain], 4) != 0;
-      } else {
-        double x = ARGUMENT(double *, 0)[chain], c = ARGUMENT(double *, 0)[8];
-        while (steps--) x = fma(x, x, c);
-        wrong = memcmp(&x, &ARGUMENT(double *, 1)[chain], 8) != 0;
-      }
-      if (flip && !strcmp(flip, name)) wrong = 1;
-      if (wrong) ARGUMENT(uint64_t *, 2)[0] += (uint64_t)gx * bx;
-    }
-  } else return NOT_FOUND;
+  int is_fill = !strcmp(name, "fill_pattern");
+  if ((is_fill || !strcmp(name, "verify_pattern")) && !owns(ARGUMENT(uint64_t, 0), vectors * 16)) return 700;
+  int code = run_basic_kernel(name, gx, arguments);
+  if (code || !flip) return code;
+  if (is_fill && !strcmp(flip, "memory") && ++runs == 3) ARGUMENT(uint32_t *, 0)[4 * (vectors / 2)] ^= 8;
+  if (!strncmp(name, "orbit_", 6) && !strcmp(flip, name)) ARGUMENT(uint64_t *, 2)[0]++;
   return OK;
 }

@@ -17,6 +17,8 @@ import pytest
 
 from gpufleet import burnin
 from gpufleet.burnin.agent import journal
+from gpufleet.burnin.agent.cuda_kernels import GENERATIONS
+from gpufleet.burnin.agent.kernel_source import CARD_KERNELS
 from gpufleet.burnin.build import read_agent_files
 
 FAST = {
@@ -177,7 +179,13 @@ def test_agent_build_is_reproducible(agent, tmp_path):
     assert all(item.date_time == (1980, 1, 1, 0, 0, 0) for item in zipfile.ZipFile(agent).infolist())
 
 
-@pytest.mark.parametrize("name", sorted(read_agent_files()))
+def test_agent_has_every_kernel_that_it_loads_and_no_source():
+    names = {name.partition("kernels/")[2] for name in read_agent_files() if "kernels/" in name}
+    matmul = {f"matmul_{kernel.target}.ptx" for kernels in GENERATIONS.values() for kernel in kernels}
+    assert names == {"basic.ptx", "card.hip", *matmul, *(f"{name}.spv" for name in CARD_KERNELS)}
+
+
+@pytest.mark.parametrize("name", sorted(name for name in read_agent_files() if name.endswith(".py")))
 def test_agent_uses_only_python_3_9_and_the_standard_library(name):
     tree = ast.parse(read_agent_files()[name], feature_version=(3, 9))
     absolute = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level == 0]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from cuda_software import build_fake_cuda
 from gpufleet.burnin import mesh
 from gpufleet.burnin.agent import collective
 from gpufleet.burnin.agent.gpu_device import VISIBILITY_VARIABLES
@@ -30,7 +31,7 @@ FLAGS = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
 
 
 SOURCES = {
-    "nvidia": {"libcuda.so.1": "fake_cuda.c", "libnccl.so.2": "fake_nccl.c"},
+    "nvidia": {"libnccl.so.2": "fake_nccl.c"},
     "amd": {"libamdhip64.so.6": "fake_hip.cpp", "librccl.so.1": "fake_nccl.c"},
 }
 
@@ -48,6 +49,7 @@ def libraries(tmp_path_factory):
             path = Path(__file__).with_name(source)
             program = [compiler, "-std=c++17"] if source.endswith("cpp") else ["cc"]
             subprocess.run([*program, *FLAGS, "-o", folder / vendor / name, path, "-lm"], check=True)
+    build_fake_cuda(folder / "nvidia/libcuda.so.1")
     return folder
 
 

@@ -2,14 +2,13 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from cuda_software import build_fake_cuda
 from gpufleet.burnin.agent.gpu_compute import RESERVED_BYTES, choose_size
 from gpufleet.burnin.agent.gpu_device import find_reason_not_to_run
 from gpufleet.burnin.agent.host import HostAccess
@@ -32,14 +31,7 @@ SMALL = {
 @pytest.fixture(scope="module")
 def fake_driver(tmp_path_factory):
     """Compile the stand-in driver."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler")
-    library = tmp_path_factory.mktemp("cuda") / "libcuda.so.1"
-    source = Path(__file__).with_name("fake_cuda.c")
-    flags = ["-O3", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-ffp-contract=off"]
-    subprocess.run([compiler, *flags, "-o", library, source, "-lm"], check=True)
-    return library
+    return build_fake_cuda(tmp_path_factory.mktemp("cuda") / "libcuda.so.1")
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,7 @@ import pytest
 from c_values import compute_c_values
 from gpufleet.burnin.agent import hip_api
 from gpufleet.burnin.agent.clibrary import LibraryError
-from gpufleet.burnin.agent.hip_kernels import OPTIONS, SOURCE
-from gpufleet.burnin.agent.vulkan_kernels import KERNELS
+from gpufleet.burnin.agent.kernel_source import CARD_KERNELS, HIP_OPTIONS, build_hip_source
 from gpufleet.burnin.agent.workers import run_job_with_deadline
 from gpufleet.burnin.thresholds import select_thresholds
 from gpufleet.burnin.verdict import judge_check
@@ -90,7 +89,7 @@ def test_every_number_equals_debians_header(tmp_path):
 @pytest.mark.parametrize("target", TARGETS)
 def test_llvm_assembles_every_kernel_for_every_target(target, tmp_path):
     source, assembly = tmp_path / "kernels.hip", tmp_path / "kernels.s"
-    source.write_text(BUILT_IN + SOURCE)
+    source.write_text(BUILT_IN + build_hip_source())
     common = [
         COMPILER,
         "-x",
@@ -100,11 +99,11 @@ def test_llvm_assembles_every_kernel_for_every_target(target, tmp_path):
         "-nogpuinc",
         "-nogpulib",
     ]
-    subprocess.run([*common, *OPTIONS, "-Werror", "-S", "-o", assembly, source], check=True)
+    subprocess.run([*common, *HIP_OPTIONS, "-Werror", "-S", "-o", assembly, source], check=True)
     assembler = [COMPILER, "-target", "amdgcn-amd-amdhsa", f"-mcpu={target}", "-c"]
     subprocess.run([*assembler, "-o", tmp_path / "kernels.o", assembly], check=True)
     text = assembly.read_text()
-    assert set(re.findall(r"\.amdhsa_kernel (\w+)", text)) == set(KERNELS)
+    assert set(re.findall(r"\.amdhsa_kernel (\w+)", text)) == set(CARD_KERNELS)
     # A kernel that spills its sums to memory measures memory.
     assert set(re.findall(r"; ScratchSize: (\d+)", text)) == {"0"}
     assert re.search(r"\bv_(pk_)?fmac?_", text) or "v_dual_fmac" in text
@@ -120,10 +119,10 @@ def test_rocms_own_compiler_takes_the_kernels(target):
         pytest.skip(f"libamdhip64-dev is not installed: {error}")
 
     def compile_kernels():
-        code = hip_api.HipCompiler().compile(SOURCE, (*OPTIONS, f"--offload-arch={target}"))
-        return [code[:4].hex(), [name for name in KERNELS if name.encode() in code]]
+        code = hip_api.HipCompiler().compile(build_hip_source(), (*HIP_OPTIONS, f"--offload-arch={target}"))
+        return [code[:4].hex(), [name for name in CARD_KERNELS if name.encode() in code]]
 
-    assert run_job_with_deadline(compile_kernels, 60) == {"value": [b"\x7fELF".hex(), list(KERNELS)]}
+    assert run_job_with_deadline(compile_kernels, 60) == {"value": [b"\x7fELF".hex(), list(CARD_KERNELS)]}
 
 
 @pytest.mark.parametrize("library", ["", "absent"])
@@ -230,5 +229,5 @@ def test_a_source_that_does_not_compile_names_the_error(runtime):
     with pytest.raises(
         LibraryError, match=r"hiprtcCompileProgram: hiprtcResult 6 .*error: .*nonsense"
     ) as caught:
-        compiler.compile("nonsense", OPTIONS)
+        compiler.compile("nonsense", HIP_OPTIONS)
     assert caught.value.code == 6

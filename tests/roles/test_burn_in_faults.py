@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from cuda_software import build_fake_cuda
 from gpufleet import burnin
 from gpufleet.burnin.agent import supervisor
 
@@ -202,9 +203,7 @@ def runs(lab, boot_hosts, tmp_path_factory):
     (folder / "fio-stub").write_text(
         f"#!/bin/sh\n# FAKE: a recorded report\ncat <<'END'\n{report}\nEND\nexit 1\n"
     )
-    source, library = ROOT / "tests/burnin/fake_cuda.c", folder / "libcuda.so.1"
-    flags = ["-O3", "-shared", "-fPIC", "-ffp-contract=off"]
-    subprocess.run(["cc", *flags, "-o", library, source, "-lm"], check=True)
+    library = build_fake_cuda(folder / "libcuda.so.1")
     shell = lab.host(HOST)
     shell.check_output(f"mkdir -p /run/gpufleet {STATE}")
     key = ["-i", lab.home / "ssh/id_ed25519", "-o", f"UserKnownHostsFile={lab.home}/ssh/known_hosts"]

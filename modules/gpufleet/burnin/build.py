@@ -9,15 +9,20 @@ from pathlib import Path
 PACKAGE = "burnin_agent"
 SHEBANG = b"#!/usr/bin/env python3\n"
 ENTRY = "import sys\nfrom burnin_agent.main import main\nsys.exit(main())\n"
+# Compiled kernels, and those that the node compiles; their sources stay here.
+KERNEL_FILES = (".ptx", ".spv", ".hip")
 # The zip format's first moment: a file's own time would change the bytes.
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def read_agent_files() -> dict[str, bytes]:
     """Return what goes into the zipapp, by name."""
-    folder = resources.files("gpufleet.burnin") / "agent"
+    agent = resources.files("gpufleet.burnin") / "agent"
     files = {
-        f"{PACKAGE}/{item.name}": item.read_bytes() for item in folder.iterdir() if item.name.endswith(".py")
+        f"{PACKAGE}/{folder}{item.name}": item.read_bytes()
+        for folder in ("", "kernels/")
+        for item in (agent / folder).iterdir()
+        if item.name.endswith((".py", *KERNEL_FILES))
     }
     return {"__main__.py": ENTRY.encode(), **dict(sorted(files.items()))}
 

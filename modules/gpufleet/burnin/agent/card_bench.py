@@ -18,8 +18,8 @@ from .card_device import (
     read_bytes,
     write_bytes,
 )
+from .kernel_values import THREADS, mix
 from .product_record import build_product_record
-from .ptx_basic import THREADS, mix
 
 SEED_A, SEED_B = 0x10000000, 0x50000000
 # What counts hold before a comparison: how many differ, the first place, which bits.

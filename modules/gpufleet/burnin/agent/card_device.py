@@ -6,7 +6,7 @@ import ctypes
 from dataclasses import dataclass
 from typing import Protocol, Sequence  # noqa: UP035 - Python 3.9 runs this
 
-from .ptx_basic import THREADS, VECTORS_PER_THREAD
+from .kernel_values import THREADS, VECTORS_PER_THREAD
 
 # A workgroup's share of a linear pass.
 GROUP_VECTORS = THREADS * VECTORS_PER_THREAD

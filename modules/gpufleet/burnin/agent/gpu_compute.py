@@ -15,13 +15,12 @@ from typing import Any, NamedTuple
 from .clibrary import LibraryError
 from .cublas import open_cublas
 from .cuda_driver import Stopwatch
+from .cuda_kernels import MatmulKernel, list_matmul_kernels
 from .gpu_device import GpuWorkbench, run_on_every_gpu
 from .host import HostAccess, RawCheckResult
+from .kernel_values import BLOCK_BYTES, CHAINS, THREADS, compute_orbits
 from .nvml import SensorRecorder
 from .product_record import build_product_record
-from .ptx_basic import BLOCK_BYTES, CHAINS, THREADS, compute_orbits
-from .ptx_catalog import list_matmul_kernels
-from .ptx_matmul import MatmulKernel
 
 SEED_A, SEED_B = 0x10000000, 0x50000000
 MAX_BATCH = 8

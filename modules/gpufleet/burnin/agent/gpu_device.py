@@ -14,8 +14,9 @@ from .cuda_driver import NAMES as CUDA_NAMES
 from .cuda_driver import CudaDevice, CudaDriver, Kernel
 from .gpu import NVIDIA, list_gpu_pci_addresses
 from .host import HostAccess, RawCheckResult, build_error_result, build_not_run_result
+from .kernel_source import read_kernel_file
+from .kernel_values import BLOCK_BYTES, THREADS
 from .nvml import GpuSensors, open_sensors
-from .ptx_basic import BLOCK_BYTES, THREADS, build_basic_module
 from .workers import run_job_with_deadline, run_jobs_in_parallel
 
 COUNT_SECONDS = 60.0
@@ -45,7 +46,7 @@ class GpuWorkbench:
         self.sensors, self.sensors_missing = open_sensors(self.bus_id)
         refuse_busy_gpu(self.sensors)
         self.device = CudaDevice(driver, index)
-        self.module, self.compile_s = self.device.load_module(build_basic_module())
+        self.module, self.compile_s = self.device.load_module(read_kernel_file("basic.ptx").decode())
         self.counts = self.device.allocate(len(NO_ERRORS))
         self.kernels: dict[str, Kernel] = {}
 

@@ -10,8 +10,8 @@ from .clibrary import LibraryError
 from .cuda_driver import CONSTANTS, Stopwatch
 from .gpu_device import ADDRESS_BITS, GpuWorkbench, run_on_every_gpu
 from .host import HostAccess, RawCheckResult
+from .kernel_values import BLOCK_BYTES
 from .nvml import SensorRecorder
-from .ptx_basic import BLOCK_BYTES
 
 CHUNK_BYTES = 1 << 30
 PATTERNS = {

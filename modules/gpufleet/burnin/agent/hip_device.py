@@ -9,8 +9,8 @@ from typing import Sequence  # noqa: UP035 - Python 3.9 runs this
 from .card_device import BINDINGS, NUMBERS, WAIT_SECONDS, Buffer, Recording
 from .clibrary import LibraryError
 from .hip_api import COMPILER_NAMES, CONSTANTS, NAMES, RESULTS, Hip, HipCompiler
-from .hip_kernels import OPTIONS, SOURCE
-from .ptx_basic import THREADS
+from .kernel_source import HIP_OPTIONS, build_hip_source
+from .kernel_values import THREADS
 
 POLL_SECONDS = 0.0005
 MAX_BUFFERS = 1024
@@ -52,7 +52,7 @@ class HipDevice:
     def load_kernel(self, name: str) -> int:
         """Return a kernel; all are compiled for this device with the first one."""
         if not self.module.value:
-            code = HipCompiler(self.compiler_names).compile(SOURCE, OPTIONS)
+            code = HipCompiler(self.compiler_names).compile(build_hip_source(), HIP_OPTIONS)
             image = ctypes.create_string_buffer(code, len(code))
             self.hip.call("hipModuleLoadData", ctypes.addressof(self.module), ctypes.addressof(image))
         handle = ctypes.c_void_p()

@@ -9,7 +9,8 @@ from typing import Any, Sequence  # noqa: UP035 - Python 3.9 runs this
 
 from .card_device import BINDINGS, GROUP_BYTES, NUMBERS, Buffer, Recording
 from .clibrary import LibraryError
-from .ptx_basic import THREADS
+from .kernel_source import read_kernel_file
+from .kernel_values import THREADS
 from .vulkan_api import (
     CONSTANTS,
     FIELD_TYPES,
@@ -21,7 +22,6 @@ from .vulkan_api import (
     make,
     make_array,
 )
-from .vulkan_kernels import KERNELS
 from .vulkan_recording import MAX_DISPATCHES, VulkanRecording
 
 OUT_OF_MEMORY = {RESULTS["VK_ERROR_OUT_OF_DEVICE_MEMORY"], RESULTS["VK_ERROR_OUT_OF_HOST_MEMORY"]}
@@ -283,8 +283,8 @@ class VulkanDevice:
         return code in OUT_OF_MEMORY
 
     def load_kernel(self, name: str) -> int:
-        """Assemble a kernel and let the driver compile it."""
-        code = KERNELS[name]()
+        """Let the driver compile a kernel."""
+        code = read_kernel_file(f"{name}.spv")
         module = make("VkShaderModuleCreateInfo", codeSize=len(code), pCode=code)
         shader = self.vulkan.create("vkCreateShaderModule", self.handle, module)
         stage = make(

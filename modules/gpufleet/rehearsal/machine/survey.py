@@ -29,6 +29,7 @@ PYTHON_PACKAGES = (
 BUILD_GIB, WORK_GIB = 4.0, 1.0
 ARM64_PROGRAMS = {"qemu-aarch64-static": "qemu-user-static", "update-binfmts": "binfmt-support"}
 TEST_PROGRAMS = {
+    "c++": "g++",  # compiles the agent's CUDA and HIP kernels for this processor
     "cc": "gcc libc6-dev",  # compiles the stand-in of NVIDIA's driver, and reads constants out of its headers
     "chromium": "chromium",
     # Assembles the agent's HIP kernels for AMD's processors; the second has the headers of its prototypes.
@@ -41,6 +42,7 @@ TEST_PROGRAMS = {
     "ipmi_sim": "openipmi",
     "ipmitool": "ipmitool",
     "mkfs.ext4": "e2fsprogs",
+    "glslangValidator": "glslang-tools",  # compiles the agent's Vulkan kernels again
     "gpg": "gnupg",
     "nft": "nftables",
     "rpmbuild": "rpm",

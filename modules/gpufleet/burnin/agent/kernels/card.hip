@@ -1,34 +1,14 @@
-"""The kernels of ``vulkan_kernels`` for HIP, as the text that its runtime compiler takes on the node.
-
-Every kernel has the same interface: three buffers of 32-bit words and four numbers. Only what every compiler of HIP
-has is used, so that the tests can also compile the same text for each processor and for the host.
-"""
-
-from __future__ import annotations
-
-from .card_device import DEPTH, RANDOM_FLOATS, SMALL_INTEGERS, STRIDE, TILE, WIDTH
-from .ptx_basic import THREADS, VECTORS_PER_THREAD, WEIGHT_SEED, WORD_FACTORS
-
-OPTIONS = ("-O3", "-ffp-contract=off")
-CONSTANTS = f"""
-#define THREADS {THREADS}u
-#define VECTORS {VECTORS_PER_THREAD}u
-#define WEIGHT_SEED {WEIGHT_SEED}u
-#define TILE {TILE}u
-#define DEPTH {DEPTH}u
-#define WIDTH {WIDTH}u
-#define STRIDE {STRIDE}u
-#define SMALL_INTEGERS {SMALL_INTEGERS}u
-#define RANDOM_FLOATS {RANDOM_FLOATS}u
-#define WORD_FACTORS {{{", ".join(f"{factor}u" for factor in WORD_FACTORS)}}}
-"""
-BODY = """
+// The kernels of card.comp for HIP, whose runtime compiler takes this text on the node.
+//
+// Every kernel has the same interface: three buffers of 32-bit words and four numbers. Only what every compiler of HIP
+// has is used, so that the tests can also compile the same text for each processor and for the host.
+// kernel_source.py defines the constants in capitals.
 typedef unsigned int u32;
 struct alignas(16) vec4 { u32 words[4]; };
 
-#define KERNEL(name) extern "C" __global__ void __launch_bounds__(THREADS) \\
+#define KERNEL(name) extern "C" __global__ void __launch_bounds__(THREADS) \
   name(u32 *first, u32 *second, u32 *third, u32 n0, u32 n1, u32 n2, u32 n3)
-#define PLACES(place) for (u32 step = 0, place = blockIdx.x * THREADS * VECTORS + threadIdx.x; step < VECTORS; \\
+#define PLACES(place) for (u32 step = 0, place = blockIdx.x * THREADS * VECTORS + threadIdx.x; step < VECTORS; \
   step++, place += THREADS)
 
 static __device__ u32 mix(u32 value) {
@@ -43,7 +23,7 @@ static __device__ float as_float(u32 word) { return __builtin_bit_cast(float, wo
 static __device__ u32 as_word(float value) { return __builtin_bit_cast(u32, value); }
 
 static __device__ vec4 pattern(u32 place, u32 seed, u32 keep, u32 flip) {
-  const u32 factors[4] = WORD_FACTORS;
+  const u32 factors[4] = {1u, FACTOR_1, FACTOR_2, FACTOR_3};
   u32 hashed = mix(place + seed);
   vec4 made;
   for (int number = 0; number < 4; number++) made.words[number] = ((hashed * factors[number]) & keep) ^ flip;
@@ -183,5 +163,3 @@ KERNEL(weigh_a_u32) { weigh_a<false>(first, second, n0, n1); }
 KERNEL(weigh_a_f32) { weigh_a<true>(first, second, n0, n1); }
 KERNEL(weigh_c_u32) { weigh_c<false>(first, second, third, n0); }
 KERNEL(weigh_c_f32) { weigh_c<true>(first, second, third, n0); }
-"""
-SOURCE = CONSTANTS + BODY
