@@ -15,6 +15,7 @@ from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.nodes import STATES, Node, NodeHistoryEntry, Registry, SourceConflict, SourcedValue
 from gpufleet.nodes.model import format_utc_time, utc_now
 from gpufleet.remote import parse_host_patterns
+from gpufleet.text_table import align_columns
 
 
 def open_existing_registry() -> Registry:
@@ -101,11 +102,7 @@ COLUMNS = (
 
 def format_node_table(nodes: Sequence[Node]) -> list[str]:
     """Return the nodes as aligned columns under a heading."""
-    rows = [COLUMNS, *(_node_row(node) for node in nodes)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    ]
+    return align_columns(COLUMNS, map(_node_row, nodes))
 
 
 def _node_row(node: Node) -> tuple[str, ...]:
