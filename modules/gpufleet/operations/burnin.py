@@ -12,16 +12,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from gpufleet import burnin, paths
-from gpufleet.boundary import decode_json_lines
+from gpufleet.boundary import Json, decode_json_lines
 from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
 from gpufleet.nodes import NEW_STATES, BurnInResult, Node, Registry
 from gpufleet.operations.site_thresholds import judge_node_at_site, load_site_overrides, observe_parts_at_site
 from gpufleet.scratch import create_scratch_folder
 
-Json = dict[str, Any]
 # The numbers that a rehearsal's floors bound, and the share of what this machine reaches that becomes a floor:
 # many hosts share it, and emulated ones are slow.
 MEASURED = {"memory": "copy_mb_per_s", "storage": "write_mb_per_s"}

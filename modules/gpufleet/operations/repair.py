@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from gpufleet import burnin
+from gpufleet.boundary import Json
 from gpufleet.errors import InputError
 from gpufleet.nodes import (
     ATTENTION_STATES,
@@ -21,8 +21,6 @@ from gpufleet.nodes import (
 from gpufleet.nodes.model import format_utc_time
 from gpufleet.operations import node_view
 from gpufleet.operations.node_change import find_actor, require_reason
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpufleet.boundary import DocumentLimits, read_bytes, write_bytes
+from gpufleet.boundary import DocumentLimits, Json, read_bytes, write_bytes
 from gpufleet.errors import InputError
 from gpufleet.nodes import BurnInResult, Node, Registry
 from gpufleet.operations import repair
 from gpufleet.operations.redaction import Redactor
 
-Json = dict[str, Any]
 BUG_REPORT = "nvidia-bug-report.log.gz"
 _PACKED, UNPACKED_LIMIT = DocumentLimits(bytes=32 << 20), 128 << 20
 
