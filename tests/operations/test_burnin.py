@@ -20,6 +20,7 @@ from gpufleet.nodes import NodeIdentity, NodeObservation, Registry
 from gpufleet.operations import burnin as operation
 from gpufleet.operations import configure
 from gpufleet.operations.text import burnin as text_burnin
+from gpufleet.operations.text import configure as text_configure
 
 BASE = Path(__file__).resolve().parents[1] / "cases/burnin/bases/compute_blade.json"
 UNDERVOLTED = "throttled=0x50005\n"
@@ -301,7 +302,7 @@ def test_run_requests_the_burn_in_play(project, monkeypatch, arguments, request_
         "configure_hosts",
         lambda _root, request, _stream: configure.ConfigureResult(seen.append(request)),
     )
-    monkeypatch.setattr(configure, "format_configure_result", lambda _done: "done")
+    monkeypatch.setattr(text_configure, "format_configure_result", lambda _done: "done")
     assert run_command("run", *arguments).exit_code == 0
     assert (seen[0].play, seen[0].limit, seen[0].burn_in) == request_fields
     assert (project / "playbooks" / f"{seen[0].play}.yml").is_file()

@@ -129,7 +129,7 @@ def test_table_has_a_column_for_every_known_value():
         node("x", reachable=False),
     ]  # fmt: skip
     head, *rows = text_node_view.format_node_table(nodes)
-    assert head.split() == list(node_view.COLUMNS)
+    assert head.split() == list(text_node_view.COLUMNS)
     assert [[c.strip() for c in row.split("  ") if c.strip()] for row in rows] == [
         [
             "b1",
