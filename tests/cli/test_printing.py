@@ -18,6 +18,7 @@ from gpufleet.console.report import FleetReportData, render_report_page
 from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.nodes import NodeIdentity, NodeObservation, ObservedFault, PartObservation, Registry
 from gpufleet.operations import configure, playbook_run
+from gpufleet.operations.text import configure as text_configure
 from gpufleet.remote import display
 from gpufleet.remote.progress import HostProgress, ProgressUpdate, RunProgress
 from gpufleet.remote.run import RunOutcome
@@ -224,7 +225,9 @@ def test_summary_of_a_run_is_escaped(tmp_path, capsys):
     run = outcome(tmp_path)
     outcomes = tuple(configure.HostOutcome(host.name, host.status, host.reason, 0) for host in run.hosts)
     result = configure.ConfigureResult(playbook_run.PlaybookRequest(), outcomes, run)
-    output.print_result(False, result, configure.ConfigureResult.as_json, configure.format_configure_result)
+    output.print_result(
+        False, result, configure.ConfigureResult.as_json, text_configure.format_configure_result
+    )
     assert_harmless(capsys.readouterr().out)
 
 

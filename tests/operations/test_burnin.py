@@ -19,6 +19,8 @@ from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
 from gpufleet.nodes import NodeIdentity, NodeObservation, Registry
 from gpufleet.operations import burnin as operation
 from gpufleet.operations import configure
+from gpufleet.operations.text import burnin as text_burnin
+from gpufleet.operations.text import configure as text_configure
 
 BASE = Path(__file__).resolve().parents[1] / "cases/burnin/bases/compute_blade.json"
 UNDERVOLTED = "throttled=0x50005\n"
@@ -300,7 +302,7 @@ def test_run_requests_the_burn_in_play(project, monkeypatch, arguments, request_
         "configure_hosts",
         lambda _root, request, _stream: configure.ConfigureResult(seen.append(request)),
     )
-    monkeypatch.setattr(configure, "format_configure_result", lambda _done: "done")
+    monkeypatch.setattr(text_configure, "format_configure_result", lambda _done: "done")
     assert run_command("run", *arguments).exit_code == 0
     assert (seen[0].play, seen[0].limit, seen[0].burn_in) == request_fields
     assert (project / "playbooks" / f"{seen[0].play}.yml").is_file()
@@ -328,7 +330,7 @@ def test_local_run_measures_this_machine():
     rows = operation.measure_rehearsal_floors()
     assert {row["metric"] for row in rows} == {"copy_mb_per_s", "write_mb_per_s"}
     assert all(0 < row["floor"] < row["slowest"] <= row["fastest"] for row in rows)
-    assert "rehearsal floor" in operation.format_rehearsal_floors(rows)
+    assert "rehearsal floor" in text_burnin.format_rehearsal_floors(rows)
 
 
 def register_rack(registry, copies, rack="blades-1"):
@@ -397,7 +399,7 @@ def test_checks_that_keep_their_outcome_are_only_counted():
         {"name": "memory", "before": "pass", "after": "fail", "reason": "memory copies slowly"},
     ]
     head = {"node": "blade01", "recorded_at": "2026-11-21T10:00:00Z", "applied": "no"}
-    text = operation.format_verdict_changes(
+    text = text_burnin.format_verdict_changes(
         [{**head, "before": "healthy", "after": "faulty", "checks": checks}]
     )
     assert text.splitlines() == [

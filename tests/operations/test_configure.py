@@ -13,14 +13,16 @@ from gpufleet.operations.configure import (
     ConfigureResult,
     HostOutcome,
     collect_host_outcomes,
-    describe_host_outcome,
     find_newer_attempt,
-    format_configure_result,
-    format_differences,
     read_extra_vars,
     registry_has_results,
 )
 from gpufleet.operations.playbook_run import PlaybookRequest
+from gpufleet.operations.text.configure import (
+    describe_host_outcome,
+    format_configure_result,
+    format_differences,
+)
 from gpufleet.remote import HostProgress, RunOutcome, TaskDifference, append_next_step
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

@@ -17,6 +17,7 @@ from gpufleet.nodes.model import (
     SourcePresence,
 )
 from gpufleet.operations import node_view
+from gpufleet.operations.text import node_view as text_node_view
 
 AT = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 LOST = (SourcePresence("rack:r1", AT, AT),)
@@ -72,7 +73,10 @@ def test_names_that_are_no_names_are_one_printable_line(names, problem):
 
 def test_nodes_are_grouped_by_state_in_lifecycle_order():
     nodes = [node("b2", state="ready"), node("a", state="expected"), node("b1", state="ready")]
-    assert node_view.format_nodes_by_state(nodes) == ["expected          1  a", "ready             2  b[1-2]"]
+    assert text_node_view.format_nodes_by_state(nodes) == [
+        "expected          1  a",
+        "ready             2  b[1-2]",
+    ]
 
 
 FLEET = [
@@ -124,8 +128,8 @@ def test_table_has_a_column_for_every_known_value():
         node("vm", cloud="aws", region="us-east-1", reachable=False, reachable_detail="timed\n out", sources=LOST),
         node("x", reachable=False),
     ]  # fmt: skip
-    head, *rows = node_view.format_node_table(nodes)
-    assert head.split() == list(node_view.COLUMNS)
+    head, *rows = text_node_view.format_node_table(nodes)
+    assert head.split() == list(text_node_view.COLUMNS)
     assert [[c.strip() for c in row.split("  ") if c.strip()] for row in rows] == [
         [
             "b1",
@@ -146,7 +150,9 @@ def test_table_has_a_column_for_every_known_value():
 
 
 def test_reachability_is_yes_no_or_unknown():
-    assert [node_view.format_reachability(node("a", reachable=value)) for value in (True, False, None)] == [
+    assert [
+        text_node_view.format_reachability(node("a", reachable=value)) for value in (True, False, None)
+    ] == [
         "yes",
         "no",
         "-",
@@ -183,7 +189,7 @@ def test_details_have_source_and_age_of_every_value(monkeypatch):
     )
     assert (details["state_since"], details["state_reason"]) == ("2026-11-21T10:00:00.000Z", "passed")
     assert (details["reachable_at"], details["reachable_detail"]) == ("2026-11-21T10:00:00.000Z", None)
-    assert node_view.format_node_details(details) == [
+    assert text_node_view.format_node_details(details) == [
         "b1",
         "  id                n-b1",
         "  kind              compute_blade",
@@ -203,7 +209,7 @@ def test_history_is_in_event_order():
     note = NodeHistoryEntry("n", AT, "wiped", None, None, "{}", None, 3)
     assert node_view.sort_history_by_time([late, note, early]) == [early, note, late]
     lines = [
-        node_view.format_history_entry(node_view.history_entry_as_json(entry))
+        text_node_view.format_history_entry(node_view.history_entry_as_json(entry))
         for entry in (late, early, note)
     ]
     assert lines == [

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from gpufleet.cli.nodes import nodes_command
 from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
 from gpufleet.operations import node_view
+from gpufleet.operations.text import node_view as text_node_view
 
 STATE = Path(__file__).parents[1] / "cases/nodes/state-production.json"
 
@@ -168,6 +169,6 @@ def test_long_value_moves_only_its_own_source_column():
     details |= dict.fromkeys(
         ("kind", "state", "state_reason", "state_since", "reachable", "reachable_detail", "address")
     )
-    long, short = node_view.format_node_details(details)[-2:]
+    long, short = text_node_view.format_node_details(details)[-2:]
     assert len(short) < 100 < len(long)
     assert short.split() == ["observed.os", "debian", "ansible", "0s", "ago"]

@@ -21,7 +21,13 @@ from gpufleet.boundary.file_writer import (
     write_text,
 )
 from gpufleet.boundary.identifier import IDENTIFIERS, check_identifier, is_identifier
-from gpufleet.boundary.json_value import NotJsonError, decode_json, decode_json_lines, decode_json_object
+from gpufleet.boundary.json_value import (
+    Json,
+    NotJsonError,
+    decode_json,
+    decode_json_lines,
+    decode_json_object,
+)
 from gpufleet.boundary.limit import (
     ENGINE_DOCUMENT,
     LARGE_DOCUMENT,
@@ -71,6 +77,7 @@ __all__ = [
     "RUNNER_EVENT",
     "CsvRow",
     "DocumentLimits",
+    "Json",
     "NotJsonError",
     "ParquetReader",
     "RowFileLimits",

@@ -12,6 +12,9 @@ from gpufleet.boundary.text import build_size_limit_error, decode_text, make_pri
 from gpufleet.boundary.value_check import check_value_limits
 from gpufleet.errors import InputError
 
+Json = dict[str, Any]
+"""A JSON object, such as a document that a command prints or a service answers."""
+
 _TEXTS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 
 

@@ -11,7 +11,7 @@ import binascii
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from gpufleet.boundary import OWN_STATE, decode_json_object, make_printable
+from gpufleet.boundary import OWN_STATE, Json, decode_json_object, make_printable
 from gpufleet.errors import CheckFailed, InputError
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 FORMAT = "gpufleet.passport/1"
 _PURPOSE = b"gpufleet.passport/1\n"  # signed too: a signature for another purpose is not one of a passport
 _EXACT_INTEGERS = 2**53 - 1  # RFC 8785: what every JSON reader reads exactly
-
-Json = dict[str, Any]
 
 
 def compute_key_id(key: Ed25519PublicKey) -> str:

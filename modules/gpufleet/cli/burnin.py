@@ -28,11 +28,14 @@ def run_burnin(nodes: tuple[str, ...], as_json: bool) -> None:
     """
     from gpufleet import paths, remote
     from gpufleet.operations import configure, playbook_run
+    from gpufleet.operations.text import configure as text_configure
 
     limit = remote.parse_host_patterns(nodes).text if nodes else playbook_run.DEFAULT_LIMIT
     request = playbook_run.PlaybookRequest("burn_in", limit, "always" if nodes else "auto")
     result = configure.configure_hosts(paths.find_project_root(), request, sys.stderr)
-    output.print_result(as_json, result, configure.ConfigureResult.as_json, configure.format_configure_result)
+    output.print_result(
+        as_json, result, configure.ConfigureResult.as_json, text_configure.format_configure_result
+    )
     sys.exit(result.exit_code)
 
 
@@ -54,6 +57,7 @@ def show_burnin_reports(
 ) -> None:
     """Show each node's newest burn-in report, or one node's, or one attempt's."""
     from gpufleet.operations import burnin
+    from gpufleet.operations.text import burnin as text_burnin
 
     reports = burnin.load_newest_reports(node, attempt)
     if junit_file:
@@ -70,7 +74,7 @@ def show_burnin_reports(
     if node and as_json:
         output.print_json(reports[0])
     else:
-        print_report_rows(reports, as_json, burnin.format_burnin_reports)
+        print_report_rows(reports, as_json, text_burnin.format_burnin_reports)
     burnin.require_healthy_reports(reports)
 
 
@@ -108,6 +112,7 @@ def compare_burnin_nodes(min_group: int, as_json: bool) -> None:
 def rejudge_burnin_records(node: str | None, apply_changes: bool, since: str | None, as_json: bool) -> None:
     """Apply today's thresholds to the newest stored records; print what would change."""
     from gpufleet.operations import burnin
+    from gpufleet.operations.text import burnin as text_burnin
 
     if since and apply_changes:
         raise InputError(
@@ -116,7 +121,7 @@ def rejudge_burnin_records(node: str | None, apply_changes: bool, since: str | N
         )
     start = burnin.parse_since(since) if since else None
     changes = burnin.rejudge_results(node, apply_changes=apply_changes, since=start)
-    print_report_rows(changes, as_json, burnin.format_verdict_changes)
+    print_report_rows(changes, as_json, text_burnin.format_verdict_changes)
 
 
 @burnin_command.command("thresholds")
@@ -136,6 +141,7 @@ def rejudge_burnin_records(node: str | None, apply_changes: bool, since: str | N
 def show_burnin_thresholds(kind: str | None, measure: bool, check: str | None, as_json: bool) -> None:
     """Show all thresholds with their sources and the site's overrides, and check that they are plausible."""
     from gpufleet.operations import burnin
+    from gpufleet.operations.text import burnin as text_burnin
 
     if check and measure:
         raise InputError("--explain cannot be combined with --measure")
@@ -146,10 +152,10 @@ def show_burnin_thresholds(kind: str | None, measure: bool, check: str | None, a
         output.print_result(as_json, explanation, lambda answer: answer, format_explanation)
         return
     if measure:
-        print_report_rows(burnin.measure_rehearsal_floors(), as_json, burnin.format_rehearsal_floors)
+        print_report_rows(burnin.measure_rehearsal_floors(), as_json, text_burnin.format_rehearsal_floors)
         return
     rows = burnin.list_threshold_rows(kind)
-    print_report_rows(rows, as_json, burnin.format_thresholds)
+    print_report_rows(rows, as_json, text_burnin.format_thresholds)
     burnin.require_plausible_thresholds()
 
 

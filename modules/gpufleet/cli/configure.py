@@ -87,6 +87,7 @@ def configure_command(
     """
     from gpufleet import paths, remote
     from gpufleet.operations import configure, playbook_run
+    from gpufleet.operations.text import configure as text_configure
 
     check_option_combinations()
     if plan:
@@ -108,7 +109,9 @@ def configure_command(
         result = configure.resume_run(
             paths.find_project_root(), resume, options["extra_vars"], mode, sys.stderr, diff=options["diff"]
         )
-    output.print_result(as_json, result, configure.ConfigureResult.as_json, configure.format_configure_result)
+    output.print_result(
+        as_json, result, configure.ConfigureResult.as_json, text_configure.format_configure_result
+    )
     for error in result.run.errors if result.run else ():
         output.print_lines(f"ansible: {error}", err=True)
     sys.exit(result.exit_code)

@@ -89,13 +89,16 @@ def ingest_run_events(artifacts: Path, as_json: bool) -> None:
 def list_nodes(as_ranges: bool, as_json: bool, **options: Any) -> None:
     """List all nodes, or some by name (blade[01-03]) or filter."""
     from gpufleet.operations import node_view as view
+    from gpufleet.operations.text import node_view as text_node_view
 
     with view.open_existing_registry() as registry:
         nodes = view.NodeFilter(**options).select_nodes(registry.list_nodes())
         conflicts = registry.list_open_conflicts()
     data = [node.as_json() for node in nodes]
     _print_data(
-        data, as_json, view.format_nodes_by_state(nodes) if as_ranges else view.format_node_table(nodes)
+        data,
+        as_json,
+        text_node_view.format_nodes_by_state(nodes) if as_ranges else text_node_view.format_node_table(nodes),
     )
     for conflict in conflicts:
         output.print_lines(f"conflict: {conflict.detail} (from {conflict.source})", err=True)
@@ -134,10 +137,11 @@ def show_node_values(node: str, as_json: bool) -> None:
     """Show all values of a node with source and age, and why it is out of use."""
     from gpufleet.operations import node_view as view
     from gpufleet.operations import repair
+    from gpufleet.operations.text import node_view as text_node_view
 
     with view.open_existing_registry() as registry:
         details = repair.build_node_details(registry, node)
-    _print_data(details, as_json, view.format_node_details(details))
+    _print_data(details, as_json, text_node_view.format_node_details(details))
 
 
 @nodes_command.command("history")
@@ -146,6 +150,7 @@ def show_node_values(node: str, as_json: bool) -> None:
 def show_node_history(node: str, as_json: bool) -> None:
     """Show the history of a node, oldest first."""
     from gpufleet.operations import node_view as view
+    from gpufleet.operations.text import node_view as text_node_view
 
     with view.open_existing_registry() as registry:
         changes = [
@@ -155,7 +160,7 @@ def show_node_history(node: str, as_json: bool) -> None:
         earlier = view.list_former_namesake_notes(registry, node)
     for line in earlier:
         output.print_lines(line, err=True)
-    _print_data(changes, as_json, map(view.format_history_entry, changes))
+    _print_data(changes, as_json, map(text_node_view.format_history_entry, changes))
 
 
 @nodes_command.command("drivers")

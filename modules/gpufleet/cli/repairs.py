@@ -24,13 +24,14 @@ def repairs_command() -> None:
 def list_repairs(show_all: bool, as_json: bool) -> None:
     """List parts with an open fault, where they are, and the next step."""
     from gpufleet.operations import node_view, repair
+    from gpufleet.operations.text import repair as text_repair
 
     with node_view.open_existing_registry() as registry:
         statuses = [status for status in repair.list_part_statuses(registry) if show_all or status.faults]
     if as_json:
         output.print_json([status.as_json() for status in statuses])
     else:
-        output.print_lines(*repair.format_part_statuses(statuses))
+        output.print_lines(*text_repair.format_part_statuses(statuses))
 
 
 @repairs_command.command("show")
@@ -39,6 +40,7 @@ def list_repairs(show_all: bool, as_json: bool) -> None:
 def show_repair(part: str, as_json: bool) -> None:
     """Show a part's faults, actions and places over time, across nodes."""
     from gpufleet.operations import node_view, repair
+    from gpufleet.operations.text import repair as text_repair
 
     with node_view.open_existing_registry() as registry:
         details = [
@@ -49,7 +51,7 @@ def show_repair(part: str, as_json: bool) -> None:
         output.print_json(details)
         return
     for each in details:
-        output.print_lines(*repair.format_part_details(each))
+        output.print_lines(*text_repair.format_part_details(each))
     if not details:
         output.print_lines(f"{part} has no part with an open fault", err=True)
 
@@ -89,6 +91,6 @@ def write_repair_bundle(part: str, out: Path, bug_report: Path | None, words: tu
 @repairs_command.command("steps")
 def show_repair_steps() -> None:
     """Show the table of steps for each class of faults, with its sources."""
-    from gpufleet.operations import repair
+    from gpufleet.operations.text import repair as text_repair
 
-    output.print_lines(*repair.format_ladders())
+    output.print_lines(*text_repair.format_ladders())

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from gpufleet.boundary import Json
 from gpufleet.burnin.evidence import list_or_empty, mapping_or_empty, to_finite_number
 from gpufleet.burnin.outliers import MIN_GROUP, ComparedMetric, measure_records
 from gpufleet.console.line_plot import Point
@@ -16,7 +17,6 @@ from gpufleet.nodes import BurnInResult, Node
 from gpufleet.operations import fleet_comparison
 from gpufleet.operations.burnin import StoredBurninResult
 
-JsonDict = dict[str, Any]
 MAX_SERIES = 400
 # Sensors by their column in a record: what a reader calls them, and the factor to their unit.
 SENSORS = {
@@ -49,14 +49,14 @@ class NodeBurnin:
     """One node with its newest report and everything that was measured before."""
 
     node: Node
-    report: JsonDict
+    report: Json
     recorded_at: datetime
     group: str
     group_file: str
     file_name: str
     history: dict[ComparedMetric, list[Point]] = field(default_factory=dict)
     series: tuple[SensorSeries, ...] = ()
-    stragglers: tuple[JsonDict, ...] = ()
+    stragglers: tuple[Json, ...] = ()
 
 
 def find_group(node: Node) -> str:

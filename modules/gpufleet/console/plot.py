@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-JsonDict = dict[str, Any]
+from gpufleet.boundary import Json
 
 # Okabe and Ito's palette: told apart by colour-blind readers too. Shape or text repeats what colour says.
 BEFORE, AFTER = "#999999", "#0072B2"
@@ -12,9 +12,7 @@ OUTCOME_COLOURS = {"pass": "#0072B2", "warn": "#E69F00", "fail": "#D55E00", "not
 OUTCOME_SHAPES = {"pass": "circle", "warn": "triangle-up", "fail": "cross", "not_run": "square"}
 
 
-def draw_plots(
-    nodes: list[JsonDict], burn_in_reports: list[JsonDict], cost_change: JsonDict | None
-) -> dict[str, str]:
+def draw_plots(nodes: list[Json], burn_in_reports: list[Json], cost_change: Json | None) -> dict[str, str]:
     """Draw what the data allows: ``money`` needs a change, ``measured`` needs burn-in reports."""
     drawn = {}
     if cost_change is not None:
@@ -24,7 +22,7 @@ def draw_plots(
     return drawn
 
 
-def plot_cost_by_resource(cost_change: JsonDict) -> str:
+def plot_cost_by_resource(cost_change: Json) -> str:
     """Draw USD per month of the resources that can be seen at this scale, before and after, side by side."""
     import altair as alt
 
@@ -56,7 +54,7 @@ def plot_cost_by_resource(cost_change: JsonDict) -> str:
     return render_chart_as_svg(chart)
 
 
-def plot_measurements_by_node(burn_in_reports: list[JsonDict], node_names: list[str]) -> str:
+def plot_measurements_by_node(burn_in_reports: list[Json], node_names: list[str]) -> str:
     """Draw every measured check as its own strip: one mark a node, thresholds as lines."""
     import altair as alt
 
@@ -69,7 +67,7 @@ def plot_measurements_by_node(burn_in_reports: list[JsonDict], node_names: list[
     return render_chart_as_svg(alt.vconcat(*panels, spacing=14))
 
 
-def list_burn_in_measurements(burn_in_reports: list[JsonDict]) -> list[JsonDict]:
+def list_burn_in_measurements(burn_in_reports: list[Json]) -> list[Json]:
     """Flatten reports to one row for each check that measured a number."""
     return [
         {
@@ -86,7 +84,7 @@ def list_burn_in_measurements(burn_in_reports: list[JsonDict]) -> list[JsonDict]
     ]
 
 
-def build_strip_chart(alt: Any, check_name: str, rows: list[JsonDict], node_names: list[str]) -> Any:
+def build_strip_chart(alt: Any, check_name: str, rows: list[Json], node_names: list[str]) -> Any:
     outcomes, shapes = list(OUTCOME_COLOURS), list(OUTCOME_SHAPES.values())
     measured = {row["node"] for row in rows}
     order = [name for name in node_names if name in measured]

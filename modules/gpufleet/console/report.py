@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
 
-from gpufleet.boundary import make_block_printable, make_values_printable
+from gpufleet.boundary import Json, make_block_printable, make_values_printable
 from gpufleet.console import plot
 from gpufleet.nodes import ATTENTION_STATES, USABLE_STATES
-
-JsonDict = dict[str, Any]
 
 TONES = ("good", "warn", "bad", "idle")
 """The CSS classes of a node's cell in a rack."""
@@ -26,9 +23,9 @@ class FleetReportData:
 
     stack: str
     written_at: str
-    nodes: list[JsonDict]
-    reports: list[JsonDict] = field(default_factory=list)
-    change: JsonDict | None = None
+    nodes: list[Json]
+    reports: list[Json] = field(default_factory=list)
+    change: Json | None = None
     rehearsal: bool = False
 
 
@@ -41,7 +38,7 @@ def format_report_headline(data: FleetReportData) -> str:
     return f"{len(data.nodes)} nodes: " + ", ".join(parts)
 
 
-def describe_node_status(node: JsonDict) -> str:
+def describe_node_status(node: Json) -> str:
     """Return a node's state for a reader, with reachability and holds folded in."""
     if node.get("reachable") is False and node["state"] != "retired":
         return "unreachable"
@@ -50,7 +47,7 @@ def describe_node_status(node: JsonDict) -> str:
     return str(node["state"])
 
 
-def list_nodes_needing_attention(data: FleetReportData) -> list[JsonDict]:
+def list_nodes_needing_attention(data: FleetReportData) -> list[Json]:
     """Return the nodes that a person must look at, each with its reasons."""
     by_node = {report["node"]: report for report in data.reports}
     rows = []
@@ -65,7 +62,7 @@ def list_nodes_needing_attention(data: FleetReportData) -> list[JsonDict]:
     return rows
 
 
-def list_attention_reasons(node: JsonDict, burn_in_report: JsonDict | None) -> list[str]:
+def list_attention_reasons(node: Json, burn_in_report: Json | None) -> list[str]:
     """Return why a node needs attention; empty if it does not."""
     reasons = []
     if describe_node_status(node) == "unreachable":
@@ -82,16 +79,16 @@ def list_attention_reasons(node: JsonDict, burn_in_report: JsonDict | None) -> l
     return reasons
 
 
-def format_node_hold(hold: JsonDict, *, has_failed_checks: bool) -> str:
+def format_node_hold(hold: Json, *, has_failed_checks: bool) -> str:
     """Return a hold as text; the reason of a burn-in is left out if its checks are listed already."""
     if has_failed_checks and hold["reason"].startswith("burn-in"):
         return f"held ({hold['kind']}) until a person has looked at it"
     return f"held ({hold['kind']}): {hold['reason']}"
 
 
-def build_rack_grids(data: FleetReportData) -> list[JsonDict]:
+def build_rack_grids(data: FleetReportData) -> list[Json]:
     """Return each rack with its cells by slot."""
-    racks: dict[str, list[JsonDict]] = {}
+    racks: dict[str, list[Json]] = {}
     for node in data.nodes:
         if node.get("rack"):
             racks.setdefault(node["rack"], []).append(node)
@@ -106,7 +103,7 @@ def build_rack_grids(data: FleetReportData) -> list[JsonDict]:
     ]
 
 
-def build_rack_cell(node: JsonDict) -> JsonDict:
+def build_rack_cell(node: Json) -> Json:
     return {
         "name": node["name"],
         "slot": node.get("slot"),
@@ -115,7 +112,7 @@ def build_rack_cell(node: JsonDict) -> JsonDict:
     }
 
 
-def choose_rack_cell_css_class(node: JsonDict) -> str:
+def choose_rack_cell_css_class(node: Json) -> str:
     """Return the CSS class of a node's cell, one of ``TONES``."""
     if describe_node_status(node) == "unreachable" or node["state"] in ATTENTION_STATES:
         return "bad"
@@ -124,7 +121,7 @@ def choose_rack_cell_css_class(node: JsonDict) -> str:
     return "warn" if node.get("holds") else "good"
 
 
-def list_priced_resources(cost_change: JsonDict | None) -> list[JsonDict]:
+def list_priced_resources(cost_change: Json | None) -> list[Json]:
     """Return the priced lines of a change, dearest first, free ones left out."""
     if cost_change is None:
         return []

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from gpufleet.drivers.version import MAX_NUMBER_DIGITS
+from gpufleet.text_table import align_columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +249,7 @@ def format_consistency_report(report: DriverConsistencyReport) -> list[str]:
     by_host: dict[str, list[DriverFinding]] = defaultdict(list)
     for finding in report.findings:
         by_host[finding.host].append(finding)
-    rows: list[tuple[str, ...]] = [COLUMNS]
+    rows: list[tuple[str, ...]] = []
     for host in report.hosts:
         row = _host_as_dict(host)
         cells = [str(row[key] or "-") for key in ("installed", "loaded", "user_space", "fabric_manager")]
@@ -264,7 +265,4 @@ def format_consistency_report(report: DriverConsistencyReport) -> list[str]:
             (*host_cells, messages[0]),
             *[("", "", "", "", "", "", "", "", message) for message in messages[1:]],
         ]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    ]
+    return align_columns(COLUMNS, rows)

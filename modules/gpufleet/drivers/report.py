@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from gpufleet.text_table import align_columns
+
 COLUMNS = ("HOST", "CARDS", "DRIVER", "MODULE", "FABRIC MANAGER", "CUDA / ROCM", "RESTART")
-COLUMN_GAP = "  "
 PlanJson = Mapping[str, Any]
 FoldNames = Callable[[Sequence[str]], str]
 
@@ -23,7 +24,11 @@ def format_driver_plans(
     plans_without_cards = [
         (names, plan) for names, plan in folded_plans if plan["action"] == "none" and not plan["cards"]
     ]
-    lines = _format_table([(names, *_format_cells(plan)) for names, plan in with_cards]) if with_cards else []
+    lines = (
+        align_columns(COLUMNS, [(names, *_format_cells(plan)) for names, plan in with_cards])
+        if with_cards
+        else []
+    )
     blocks = [
         [line, *_format_details(plan, sources=show_sources)]
         for line, (_, plan) in zip(lines[1:], with_cards, strict=True)
@@ -114,11 +119,3 @@ def _format_package(package: Any) -> str:
     if isinstance(package, str):
         return package
     return f"{package['name']}={package['version']}" if package["version"] else str(package["name"])
-
-
-def _format_table(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[column]) for row in [COLUMNS, *rows]) for column in range(len(COLUMNS))]
-    return [
-        COLUMN_GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in [COLUMNS, *rows]
-    ]

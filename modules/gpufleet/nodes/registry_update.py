@@ -11,13 +11,13 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
+from gpufleet.boundary import Json
 from gpufleet.nodes import bulk_write, schema
 from gpufleet.nodes.bulk_write import MAX_IDS_PER_QUERY, split_into_batches
 from gpufleet.nodes.merge import FIELDS, merge_sourced_values
 from gpufleet.nodes.model import OBSERVING_SOURCES, NodeObservation, SourcedValue
 from gpufleet.nodes.source_report import ReportMatch, list_sourced_values
 
-Row = dict[str, Any]
 _Key = tuple[str, str]  # node id, source
 
 
@@ -27,16 +27,16 @@ class RegistryUpdate:
     def __init__(self, connection: Connection, sources: Mapping[str, Any], number: int) -> None:
         self._connection, self._number = connection, number
         self._confirmed = {name: int(row.revision) for name, row in sources.items()}
-        self._nodes: dict[str, Row] = {}
-        self._presence: dict[_Key, Row] = {}
+        self._nodes: dict[str, Json] = {}
+        self._presence: dict[_Key, Json] = {}
         self._present: dict[str, set[str]] = defaultdict(set)
         self._sources_of: dict[str, set[str]] = defaultdict(set)
         self._values: dict[str, dict[_Key, SourcedValue]] = {}  # of nodes of which something may differ
         self._fresh: dict[str, tuple[str, datetime]] = {}
         self._speakers: dict[str, set[str]] = defaultdict(set)
-        self._value_rows: list[Row] = []
+        self._value_rows: list[Json] = []
         self._value_drops: dict[str, list[tuple[str, str]]] = defaultdict(list)
-        self._presence_rows: dict[_Key, Row] = {}
+        self._presence_rows: dict[_Key, Json] = {}
         self._lost: list[tuple[str, str, datetime]] = []
 
     def load_matched_nodes(self, matches: Sequence[ReportMatch]) -> None:
@@ -207,11 +207,11 @@ class RegistryUpdate:
             source: {merged[i]["name"] for i in ids if i in merged} for source, ids in self._speakers.items()
         }
 
-    def _has_changed(self, node_id: str, row: Row) -> bool:
+    def _has_changed(self, node_id: str, row: Json) -> bool:
         old = self._nodes[node_id]
         return any(old[name] != value for name, value in bulk_write.convert_to_node_columns(row).items())
 
-    def _merge_values(self, node_id: str) -> Row:
+    def _merge_values(self, node_id: str) -> Json:
         """Return a node's fields in force, from every source's values."""
         lost_sources = {
             s for s in self._sources_of[node_id] if self._presence[node_id, s]["missing_since"] is not None
@@ -242,6 +242,6 @@ def _digest(values: Iterable[SourcedValue]) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
 
 
-def _rows(connection: Connection, query: Any) -> Iterator[Row]:
+def _rows(connection: Connection, query: Any) -> Iterator[Json]:
     for row in connection.execute(query):
         yield dict(row._mapping)  # noqa: SLF001 - SQLAlchemy's public name for it

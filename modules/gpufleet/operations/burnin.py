@@ -12,23 +12,20 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from gpufleet import burnin, paths
-from gpufleet.boundary import decode_json_lines
+from gpufleet.boundary import Json, decode_json_lines
 from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
 from gpufleet.nodes import NEW_STATES, BurnInResult, Node, Registry
 from gpufleet.operations.site_thresholds import judge_node_at_site, load_site_overrides, observe_parts_at_site
 from gpufleet.scratch import create_scratch_folder
 
-Json = dict[str, Any]
 # The numbers that a rehearsal's floors bound, and the share of what this machine reaches that becomes a floor:
 # many hosts share it, and emulated ones are slow.
 MEASURED = {"memory": "copy_mb_per_s", "storage": "write_mb_per_s"}
 FLOOR_SHARE = 0.01
 MEASURE_ROUNDS = 3
 # How wide the text tables may get.
-SOURCE_WIDTH = 60
 # An attempt's id starts with its time: 20261121T103839Z-a1b2c3.
 ATTEMPT_TIME = re.compile(r"(\d{8}T\d{6}Z)(?:-[0-9a-f]+)?")
 
@@ -248,66 +245,3 @@ def run_measuring_agent(agent_path: Path, attempt: str) -> dict[str, Json]:
     records = [line for _, line in decode_json_lines(completed.stdout, "the burn-in agent")]
     checks = [entry for entry in records if isinstance(entry, dict) and entry.get("type") == "check"]
     return {record["name"]: record for record in checks}
-
-
-def format_burnin_reports(reports: list[Json]) -> str:
-    """Return reports as lines for people: a verdict each, and every check that is not a pass."""
-    return (
-        "\n".join(line for report in reports for line in format_burnin_report_lines(report))
-        or "no burn-in results yet"
-    )
-
-
-def format_burnin_report_lines(report: Json) -> list[str]:
-    head = f"{report['node']}  {report['verdict']}  {report['profile']}  attempt {report['attempt']}"
-    return [head, *(f"  {format_check_line(check)}" for check in report["checks"])]
-
-
-def format_check_line(check: Json) -> str:
-    measured = check["measured"]
-    number = f"{measured:g}" if isinstance(measured, int | float) else measured
-    value = f"{number} {check['unit']}" if measured is not None else ""
-    return f"{check['outcome']:<8} {check['name']:<16} {value:<16} {check['reason']}".rstrip()
-
-
-def format_verdict_changes(changes: list[Json]) -> str:
-    """Return what judging again changes, as lines."""
-    lines = []
-    for change in changes:
-        lines.append(
-            f"{change['node']}  {change['recorded_at']}  {change['before']} -> {change['after']}"
-            f"  applied: {change['applied']}"
-        )
-        moved = [check for check in change["checks"] if check["before"] != check["after"]]
-        lines += [f"  {c['name']}: {c['before']} -> {c['after']}  {c['reason']}".rstrip() for c in moved]
-        if same := len(change["checks"]) - len(moved):
-            lines.append(f"  same outcome by another threshold or reason: {same}")
-    return "\n".join(lines) or "today's thresholds change nothing"
-
-
-def format_thresholds(rows: list[Json]) -> str:
-    """Return thresholds as lines, each with what it bounds and where it comes from."""
-    return "\n".join(line for row in rows for line in format_threshold_lines(row))
-
-
-def format_threshold_lines(row: Json) -> list[str]:
-    """Return one threshold's line, and the linter's complaints under it."""
-    value = "" if row["value"] is None else f"{row['value']:g} {row['unit']}"
-    source = row["source"] if len(row["source"]) <= SOURCE_WIDTH else f"{row['source'][:SOURCE_WIDTH]}…"
-    metric_name = f"{row['check']}.{row['metric']}"
-    bound = f"{row['bound']:<8} {value:<18} {row['on_miss']:<5}"
-    line = f"{row['applies_to']:<14} {metric_name:<46} {bound} {row['basis']:<9} {row['date']}  {source}"
-    return [
-        line,
-        *(f"  implausible: {fault}" for fault in row["lint"]),
-        *(f"  {override}" for override in row["overrides"]),
-    ]
-
-
-def format_rehearsal_floors(rows: list[Json]) -> str:
-    """Return what this machine reaches, and the floors that follow."""
-    return "\n".join(
-        f"{row['check']}.{row['metric']}: {row['slowest']:g} to {row['fastest']:g} {row['unit']}"
-        f" in {row['rounds']} rounds; rehearsal floor {row['floor']:g} {row['unit']}"
-        for row in rows
-    )

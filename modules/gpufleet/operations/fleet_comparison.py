@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
+from gpufleet.boundary import Json
 from gpufleet.burnin.evidence import list_or_empty, mapping_or_empty
 from gpufleet.burnin.outliers import NodeMeasurements, Straggler, find_stragglers, measure_records
 from gpufleet.nodes import Node
 from gpufleet.operations.burnin import StoredBurninResult, load_newest_burnin_results, open_results_registry
 
-Json = dict[str, Any]
 # The thirds of a rack, from its lowest slot: air gets warmer on its way up.
 ZONES = ("lower", "middle", "upper")
 GROUP_TEXTS = {

@@ -5,9 +5,17 @@ from __future__ import annotations
 import stat
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gpufleet.boundary import OWN_STATE, DocumentLimits, make_printable, read_bytes, sync_to_disk, write_text
+from gpufleet.boundary import (
+    OWN_STATE,
+    DocumentLimits,
+    Json,
+    make_printable,
+    read_bytes,
+    sync_to_disk,
+    write_text,
+)
 from gpufleet.burnin.passport import compute_key_id, sign_passport, verify_passport
 from gpufleet.errors import CheckFailed, InputError
 from gpufleet.nodes import BurnInResult, Node, Registry
@@ -17,7 +25,6 @@ from gpufleet.operations import node_view, repair
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-Json = dict[str, Any]
 _KEY_FILE = DocumentLimits(bytes=16_384)
 _IDENTITY = (
     "id",

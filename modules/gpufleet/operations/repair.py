@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from gpufleet import burnin
+from gpufleet.boundary import Json
 from gpufleet.errors import InputError
 from gpufleet.nodes import (
     ATTENTION_STATES,
@@ -21,8 +20,6 @@ from gpufleet.nodes import (
 from gpufleet.nodes.model import format_utc_time
 from gpufleet.operations import node_view
 from gpufleet.operations.node_change import find_actor, require_reason
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -211,51 +208,3 @@ def build_part_details(registry: Registry, status: PartStatus) -> Json:
     """Return everything known of a part."""
     names = {node.id: node.name for node in registry.list_nodes()}
     return status.as_json() | {"timeline": build_timeline(status.part, names)}
-
-
-def format_part_statuses(statuses: Sequence[PartStatus]) -> list[str]:
-    """Return a line for each open fault, and one for a part without."""
-    lines = []
-    for status in statuses:
-        where = status.node.name if status.node else "in no node"
-        place = " ".join(filter(None, (where, status.part.place.position if status.part.place else "")))
-        head = f"{status.part.kind:<9}{status.part.label:<42}{place:<34}"
-        lines += [
-            f"{head}{fault.fault:<28}{fault.count:>3}x  next: {fault.step}" for fault in status.faults
-        ] or [head.rstrip()]
-    return lines or ["no part has an open fault"]
-
-
-def format_part_details(details: Json) -> list[str]:
-    """Return a part's identity, open faults and timeline as lines."""
-    head = ("id", "kind", "model", "serial", "uuid", "node", "node_state", "position")
-    lines = [f"{key:<12}{details[key]}" for key in head if details[key]]
-    for fault in details["faults"]:
-        lines.append(f"open        {fault['fault']} ({fault['count']}x): {fault['meaning']}")
-        lines.append(f"next step   {fault['next_step']}: {fault['next_step_meaning']}")
-        lines.append(f"source      {fault['source']}")
-    return [*lines, "", *map(format_timeline_row, details["timeline"])]
-
-
-def format_timeline_row(row: Json) -> str:
-    """Return one row of a timeline as text."""
-    if row["event"] in ("placed", "removed"):
-        slot = f" ({row['rack']}/{row['slot']})" if row.get("rack") else ""
-        return f"{row['at']}  {row['event']:<8}{row['node'] or ''}{slot} {row['name']}".rstrip()
-    value = _format_reading(row)
-    origin = f"  [{row['attempt']}]" if row["attempt"] else f"  by {row['by']}" if row["by"] else ""
-    return f"{row['at']}  {row['event']:<8}{row['name']}  {row['detail']}{value}{origin}"
-
-
-def _format_reading(row: Json) -> str:
-    if row["measured"] is None:
-        return ""
-    bound = "" if row["threshold"] is None else f", threshold {row['threshold']:g}"
-    return f" ({row['measured']:g} {row['unit']}{bound})"
-
-
-def format_ladders() -> Iterable[str]:
-    """Return the table of steps as lines."""
-    for ladder in burnin.load_repair_ladders():
-        name = f"{ladder.fault} {ladder.vendor_action}".strip()
-        yield f"{name:<36}{' -> '.join(ladder.steps):<36}{ladder.meaning}  [{ladder.source}, {ladder.date}]"

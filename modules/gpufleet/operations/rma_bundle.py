@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpufleet.boundary import DocumentLimits, read_bytes, write_bytes
+from gpufleet.boundary import DocumentLimits, Json, read_bytes, write_bytes
 from gpufleet.errors import InputError
 from gpufleet.nodes import BurnInResult, Node, Registry
 from gpufleet.operations import repair
 from gpufleet.operations.redaction import Redactor
+from gpufleet.operations.text import repair as text_repair
 
-Json = dict[str, Any]
 BUG_REPORT = "nvidia-bug-report.log.gz"
 _PACKED, UNPACKED_LIMIT = DocumentLimits(bytes=32 << 20), 128 << 20
 
@@ -127,7 +127,7 @@ def _collect(
     if bug_report is not None:
         redactor.learn(bug_report)
     contents = {name: _render(name, redactor.redact_value(document)) for name, document in documents.items()}
-    timeline = "\n".join(map(repair.format_timeline_row, details["timeline"]))
+    timeline = "\n".join(map(text_repair.format_timeline_row, details["timeline"]))
     contents["timeline.txt"] = f"{redactor.redact_text(timeline)}\n".encode()
     if bug_report is not None:
         contents[BUG_REPORT] = _gzip(redactor.redact_text(bug_report).encode())

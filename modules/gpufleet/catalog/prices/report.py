@@ -15,6 +15,7 @@ from gpufleet.catalog import data_file
 from gpufleet.catalog.entry import HOURS_PER_MONTH, MachineOffer, Price
 from gpufleet.catalog.offer import find_cheapest_commitments
 from gpufleet.catalog.price_tier import match_price_tiers, round_unit_price
+from gpufleet.text_table import align_columns
 
 if TYPE_CHECKING:
     from gpufleet.catalog.prices.check import PriceFinding
@@ -95,7 +96,7 @@ def format_part_offers_table(offers: Sequence[dict[str, Any]]) -> str:
         for offer in offers
         for tier in ({**offer, "from_amount": 0}, *offer["tiers"])
     ]  # fmt: skip
-    return "\n".join(format_aligned_columns(head, rows, right_aligned={5, 6}))
+    return "\n".join(align_columns(head, rows, {"from", "USD"}))
 
 
 def format_offers_table(offers: Sequence[dict[str, Any]], count: int | None, *, more: bool) -> str:
@@ -114,7 +115,7 @@ def format_offers_table(offers: Sequence[dict[str, Any]], count: int | None, *, 
         "source",
     )
     rows = [_format_cells(offer, count) for offer in offers]
-    lines = format_aligned_columns(head, rows, right_aligned={5, 6, 7} if count else {5, 6})
+    lines = align_columns(head, rows, {"$/h", "$/h each", *total_column})
     if any(offer["dearer_than"] for offer in offers):
         lines.append("! spot costs more than the commitment at the end of the line")
     if more:
@@ -152,27 +153,27 @@ def format_store_status(status: PriceStoreStatus, today: date) -> str:
         f"prices    {status.embedded} embedded, {status.stored} stored; {newest_age}",
         *(future_days and [f"WARNING   prices dated in the future (up to {max(future_days)}) outrank real ones"]),
         "",
-        *format_aligned_columns(
+        *align_columns(
             ("cloud", "purchase", "prices", "machines", "oldest", "middle", "newest", "undated"),
             [(row.cloud, row.purchase, str(row.prices), str(row.machines), row.oldest, row.middle, row.newest,
               str(row.undated)) for row in status.slices],
-            right_aligned={2, 3, 7},
+            {"prices", "machines", "undated"},
         ),
         "",
         "also embedded: ordinary machines, licensed systems, more regions, and nodes of services:",
-        *format_aligned_columns(
+        *align_columns(
             ("cloud", "kind", "purchase", "prices", "types", "oldest", "newest"),
             [(row.cloud, row.kind, row.purchase, str(row.prices), str(row.items), row.oldest, row.newest)
              for row in status.snapshot],
-            right_aligned={3, 4},
+            {"prices", "types"},
         ),
         "",
         "machine types with accelerators that have a price in some region:",
-        *format_aligned_columns(
+        *align_columns(
             ("cloud", "types", "on-demand", "spot", "commitment"),
             [(row.cloud, str(row.types), str(row.on_demand), str(row.spot), str(row.commitment))
              for row in status.coverage],
-            right_aligned={1, 2, 3, 4},
+            {"types", "on-demand", "spot", "commitment"},
         ),
         "",
         "sources:",
@@ -272,21 +273,6 @@ def price_finding_as_dict(finding: PriceFinding) -> dict[str, Any]:
 def format_indented_json(value: Any) -> str:
     """Return indented JSON."""
     return json.dumps(value, indent=2)
-
-
-def format_aligned_columns(
-    head: Sequence[str], rows: Sequence[Sequence[str]], right_aligned: Iterable[int] = ()
-) -> list[str]:
-    """Return rows as lines with aligned columns."""
-    right_aligned_columns = set(right_aligned)
-    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
-    return [
-        "  ".join(
-            cell.rjust(widths[column]) if column in right_aligned_columns else cell.ljust(widths[column])
-            for column, cell in enumerate(row)
-        ).rstrip()
-        for row in (head, *rows)
-    ]
 
 
 def _shorten_source(source: str) -> str:

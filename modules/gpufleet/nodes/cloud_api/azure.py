@@ -15,6 +15,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+from gpufleet.boundary import Json
 from gpufleet.catalog.prices.refresh.source import MissingCredentials, RequestRejected, SourceUnavailable
 from gpufleet.nodes.cloud_api.account import (
     CONNECT_TIMEOUT_S,
@@ -30,7 +31,6 @@ from gpufleet.nodes.cloud_api.instance import CloudGroup, CloudInstance, build_s
 from gpufleet.nodes.pulumi_state import get_nested_text, get_nested_value
 from gpufleet.nodes.source_report import SourceReport
 
-Wire = dict[str, Any]
 _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _BAD_REQUEST = 401, 403, 404, 400
 
 
@@ -71,7 +71,7 @@ class AzureApi:
             **self.options,
         )
 
-    def list_all(self, what: str, call: Any, *arguments: str, **options: Any) -> list[Wire]:
+    def list_all(self, what: str, call: Any, *arguments: str, **options: Any) -> list[Json]:
         """Return every item of a listing as Azure wrote it; ``what`` is the permission that it needs."""
         with self.translate_errors(what):
             return [item.as_dict() for item in take_bounded(call(*arguments, **options), f"azure {what}")]
@@ -147,7 +147,7 @@ def _list_addresses(api: AzureApi) -> dict[str, tuple[str, str]]:
     return map_addresses(cards, public)
 
 
-def _list_uniform_members(api: AzureApi, scale_set: Wire) -> Iterator[CloudInstance]:
+def _list_uniform_members(api: AzureApi, scale_set: Json) -> Iterator[CloudInstance]:
     group, name = resource_group_of(get_nested_text(scale_set, "id")), get_nested_text(scale_set, "name")
     prefix = "Microsoft.Compute/virtualMachineScaleSets"
     members = api.list_all(
@@ -178,7 +178,7 @@ def _list_uniform_members(api: AzureApi, scale_set: Wire) -> Iterator[CloudInsta
         yield parse_azure_machine(tagged, addresses, scale_set, priority)
 
 
-def map_addresses(cards: Iterable[Wire], public: Iterable[Wire]) -> dict[str, tuple[str, str]]:
+def map_addresses(cards: Iterable[Json], public: Iterable[Json]) -> dict[str, tuple[str, str]]:
     """Return (private, public) address of each machine, by its id in lower case. The primary card decides. Pure."""
     public_by_configuration = {
         get_nested_text(address, "properties", "ipConfiguration", "id").lower(): get_nested_text(
@@ -199,9 +199,9 @@ def map_addresses(cards: Iterable[Wire], public: Iterable[Wire]) -> dict[str, tu
 
 
 def parse_azure_machine(
-    machine: Wire,
+    machine: Json,
     addresses: Mapping[str, tuple[str, str]],
-    scale_set: Wire | None = None,
+    scale_set: Json | None = None,
     priority: str = "",
 ) -> CloudInstance:
     """Return one machine, or one member of a Uniform set, from Azure's answer. Pure."""

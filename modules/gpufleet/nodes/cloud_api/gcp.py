@@ -9,6 +9,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+from gpufleet.boundary import Json
 from gpufleet.catalog.prices.refresh.source import MissingCredentials, RequestRejected, SourceUnavailable
 from gpufleet.nodes.cloud_api.account import (
     READ_TIMEOUT_S,
@@ -23,7 +24,6 @@ from gpufleet.nodes.cloud_api.instance import CloudGroup, CloudInstance, build_s
 from gpufleet.nodes.pulumi_state import get_nested_text, get_nested_value
 from gpufleet.nodes.source_report import SourceReport
 
-Wire = dict[str, Any]
 OUR_LABEL_FILTER = f"labels.{STACK_TAG}:*"  # AIP-160: the label is set, whatever its value
 _PAGE_SIZE = 500  # the most that Compute Engine gives
 
@@ -72,11 +72,11 @@ class GcpApi:
             "retry": retry.Retry(predicate=predicate, timeout=READ_TIMEOUT_S * TRIES),
         }
 
-    def list_aggregated(self, service: str, listing: str, labels: str = OUR_LABEL_FILTER) -> list[Wire]:
+    def list_aggregated(self, service: str, listing: str, labels: str = OUR_LABEL_FILTER) -> list[Json]:
         """Return the resources of one kind in all zones and regions that match a filter of labels."""
         client = self.client(service)
         permission = f"compute.{service.lower()}.list"
-        request: Wire = {"project": self.project, "max_results": _PAGE_SIZE}
+        request: Json = {"project": self.project, "max_results": _PAGE_SIZE}
         if labels:
             request["filter"] = labels
         with self.translate_errors(permission):
@@ -109,10 +109,10 @@ def resource_path(link: str) -> str:
     return link[link.find("projects/") :] if "projects/" in link else ""
 
 
-def to_dict(message: Any) -> Wire:
+def to_dict(message: Any) -> Json:
     """Return a message of Google's SDK as plain values, without the fields that it does not set."""
     json_format = import_sdk("google.protobuf.json_format", "gcp")
-    values: Wire = json_format.MessageToDict(type(message).pb(message), preserving_proto_field_name=True)
+    values: Json = json_format.MessageToDict(type(message).pb(message), preserving_proto_field_name=True)
     return values
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+from gpufleet.boundary import Json
 from gpufleet.errors import EnvironmentFault
 from gpufleet.nodes.cloud_api.account import STACK_TAG, parse_time
 from gpufleet.nodes.cloud_api.azure import (
@@ -19,7 +20,6 @@ from gpufleet.operations.sweep import price
 from gpufleet.operations.sweep.finding import CloudResource
 
 DELETE_TIMEOUT_S = 120
-Wire = dict[str, Any]
 
 
 def list_azure_resources(api: AzureApi) -> Iterator[CloudResource]:
@@ -62,7 +62,7 @@ def _list_instances(api: AzureApi) -> Iterator[CloudResource]:
         )  # fmt: skip
 
 
-def _resource(api: AzureApi, kind: str, permission: str, operations: Any, item: Wire) -> CloudResource:
+def _resource(api: AzureApi, kind: str, permission: str, operations: Any, item: Json) -> CloudResource:
     id_, region = get_nested_text(item, "id"), get_nested_text(item, "location").lower().replace(" ", "")
     usd, state, is_in_use = _describe(kind, region, item)
     return CloudResource(
@@ -73,7 +73,7 @@ def _resource(api: AzureApi, kind: str, permission: str, operations: Any, item: 
     )  # fmt: skip
 
 
-def _describe(kind: str, region: str, item: Wire) -> tuple[float | None, str, bool]:
+def _describe(kind: str, region: str, item: Json) -> tuple[float | None, str, bool]:
     """Return price, state and whether something uses it."""
     if kind == "volume":
         sku, size = get_nested_text(item, "sku", "name"), get_nested_value(item, "properties", "diskSizeGB")

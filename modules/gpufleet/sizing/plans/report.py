@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from gpufleet.sizing.memory import MemoryEstimate
 from gpufleet.sizing.plans.result import SizingPlan, SizingResult
 from gpufleet.sizing.workload import Workload
+from gpufleet.text_table import align_columns
 
 Row = Sequence[str]
 PARTS = ("weights", "gradients", "optimizer", "activations", "kv_cache", "overhead")
@@ -182,11 +183,4 @@ def format_table_lines(
     header: Row, rows: list[Row], left_aligned: Collection[str] = LEFT_ALIGNED
 ) -> Iterator[str]:
     """Yield lines of a table: text columns left-aligned, figures right-aligned."""
-    cells = [list(header), *(list(row) for row in rows)]
-    widths = [max(len(row[at]) for row in cells) for at in range(len(header))]
-    for row in cells:
-        padded = [
-            text.ljust(width) if name in left_aligned else text.rjust(width)
-            for text, width, name in zip(row, widths, header, strict=True)
-        ]
-        yield "  ".join(padded).rstrip()
+    yield from align_columns(header, rows, set(header).difference(left_aligned))

@@ -12,10 +12,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
 from urllib.parse import urlsplit
 
-from gpufleet.boundary import shorten_repr
+from gpufleet.boundary import Json, shorten_repr
 from gpufleet.catalog.prices.part_rule import find_first_paid
 from gpufleet.catalog.prices.refresh import azure_licence, azure_parts
 from gpufleet.catalog.prices.refresh.http_client import HttpClient
@@ -38,7 +37,6 @@ WINDOWS = re.compile(r"Windows", re.IGNORECASE)
 MACHINE_NAME = re.compile(r"(?:Standard|Basic)_[A-Za-z0-9_-]+\Z")
 ACCELERATED_PREFIX = "Standard_N"  # its accelerators are in the catalogue, or the machine is unknown
 REGION_PATTERN = re.compile(r"[a-z][a-z0-9]*\Z")
-Item = dict[str, Any]
 PartTier = tuple[str, str, float]  # name and unit of a part, and where the tier starts
 
 
@@ -46,7 +44,7 @@ PartTier = tuple[str, str, float]  # name and unit of a part, and where the tier
 class PartItem:
     """An item and a part that it prices."""
 
-    item: Item
+    item: Json
     part: azure_parts.AzurePart
 
     @property
@@ -69,7 +67,7 @@ class AzureRetailPriceSource:
     base_url: str = BASE_URL
     source_name: str = "azure-retail-prices"
     cloud_name: str = "azure"
-    _licence_items: list[Item] | None = None  # the same for all regions
+    _licence_items: list[Json] | None = None  # the same for all regions
 
     def fetch_region_prices(self, region: str, scope: RefreshScope) -> RegionPrices:
         """Return the prices of a region's machines, with each system, and of its parts."""
@@ -84,7 +82,7 @@ class AzureRetailPriceSource:
             rows += reader.build_part_rows(self.fetch_price_items(region, query_filter))
         return build_region_prices(rows, reader.left_out)
 
-    def fetch_price_items(self, region: str, query_filter: str | None = None) -> Iterator[Item]:
+    def fetch_price_items(self, region: str, query_filter: str | None = None) -> Iterator[Json]:
         """Yield the items page by page, by default those of machines; raise SourceUnavailable if pages repeat."""
         query: dict[str, str] | None = {
             "api-version": API_VERSION,
@@ -130,9 +128,9 @@ class AzureItemReader:
         self.source = source
         self.left_out: list[str] = []
 
-    def build_price_rows(self, items: Iterable[Item]) -> Iterator[PriceRow]:
+    def build_price_rows(self, items: Iterable[Json]) -> Iterator[PriceRow]:
         """Yield one price for each machine, system and purchase."""
-        chosen: dict[tuple[str, str], Item] = {}
+        chosen: dict[tuple[str, str], Json] = {}
         for item in items:
             purchase = find_purchase_kind(item)
             if purchase and item.get("armRegionName") == self.region and self._is_in_force(item):
@@ -140,7 +138,7 @@ class AzureItemReader:
         for (machine, purchase), item in sorted(chosen.items()):
             yield from self._build_item_rows(machine, purchase, item, chosen)
 
-    def build_part_rows(self, items: Iterable[Item]) -> Iterator[PriceRow]:
+    def build_part_rows(self, items: Iterable[Json]) -> Iterator[PriceRow]:
         """Yield one price for each part, of tiers the first that is not free.
 
         A price of all regions counts where the region has none of its own. Services without regions, such as DNS,
@@ -166,16 +164,16 @@ class AzureItemReader:
             without_region, azure_parts.WORLDWIDE_REGION, self.day, self.source
         )
 
-    def read_licence_fees(self, items: Iterable[Item]) -> list[azure_licence.LicenceFee]:
+    def read_licence_fees(self, items: Iterable[Json]) -> list[azure_licence.LicenceFee]:
         """Return the fees in force on the day; the newest of a size counts."""
-        chosen: dict[tuple[str, str], Item] = {}
+        chosen: dict[tuple[str, str], Json] = {}
         for item in items:
             if azure_licence.read_licence_fee(item, _amount_usd(item)) and self._is_in_force(item):
                 self._choose_item(chosen, (str(item["productName"]), str(item["skuName"])), item)
         fees = (azure_licence.read_licence_fee(item, _amount_usd(item)) for item in chosen.values())
         return [fee for fee in fees if fee]
 
-    def _choose_item(self, chosen: dict[tuple[str, str], Item], key: tuple[str, str], item: Item) -> None:
+    def _choose_item(self, chosen: dict[tuple[str, str], Json], key: tuple[str, str], item: Json) -> None:
         """Keep the preferred item; of two that are equally preferred with other amounts, the first is reported."""
         known = chosen.setdefault(key, item)
         if _preference(item) > _preference(known):
@@ -194,19 +192,19 @@ class AzureItemReader:
         elif candidate.preference == known.preference and candidate.usd != known.usd:
             self._report_second_price(part.name, part.unit, candidate.item)
 
-    def _report_second_price(self, name: str, detail: str, item: Item) -> None:
+    def _report_second_price(self, name: str, detail: str, item: Json) -> None:
         self.left_out.append(
             f"azure {self.region} {name} {detail}: two prices,"
             f" {shorten_repr(item.get('retailPrice'))} is not used"
         )
 
-    def _is_in_force(self, item: Item) -> bool:
+    def _is_in_force(self, item: Json) -> bool:
         """Return whether the price is valid on the day; the API also lists past and future prices."""
         start, end = str(item.get("effectiveStartDate") or ""), str(item.get("effectiveEndDate") or "")
         return start[:10] <= self.day and (not end or end[:10] > self.day)
 
     def _build_item_rows(
-        self, machine: str, purchase: str, item: Item, chosen: dict[tuple[str, str], Item]
+        self, machine: str, purchase: str, item: Json, chosen: dict[tuple[str, str], Json]
     ) -> Iterator[PriceRow]:
         usd = _amount_usd(item)
         if usd is None:
@@ -224,7 +222,7 @@ class AzureItemReader:
                 yield self._build_row(machine, f"savings_plan_{term}", amount)
 
     def _build_reservation_rows(
-        self, machine: str, purchase: str, usd: float, chosen: dict[tuple[str, str], Item]
+        self, machine: str, purchase: str, usd: float, chosen: dict[tuple[str, str], Json]
     ) -> Iterator[PriceRow]:
         """Yield the price of the whole term per hour; a price below on-demand is left out as hourly.
 
@@ -250,7 +248,7 @@ class AzureItemReader:
         return PriceRow("azure", self.region, machine, purchase, usd, self.day, self.source, facts=facts)
 
 
-def find_purchase_kind(item: Item) -> str | None:
+def find_purchase_kind(item: Json) -> str | None:
     """Return the purchase of an item for a machine with Linux or Windows; None for other items."""
     names = _item_names(item)
     if NOT_MACHINE.search(names) or item.get("unitOfMeasure") != "1 Hour" or item.get("tierMinimumUnits"):
@@ -265,22 +263,22 @@ def find_purchase_kind(item: Item) -> str | None:
     return "spot" if "Spot" in names else "on_demand"
 
 
-def find_machine_item(item: Item) -> str:
+def find_machine_item(item: Json) -> str:
     """Return the machine of an item, with ``:windows`` if its price includes Windows."""
     machine = str(item["armSkuName"])
     return f"{machine}:windows" if WINDOWS.search(_item_names(item)) else machine
 
 
-def _item_names(item: Item) -> str:
+def _item_names(item: Json) -> str:
     return " ".join(str(item.get(key) or "") for key in ("productName", "skuName", "meterName"))
 
 
-def _preference(item: Item) -> tuple[bool, str]:
+def _preference(item: Json) -> tuple[bool, str]:
     """Return the sort key of an item: the primary meter first, then the latest start date."""
     return (item.get("isPrimaryMeterRegion") is not False, str(item.get("effectiveStartDate") or ""))
 
 
-def _amount_usd(item: Item) -> float | None:
+def _amount_usd(item: Json) -> float | None:
     amount = item.get("retailPrice")
     if item.get("currencyCode") != "USD" or isinstance(amount, bool) or not isinstance(amount, (int, float)):
         return None

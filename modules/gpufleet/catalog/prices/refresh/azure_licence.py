@@ -10,13 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
+from gpufleet.boundary import Json
 from gpufleet.catalog import data_file
 from gpufleet.catalog.prices import snapshot
 from gpufleet.catalog.prices.row import MachineFacts, PriceRow, split_licensed_machine
 
-Item = dict[str, Any]
 SYSTEM_BY_PRODUCT = {"Red Hat Enterprise Linux": "rhel", "SUSE Linux Enterprise Server Standard": "sles"}
 LICENCE_FILTER = (
     "serviceName eq 'Virtual Machines Licenses' and priceType eq 'Consumption' and ("
@@ -38,7 +37,7 @@ class LicenceFee:
     usd_per_hour: float
 
 
-def read_licence_fee(item: Item, usd: float | None) -> LicenceFee | None:
+def read_licence_fee(item: Json, usd: float | None) -> LicenceFee | None:
     """Return the fee of an item, None for another item: a customer's own subscription is free."""
     system = SYSTEM_BY_PRODUCT.get(str(item.get("productName")))
     sku, meter = str(item.get("skuName") or ""), str(item.get("meterName") or "")

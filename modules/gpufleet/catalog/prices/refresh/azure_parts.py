@@ -11,15 +11,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
+from gpufleet.boundary import Json
 from gpufleet.catalog.data_file import Row
 from gpufleet.catalog.entry import HOURS_PER_MONTH
 from gpufleet.catalog.prices import part_rule
 from gpufleet.catalog.prices.part_rule import PartName
 from gpufleet.catalog.prices.row import PriceRow
 
-Item = dict[str, Any]
 GLOBAL_REGION = "Global"  # of a price that is the same in all regions, such as a load balancer's
 WORLDWIDE_REGION = "global"  # the catalogue's, of services without regions
 WORLDWIDE_SERVICES = frozenset({"cdn", "dns", "front_door", "traffic_manager"})  # pricers use that region
@@ -56,7 +55,7 @@ class AzurePartMeter:
     name: PartName
     amount: float = 1
 
-    def find_name(self, item: Item) -> str | None:
+    def find_name(self, item: Json) -> str | None:
         """Return the name of the part that an item prices, None for another item."""
         if item.get("serviceName") != self.service or not self.meter.fullmatch(_cell(item, "meterName")):
             return None
@@ -124,7 +123,7 @@ def build_part_filters(region: str) -> list[str]:
     return [f"serviceName eq 'Storage' and {suffix} and {STORAGE_PRODUCTS}", *filters]
 
 
-def find_parts(item: Item) -> Iterator[AzurePart]:
+def find_parts(item: Json) -> Iterator[AzurePart]:
     """Yield the parts that an item prices: none, one, or several that Azure bills by the same meter."""
     if item.get("type") != "Consumption":
         return
@@ -163,5 +162,5 @@ def build_part_rows(
         yield PriceRow("azure", region, part, "on_demand", usd, day, source, kind="part", unit=unit)
 
 
-def _cell(item: Item, key: str) -> str:
+def _cell(item: Json, key: str) -> str:
     return str(item.get(key) or "")

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
 
+from gpufleet.boundary import Json
 from gpufleet.catalog import data_file
 from gpufleet.catalog.entry import Machine
 from gpufleet.catalog.prices import snapshot
@@ -22,7 +23,6 @@ from gpufleet.catalog.prices.refresh.google_parts import GooglePartCollector, li
 from gpufleet.catalog.prices.refresh.google_sku import (
     ADDRESS_DESCRIPTIONS,
     DISK_DESCRIPTIONS,
-    Sku,
     parse_sku_components,
 )
 from gpufleet.catalog.prices.refresh.http_client import HttpClient
@@ -115,12 +115,12 @@ class GoogleBillingSource:
             if SERVICE_ID.fullmatch(str(service.get("serviceId")))
         }
 
-    def fetch_skus(self, service_id: str) -> Iterator[Sku]:
+    def fetch_skus(self, service_id: str) -> Iterator[Json]:
         """Yield every SKU of a service, page by page."""
         url = f"{self.base_url}/services/{service_id}/skus"
         return self._fetch_entries(url, "skus", {"currencyCode": "USD"})
 
-    def _fetch_entries(self, url: str, key: str, query: dict[str, str]) -> Iterator[Sku]:
+    def _fetch_entries(self, url: str, key: str, query: dict[str, str]) -> Iterator[Json]:
         headers, token, seen_tokens = read_auth_headers(), "", set[str]()
         for _ in range(MAX_PAGES):
             page = self._fetch_page(
@@ -138,7 +138,7 @@ class GoogleBillingSource:
             seen_tokens.add(token)
         raise SourceUnavailable(f"{self.source_name}: the API returned more than {MAX_PAGES} pages")
 
-    def _fetch_page(self, url: str, query: dict[str, str], headers: dict[str, str]) -> Sku:
+    def _fetch_page(self, url: str, query: dict[str, str], headers: dict[str, str]) -> Json:
         try:
             return self.http.get_json(url, query, headers)
         except RequestRejected as fault:  # it rejects all requests or none: key, token or quota
@@ -160,7 +160,7 @@ def read_auth_headers() -> dict[str, str]:
     raise MissingCredentials("no API key and no token for Google's billing catalogue", hint=CREDENTIALS_HINT)
 
 
-def collect_component_prices(skus: Iterator[Sku]) -> dict[str, ComponentPrices]:
+def collect_component_prices(skus: Iterator[Json]) -> dict[str, ComponentPrices]:
     """Return the prices of all components by region."""
     prices_by_region: dict[str, ComponentPrices] = defaultdict(lambda: defaultdict(set))
     for sku in skus:

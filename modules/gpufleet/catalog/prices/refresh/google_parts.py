@@ -14,14 +14,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from gpufleet.boundary import Json
 from gpufleet.catalog.prices import part_rule
 from gpufleet.catalog.prices.part_rule import PartName
 from gpufleet.catalog.prices.refresh.google_sku import find_unit_factor, parse_unit_usd_per_hour
 from gpufleet.catalog.prices.row import PriceRow
 
-Sku = dict[str, Any]
 GLOBAL_REGION = "global"  # of a price that is the same in all regions
 # Spot prices of TPUs have the usage type OnDemand; only their descriptions tell them apart (SkyPilot's fetch_gcp.py).
 USAGE_TYPES = {"on_demand": ("OnDemand",), "spot": ("Preemptible", "OnDemand")}
@@ -49,7 +49,7 @@ class GooglePartRule:
     amount: float
     purchase: str
 
-    def match_sku(self, sku: Sku) -> re.Match[str] | None:
+    def match_sku(self, sku: Json) -> re.Match[str] | None:
         """Return the match of a SKU's description; None if the SKU is not the part, whatever its unit."""
         category = sku.get("category")
         if (
@@ -110,7 +110,7 @@ class GooglePartCollector:
         )
         self._refused: dict[str, dict[str, None]] = defaultdict(dict)  # by region, without repetitions
 
-    def add_skus(self, service: str, skus: Iterable[Sku]) -> Iterator[Sku]:
+    def add_skus(self, service: str, skus: Iterable[Json]) -> Iterator[Json]:
         """Keep the prices of a service's parts, and pass all SKUs on."""
         for sku in skus:
             for region, part, component, usd in read_part_prices(service, sku):
@@ -153,7 +153,7 @@ def _find_ambiguity(part: PartKey, amounts: dict[str, set[float]]) -> str | None
     return f"{most} prices" if most > 1 else None
 
 
-def read_part_prices(service: str, sku: Sku) -> Iterator[tuple[str, PartKey, str, float]]:
+def read_part_prices(service: str, sku: Json) -> Iterator[tuple[str, PartKey, str, float]]:
     """Yield region, part, component and USD per hour or use of a SKU; nothing if it is not a part, or free."""
     for rule in list_service_rules(service):
         match = rule.match_sku(sku)
@@ -163,7 +163,7 @@ def read_part_prices(service: str, sku: Sku) -> Iterator[tuple[str, PartKey, str
                 yield region, rule.build_key(match), rule.component, usd * rule.amount
 
 
-def find_unit_faults(service: str, sku: Sku) -> Iterator[tuple[str, str]]:
+def find_unit_faults(service: str, sku: Json) -> Iterator[tuple[str, str]]:
     """Yield region and reason where a SKU is a part by its description, but has a unit that measures another thing."""
     for rule in list_service_rules(service):
         match = rule.match_sku(sku)
@@ -176,7 +176,7 @@ def find_unit_faults(service: str, sku: Sku) -> Iterator[tuple[str, str]]:
                 yield region, reason
 
 
-def _find_usage_unit(sku: Sku) -> str | None:
+def _find_usage_unit(sku: Json) -> str | None:
     try:
         unit = sku["pricingInfo"][-1]["pricingExpression"]["usageUnit"]
     except (KeyError, IndexError, TypeError):
@@ -184,7 +184,7 @@ def _find_usage_unit(sku: Sku) -> str | None:
     return unit if isinstance(unit, str) else None
 
 
-def list_sku_regions(sku: Sku, is_in_taxonomy: bool) -> tuple[str, ...]:
+def list_sku_regions(sku: Json, is_in_taxonomy: bool) -> tuple[str, ...]:
     """Return the regions of a SKU: those it is offered in, or the one of its taxonomy.
 
     A multi-region's taxonomy lists the regions in it, whose own price is another: it gives none.

@@ -12,11 +12,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
+from gpufleet.boundary import Json
 from gpufleet.catalog.entry import HOURS_PER_MONTH
 
-Sku = dict[str, Any]
 PURCHASE_BY_USAGE = {
     "OnDemand": "on_demand",
     "Preemptible": "spot",
@@ -102,7 +101,7 @@ class PricedSkuComponent:
     usd: float
 
 
-def parse_sku_components(sku: Sku) -> Iterator[tuple[str, PricedSkuComponent]]:
+def parse_sku_components(sku: Json) -> Iterator[tuple[str, PricedSkuComponent]]:
     """Yield region and component of a SKU; nothing if it is unknown."""
     category = sku.get("category")
     if not isinstance(category, dict):
@@ -165,7 +164,7 @@ def _split_purchase(description: str) -> tuple[str, str]:
     return description, "on_demand"
 
 
-def parse_unit_usd_per_hour(sku: Sku, unit: str) -> float | None:
+def parse_unit_usd_per_hour(sku: Json, unit: str) -> float | None:
     """Return the newest price in USD per hour, or per use; None for another currency or unit.
 
     Of a price in tiers the first that is not free counts.

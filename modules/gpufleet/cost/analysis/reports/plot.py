@@ -10,6 +10,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
+from gpufleet.boundary import Json
 from gpufleet.cost.analysis.diff import CostDiff
 from gpufleet.cost.analysis.what_if import WhatIfRow
 from gpufleet.cost.money import ZERO
@@ -25,7 +26,6 @@ KIND_COLOURS = {
 }
 MOST_BARS = 12
 WIDTH = 560
-Row = dict[str, Any]
 
 GROUPS: dict[str, Callable[[Charge], str]] = {
     "pool": lambda charge: charge.pool or charge.name,
@@ -69,7 +69,9 @@ def plot_what_if_costs(rows: Sequence[WhatIfRow]) -> str | None:
 
 def plot_price_history(points: Iterable[tuple[str, date, Decimal]]) -> str | None:
     """Draw prices over time: (item, day, USD per hour); None unless a price is known on two days."""
-    rows: list[Row] = [{"what": what, "day": day.isoformat(), "usd": float(usd)} for what, day, usd in points]
+    rows: list[Json] = [
+        {"what": what, "day": day.isoformat(), "usd": float(usd)} for what, day, usd in points
+    ]
     days: dict[str, set[str]] = {}
     for row in rows:
         days.setdefault(row["what"], set()).add(row["day"])
@@ -92,7 +94,7 @@ def _machine_label(row: WhatIfRow) -> str:
     return f"{row.pool}: {row.count.normalize():f} x {row.machine.removeprefix('accelerator:')}"
 
 
-def _draw_bars(rows: list[Row], order: list[str]) -> str:
+def _draw_bars(rows: list[Json], order: list[str]) -> str:
     import altair as alt
 
     base = alt.Chart(alt.Data(values=rows)).encode(
@@ -109,7 +111,7 @@ def _draw_bars(rows: list[Row], order: list[str]) -> str:
     )
 
 
-def _draw_purchase_kinds(rows: list[Row], current: list[Row], order: list[str]) -> str:
+def _draw_purchase_kinds(rows: list[Json], current: list[Json], order: list[str]) -> str:
     import altair as alt
 
     kinds = list(KIND_COLOURS)
@@ -129,7 +131,7 @@ def _draw_purchase_kinds(rows: list[Row], current: list[Row], order: list[str]) 
     return _render_svg((bars + text + ticks).properties(width=WIDTH, height={"step": 17}))
 
 
-def _draw_lines(rows: list[Row]) -> str:
+def _draw_lines(rows: list[Json]) -> str:
     import altair as alt
 
     chart = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from gpufleet import text_table
 from gpufleet.cost.analysis.diff import CostDiff, CostDiffLine
 from gpufleet.cost.analysis.estimate import CostEstimate
 from gpufleet.cost.analysis.pool import PoolCost, group_charges_by_pool
@@ -93,16 +94,7 @@ def render_diff_table(diff: CostDiff) -> str:
 
 def align_columns(header: Row, rows: Iterable[Row]) -> list[str]:
     """Align cells in columns: text to the left, numbers to the right."""
-    cells = [list(header), *(list(row) for row in rows)]
-    widths = [max(len(row[index]) for row in cells) for index in range(len(header))]
-    is_left_aligned = [name in LEFT for name in header]
-    return [
-        "  ".join(
-            cell.ljust(width) if to_left else cell.rjust(width)
-            for cell, width, to_left in zip(row, widths, is_left_aligned, strict=True)
-        ).rstrip()
-        for row in cells
-    ]
+    return text_table.align_columns(header, rows, set(header) - LEFT)
 
 
 def format_titled_list(title: str, lines: Iterable[str]) -> list[str]:

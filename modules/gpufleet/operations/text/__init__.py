@@ -1,0 +1,1 @@
+"""What operations print: plain values in, lines out. `cli` prints them."""
