@@ -82,10 +82,7 @@ def read_input_list(inputs: Any, *path: str | int) -> list[Any]:
 
 def read_input_number(inputs: Any, *path: str | int) -> Number:
     """Return the number at ``path``; a negative, absurd or malformed one counts as unknown."""
-    current = read_input(inputs, *path)
-    if current is None:
-        return None
-    number = current if isinstance(current, UnreadableValue) else _parse_number(current)
+    number = parse_input_number(read_input(inputs, *path))
     reading = find_reading() if isinstance(number, UnreadableValue) else None
     if reading:
         reading.add(path)
@@ -124,6 +121,17 @@ def parse_input_flag(value: Any) -> bool | UnreadableValue | None:
     return {"true": True, "false": False}.get(str(value).lower(), UnreadableValue.UNKNOWN)
 
 
+def parse_input_number(value: Any) -> Number:
+    """Return the number that an input is; a negative, absurd or malformed one counts as unknown."""
+    if value is None or isinstance(value, UnreadableValue):
+        return value
+    try:
+        number = to_decimal(value)
+    except (InvalidOperation, ValueError):
+        return UnreadableValue.UNKNOWN
+    return number if number.is_finite() and 0 <= number <= MAX_NUMBER else UnreadableValue.UNKNOWN
+
+
 def read_reference(inputs: Any, *path: str | int) -> Text:
     """Return the text at ``path`` by which resources are found, which no stand-in can replace."""
     current = read_input(inputs, *path)
@@ -138,14 +146,6 @@ def list_if_known(value: Any) -> list[Any]:
     if value is None:
         return []
     return [value] if isinstance(value, MAPPING_TYPES) else list(value) if is_list(value) else []
-
-
-def _parse_number(value: Any) -> Decimal | UnreadableValue:
-    try:
-        number = to_decimal(value)
-    except (InvalidOperation, ValueError):
-        return UnreadableValue.UNKNOWN
-    return number if number.is_finite() and 0 <= number <= MAX_NUMBER else UnreadableValue.UNKNOWN
 
 
 def _describe_unreadable(value: Any, kind: str) -> str:

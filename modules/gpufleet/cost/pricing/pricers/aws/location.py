@@ -13,6 +13,7 @@ from gpufleet.cost.inputs.values import (
     text_if_known,
 )
 from gpufleet.cost.pricing.component import MachinePartContext
+from gpufleet.cost.pricing.pricers.reader import make_pricer_decorator
 from gpufleet.cost.pricing.region import aws_region_of_zone
 from gpufleet.engine import StateResource, UnreadableValue
 
@@ -156,3 +157,6 @@ def _subnet_resources(
 def standalone_part_context(resource: StateResource, graph: ResourceGraph) -> MachinePartContext:
     """Return where a part that is a resource of its own is priced."""
     return MachinePartContext("aws", find_region(resource, graph), graph.purchase_terms_of(resource).pool)
+
+
+pricer = make_pricer_decorator("aws", find_region)

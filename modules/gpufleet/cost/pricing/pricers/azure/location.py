@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.inputs.values import read_reference
 from gpufleet.cost.pricing.component import MachinePartContext
+from gpufleet.cost.pricing.pricers.reader import make_pricer_decorator
 from gpufleet.cost.pricing.region import normalize_azure_location
 from gpufleet.engine import StateResource
 
@@ -72,3 +73,6 @@ def _location_sources(resource: StateResource, graph: ResourceGraph) -> Iterator
 def standalone_part_context(resource: StateResource, graph: ResourceGraph) -> MachinePartContext:
     """Return the context of a resource that is billed on its own."""
     return MachinePartContext("azure", find_region(resource, graph), graph.purchase_terms_of(resource).pool)
+
+
+pricer = make_pricer_decorator("azure", find_region)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpufleet.cost.pricing.pricers.charge_table import make_table_pricers
 from gpufleet.cost.pricing.pricers.extensions import Pricer
 from gpufleet.cost.pricing.pricers.gcp import (
     bucket,
@@ -19,15 +20,13 @@ from gpufleet.cost.pricing.pricers.gcp import (
     resize_request,
     security,
     serverless,
-    simple_service,
-    sized_service,
     sql,
     tpu,
 )
+from gpufleet.cost.pricing.pricers.gcp.location import pricer
 
 PRICERS: dict[str, Pricer] = {
-    **simple_service.PRICERS,
-    **sized_service.PRICERS,
+    **make_table_pricers("gcp:", pricer),
     "gcp:compute/instance:Instance": instance.price_compute_instance,
     "gcp:compute/instanceGroupManager:InstanceGroupManager": group.price_instance_group,
     "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager": group.price_instance_group,

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from gpufleet.cost.inputs.graph import ResourceGraph
-from gpufleet.cost.inputs.values import read_reference
+from gpufleet.cost.inputs.values import read_reference, text_if_known
 from gpufleet.cost.pricing.component import MachinePartContext
+from gpufleet.cost.pricing.pricers.reader import make_pricer_decorator
 from gpufleet.cost.pricing.region import gcp_region_of_zone
 from gpufleet.engine import StateResource, UnreadableValue
+
+DATASET, TABLE = "gcp:bigquery/dataset:Dataset", "gcp:bigquery/table:Table"
+DEFAULT_DATASET_LOCATION = "us"  # the multi-region (cloud.google.com/bigquery/docs/locations)
+FIRESTORE = "gcp:firestore/database:Database"
 
 
 def parse_regions_and_zones(resource: StateResource) -> tuple[str, ...]:
@@ -41,3 +46,19 @@ def standalone_part_context(resource: StateResource, graph: ResourceGraph) -> Ma
 def last_url_segment(name: str) -> str:
     """Return the last part of a URL, or a plain name as it is."""
     return name.rsplit("/", 1)[-1]
+
+
+def find_service_region(resource: StateResource, graph: ResourceGraph) -> str:
+    """Return the region of a service: of a database its location, of a table that of its dataset."""
+    if resource.type == FIRESTORE:
+        location = text_if_known(read_reference(resource.inputs, "locationId"))
+        return (find_region(resource, graph) if location is None else location).lower()
+    dataset = resource if resource.type == DATASET else None
+    if resource.type == TABLE:
+        dataset = graph.find_referenced_resource(resource, ("datasetId",), DATASET)
+    if dataset is None:
+        return find_region(resource, graph)
+    return (text_if_known(read_reference(dataset.inputs, "location")) or DEFAULT_DATASET_LOCATION).lower()
+
+
+pricer = make_pricer_decorator("gcp", find_service_region)

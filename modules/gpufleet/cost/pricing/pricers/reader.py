@@ -1,0 +1,261 @@
+"""How a priced type is written: a generator of parts, with one ``with`` block for each component that bills.
+
+What needs no condition is a row of ``data/charges.csv`` (``charge_table``). Everything else is a pricer::
+
+    @pricer                                                          # of the cloud's ``location`` module
+    def price_kafka_cluster(cluster: Reader) -> Parts:
+        \"\"\"Yield the brokers of a Kafka cluster and their volumes.\"\"\"
+        with cluster.of("broker") as broker:                         # "broker" is the component on the bill
+            kind = broker.text("brokerNodeGroupInfo.instanceType", "broker type")
+            yield broker.instances(f"msk:{kind}", broker.number("numberOfBrokerNodes", "the number of brokers"))
+        with cluster.of("tiered_storage") as storage:
+            if storage.choice("storageMode", ("LOCAL", "TIERED"), "LOCAL") == "TIERED":
+                yield storage.used("msk:tiered_storage", "storage_gb", stored=True)
+
+Inputs are read inside the block of the component that depends on them, again in each block where several do. An input
+that is unknown, secret, malformed or required and not set raises ``Unpriced``. The block ends there, the component is
+listed with the reason, and the next block goes on: no input makes a bill smaller without a line, and none takes
+another component along.
+
+``path`` is dotted (``disks.0.size``), or several that providers use: ``sku.name or skuName``. An entry of a list is a
+reader of its own (``entries``). Without a default an input is required. ``choice`` is for a text that the pricer
+compares: a word that it does not know is as unreadable as a number that is none.
+
+``part`` bills by time: it obeys the hours of the usage file and of the tags. ``kept`` bills the whole month, such as
+disks that remain while a machine is stopped. ``instances`` are machines that a service runs, which commitments may pay.
+``used`` bills an amount of the usage file. A part of nothing is None and costs nothing. To refuse for another reason:
+``raise reader.refuse("no price with read replicas")``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from functools import wraps
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from gpufleet.cost.inputs.graph import ResourceGraph
+from gpufleet.cost.inputs.reading import MAPPING_TYPES, is_list
+from gpufleet.cost.inputs.terms import TERMS, PurchaseTerms
+from gpufleet.cost.inputs.usage import ResourceUsage
+from gpufleet.cost.inputs.values import (
+    MARKER_REASONS,
+    list_if_known,
+    parse_input_flag,
+    parse_input_number,
+    read_input,
+    read_reference,
+)
+from gpufleet.cost.money import HOURS_PER_MONTH, ONE, Range
+from gpufleet.cost.pricing.component import (
+    Component,
+    Components,
+    CostComponent,
+    UnpricedComponent,
+    UsageComponent,
+)
+from gpufleet.cost.pricing.pricers.extensions import Pricer
+from gpufleet.engine import StateResource, UnreadableValue
+
+GLOBAL = "global"  # the region of what has one price everywhere
+UNKNOWN_COPIES = Range(Decimal(1), Decimal(2), Decimal(2))
+Parts = Iterator[Component | None]
+FindRegion = Callable[[StateResource, ResourceGraph], str]
+Value = TypeVar("Value")
+
+
+class Unpriced(Exception):  # noqa: N818 - a result, not a fault
+    """A component has no price: why, and its name."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """What a resource says about one of its components: its inputs, its usage, where it is and how it is bought.
+
+    ``refused`` are the components without a price so far, shared by all readers of a resource.
+    """
+
+    resource: StateResource
+    graph: ResourceGraph
+    cloud: str
+    region: str
+    terms: PurchaseTerms
+    usage: ResourceUsage
+    inputs: Any
+    component: str = ""
+    refused: Components = field(default_factory=list)
+
+    def of(self, component: str) -> Reader:
+        """Return the reader for a component, to be used in a ``with`` block."""
+        return replace(self, component=component)
+
+    def within(self, region: str) -> Reader:
+        """Return the reader for what is priced in another region."""
+        return replace(self, region=region)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        """List the component if it has no price, and go on after the block."""
+        if isinstance(error, Unpriced):
+            self.refused.append(UnpricedComponent(*error.args))
+        return isinstance(error, Unpriced)
+
+    def refuse(self, reason: str) -> Unpriced:
+        """Return what to raise where the component has no price."""
+        return Unpriced(reason, self.component)
+
+    def text(self, path: str, name: str = "", default: str | None = None) -> str:
+        """Return a text; of a number its digits."""
+        return self._required(self._find(path, read_reference), name or path, default)
+
+    def choice(self, path: str, choices: Iterable[str], default: str | None = None, name: str = "") -> str:
+        """Return which of the texts an input is, in the spelling of ``choices``; capitals do not matter."""
+        text = self.text(path, name, default)
+        known = next((each for each in choices if each.lower() == text.lower()), None)
+        return self._required(UnreadableValue.UNKNOWN if known is None else known, name or path)
+
+    def number(self, path: str, name: str = "", default: Decimal | int | None = None) -> Decimal:
+        """Return a number that is not negative."""
+        number = self._find(path, parse_input_number)
+        return self._required(number, name or path, None if default is None else Decimal(default))
+
+    def flag(self, path: str, name: str = "", *, default: bool = False) -> bool:
+        """Return whether an input is true."""
+        return self._required(self._find(path, parse_input_flag), name or path, default)
+
+    def has(self, path: str) -> bool:
+        """Return whether an input is set, to a known value or not."""
+        return self._find(path, lambda value: value) is not None
+
+    def copies(self, path: str) -> Range:
+        """Return one, two if the input is true, either if it cannot be read."""
+        flag = self._find(path, parse_input_flag)
+        return (
+            UNKNOWN_COPIES if isinstance(flag, UnreadableValue) else Range.from_exact_value(2 if flag else 1)
+        )
+
+    def count(self, path: str, name: str = "", default: Decimal | int | None = None) -> Decimal:
+        """Return a number, or how long a list is."""
+        value = self._find(path, lambda value: value)
+        if is_list(value) or isinstance(value, MAPPING_TYPES):
+            return Decimal(len(list_if_known(value)))
+        return self.number(path, name, default)
+
+    def up_to(self, count: Range, path: str) -> Range:
+        """Return a count that an autoscaler may raise to the number at ``path``, if that is set."""
+        if not self.has(path):
+            return count
+        return Range.spanning(count.low, count.expected, self.number(path, "its largest size"))
+
+    def entries(self, path: str, name: str = "") -> list[Reader]:
+        """Return a reader for each entry of a list; one that is a mapping without its list is one entry."""
+        entries = self._required(self._find(path, _parse_entries), name or path, [])
+        return [replace(self, inputs=each) for each in entries]
+
+    def part(
+        self, item: str, count: Range | Decimal | int = ONE, size: Decimal = Decimal(1)
+    ) -> CostComponent | None:
+        """Return ``count`` parts that bill by time, of ``size`` price units each."""
+        return self._make(
+            item, count, size, PurchaseTerms(pool=self.terms.pool), self.terms.billed_hours_per_month
+        )
+
+    def kept(
+        self, item: str, count: Range | Decimal | int = ONE, size: Decimal = Decimal(1)
+    ) -> CostComponent | None:
+        """Return parts that bill the whole month, also while what they belong to is stopped."""
+        return self._make(item, count, size, PurchaseTerms(pool=self.terms.pool), HOURS_PER_MONTH)
+
+    def instances(self, item: str, count: Range | Decimal | int = ONE) -> CostComponent | None:
+        """Return machines that the service runs; tags and the usage file set their purchase and hours."""
+        terms = self.terms if self.terms.purchase in TERMS else replace(self.terms, purchase="on_demand")
+        return self._make(item, count, Decimal(1), terms, terms.billed_hours_per_month)
+
+    def used(
+        self, item: str, key: str, *, stored: bool = False, listed: bool = True
+    ) -> UsageComponent | None:
+        """Return what bills by the amount that the usage file has for ``key``, a key of ``data/usage_keys.csv``.
+
+        ``stored``: the amount is kept during the month. Without an amount only what is ``listed`` is on the bill.
+        """
+        amount = self.usage.amounts.get(key)
+        if amount is None and not listed:
+            return None
+        return UsageComponent(
+            self.component, item, key, self.cloud, self.region, amount, stored, self.terms.pool
+        )
+
+    def _make(
+        self, item: str, count: Range | Decimal | int, size: Decimal, terms: PurchaseTerms, hours: Decimal
+    ) -> CostComponent | None:
+        counts = count if isinstance(count, Range) else Range.from_exact_value(count)
+        if not counts.high or not size:
+            return None
+        return CostComponent(
+            self.component,
+            (item,),
+            self.cloud,
+            self.region,
+            counts,
+            size,
+            terms,
+            hours,
+            is_part=True,
+        )
+
+    def _find(
+        self, paths: str, parse: Callable[[Any], Value | UnreadableValue | None]
+    ) -> Value | UnreadableValue | None:
+        """Return the first value that is set and can be read, else why none is."""
+        found = [parse(read_input(self.inputs, *_steps(path))) for path in paths.split(" or ")]
+        is_set = [each for each in found if each is not None]
+        return next(
+            (each for each in is_set if not isinstance(each, UnreadableValue)), is_set[0] if is_set else None
+        )
+
+    def _required(
+        self, value: Value | UnreadableValue | None, name: str, default: Value | None = None
+    ) -> Value:
+        known = default if value is None else value
+        if known is None:
+            raise self.refuse(f"{name} is not set")
+        if isinstance(known, UnreadableValue):
+            raise self.refuse(f"{name} is {MARKER_REASONS[known]}")
+        return known
+
+
+def make_pricer_decorator(
+    cloud: str, find_region: FindRegion
+) -> Callable[[Callable[[Reader], Parts]], Pricer]:
+    """Return the decorator of a cloud's pricers, which gives a generator of parts the reader of a resource."""
+
+    def pricer(list_parts: Callable[[Reader], Parts]) -> Pricer:
+        @wraps(list_parts)
+        def price(resource: StateResource, graph: ResourceGraph) -> Components:
+            terms, usage = graph.purchase_terms_of(resource), graph.usage_of_resource(resource)
+            region = find_region(resource, graph)
+            reader = Reader(resource, graph, cloud, region, terms, usage, resource.inputs)
+            parts: Components = []
+            with reader:
+                parts += filter(None, list_parts(reader))
+            return [*parts, *reader.refused]
+
+        return price
+
+    return pricer
+
+
+def _steps(path: str) -> tuple[str | int, ...]:
+    return tuple(int(step) if step.isdigit() else step for step in path.split("."))
+
+
+def _parse_entries(value: Any) -> list[Any] | UnreadableValue | None:
+    if value is None or isinstance(value, MAPPING_TYPES) or is_list(value):
+        return None if value is None else list_if_known(value)
+    return value if isinstance(value, UnreadableValue) else UnreadableValue.UNKNOWN
