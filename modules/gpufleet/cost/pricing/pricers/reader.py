@@ -42,6 +42,8 @@ from gpufleet.cost.inputs.terms import TERMS, PurchaseTerms
 from gpufleet.cost.inputs.usage import ResourceUsage
 from gpufleet.cost.inputs.values import (
     MARKER_REASONS,
+    Number,
+    Text,
     list_if_known,
     parse_input_flag,
     parse_input_number,
@@ -95,6 +97,10 @@ class Reader:
         """Return the reader for what is priced in another region."""
         return replace(self, region=region)
 
+    def inside(self, inputs: Any) -> Reader:
+        """Return the reader of other inputs, such as those of a resource that this one refers to."""
+        return replace(self, inputs=inputs)
+
     def __enter__(self) -> Self:
         return self
 
@@ -112,7 +118,7 @@ class Reader:
 
     def text(self, path: str, name: str = "", default: str | None = None) -> str:
         """Return a text; of a number its digits."""
-        return self._required(self._find(path, read_reference), name or path, default)
+        return self._required(self._find(path, _parse_text), name or path, default)
 
     def choice(self, path: str, choices: Iterable[str], default: str | None = None, name: str = "") -> str:
         """Return which of the texts an input is, in the spelling of ``choices``; capitals do not matter."""
@@ -142,10 +148,8 @@ class Reader:
 
     def count(self, path: str, name: str = "", default: Decimal | int | None = None) -> Decimal:
         """Return a number, or how long a list is."""
-        value = self._find(path, lambda value: value)
-        if is_list(value) or isinstance(value, MAPPING_TYPES):
-            return Decimal(len(list_if_known(value)))
-        return self.number(path, name, default)
+        count = self._find(path, _parse_count)
+        return self._required(count, name or path, None if default is None else Decimal(default))
 
     def up_to(self, count: Range, path: str) -> Range:
         """Return a count that an autoscaler may raise to the number at ``path``, if that is set."""
@@ -156,7 +160,7 @@ class Reader:
     def entries(self, path: str, name: str = "") -> list[Reader]:
         """Return a reader for each entry of a list; one that is a mapping without its list is one entry."""
         entries = self._required(self._find(path, _parse_entries), name or path, [])
-        return [replace(self, inputs=each) for each in entries]
+        return [self.inside(each) for each in entries]
 
     def part(
         self, item: str, count: Range | Decimal | int = ONE, size: Decimal = Decimal(1)
@@ -253,6 +257,15 @@ def make_pricer_decorator(
 
 def _steps(path: str) -> tuple[str | int, ...]:
     return tuple(int(step) if step.isdigit() else step for step in path.split("."))
+
+
+def _parse_text(value: Any) -> Text:
+    """Return a text; of a whole number without the point that a state may write it with."""
+    return read_reference(int(value) if isinstance(value, float) and value.is_integer() else value)
+
+
+def _parse_count(value: Any) -> Number:
+    return Decimal(len(value)) if is_list(value) else parse_input_number(value)
 
 
 def _parse_entries(value: Any) -> list[Any] | UnreadableValue | None:

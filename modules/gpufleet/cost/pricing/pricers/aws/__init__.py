@@ -1,4 +1,4 @@
-"""Pricers of AWS resources. Each parses a resource's inputs once, into a frozen dataclass."""
+"""Pricers of AWS resources. ``reader`` says how they are written."""
 
 from __future__ import annotations
 

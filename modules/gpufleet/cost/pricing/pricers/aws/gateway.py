@@ -13,7 +13,7 @@ def price_web_acl(acl: Reader) -> Parts:
     place = acl.within(GLOBAL) if scope == "CLOUDFRONT" else acl
     yield place.of("web_acl").part("waf:web_acl")
     with place.of("rules") as rules:
-        yield rules.part("waf:rule", rules.count("rules", "its rules", 0))
+        yield rules.part("waf:rule", rules.count("rules", "the list of rules", 0))
     yield place.of("requests").used("waf:request", "monthly_requests", listed=False)
 
 

@@ -1,4 +1,4 @@
-"""Pricers of Azure resources. Each parses a resource's inputs once, into a frozen dataclass."""
+"""Pricers of Azure resources. ``reader`` says how they are written."""
 
 from __future__ import annotations
 
@@ -22,9 +22,12 @@ from gpufleet.cost.pricing.pricers.azure import (
     sql,
     storage,
 )
+from gpufleet.cost.pricing.pricers.azure.location import pricer
+from gpufleet.cost.pricing.pricers.charge_table import make_table_pricers
 from gpufleet.cost.pricing.pricers.extensions import Pricer
 
 PRICERS: dict[str, Pricer] = {
+    **make_table_pricers("azure", pricer),
     **app_service.PRICERS,
     **cache.PRICERS,
     **classic_machine.PRICERS,

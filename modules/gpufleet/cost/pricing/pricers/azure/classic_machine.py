@@ -24,15 +24,12 @@ from gpufleet.cost.pricing.pricers.azure.network import (
 from gpufleet.cost.pricing.pricers.azure.reservation import price_capacity_reservation
 from gpufleet.cost.pricing.pricers.azure.scale_set import price_scale_set
 from gpufleet.cost.pricing.pricers.azure.service import (
-    TieredService,
-    tiered_service_pricer,
     translated,
     with_inputs,
 )
 from gpufleet.cost.pricing.pricers.extensions import Pricer
 from gpufleet.engine import StateResource
 
-DEDICATED_HOST = TieredService("host", "dedicated_host:{tier}", ("sku.name",))
 CLUSTER = "azure:containerservice/kubernetesCluster:KubernetesCluster"
 POOL_NAMES = {
     "nodeCount": "count",
@@ -187,10 +184,6 @@ PRICERS: dict[str, Pricer] = {
     "azure:compute/orchestratedVirtualMachineScaleSet:OrchestratedVirtualMachineScaleSet": with_inputs(
         price_scale_set, _orchestrated_scale_set
     ),
-    "azure:compute/dedicatedHost:DedicatedHost": translated(
-        tiered_service_pricer(DEDICATED_HOST), {"skuName": "sku.name"}
-    ),
-    "azure-native:compute:DedicatedHost": tiered_service_pricer(DEDICATED_HOST),
     "azure:compute/virtualMachine:VirtualMachine": with_inputs(price_virtual_machine, _older_machine),
     "azure:compute/windowsVirtualMachine:WindowsVirtualMachine": with_inputs(
         price_virtual_machine, lambda inputs: _machine(inputs, is_windows=True)

@@ -1,4 +1,4 @@
-"""Pricers of Google Cloud resources. Each parses a resource's inputs once, into a frozen dataclass."""
+"""Pricers of Google Cloud resources. ``reader`` says how they are written."""
 
 from __future__ import annotations
 

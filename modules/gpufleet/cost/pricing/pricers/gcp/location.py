@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpufleet.cost.inputs.graph import ResourceGraph
-from gpufleet.cost.inputs.values import read_reference, text_if_known
+from gpufleet.cost.inputs.values import read_reference
 from gpufleet.cost.pricing.component import MachinePartContext
 from gpufleet.cost.pricing.pricers.reader import make_pricer_decorator
 from gpufleet.cost.pricing.region import gcp_region_of_zone
@@ -50,15 +50,17 @@ def last_url_segment(name: str) -> str:
 
 def find_service_region(resource: StateResource, graph: ResourceGraph) -> str:
     """Return the region of a service: of a database its location, of a table that of its dataset."""
+    key, source, default = "location", resource, DEFAULT_DATASET_LOCATION
     if resource.type == FIRESTORE:
-        location = text_if_known(read_reference(resource.inputs, "locationId"))
-        return (find_region(resource, graph) if location is None else location).lower()
-    dataset = resource if resource.type == DATASET else None
-    if resource.type == TABLE:
-        dataset = graph.find_referenced_resource(resource, ("datasetId",), DATASET)
-    if dataset is None:
+        key, default = "locationId", ""
+    elif resource.type == TABLE:
+        source = graph.find_referenced_resource(resource, ("datasetId",), DATASET) or resource
+    if source.type not in (DATASET, FIRESTORE):
         return find_region(resource, graph)
-    return (text_if_known(read_reference(dataset.inputs, "location")) or DEFAULT_DATASET_LOCATION).lower()
+    place = read_reference(source.inputs, key)
+    if isinstance(place, UnreadableValue):
+        return ""
+    return place.lower() if place else default or find_region(resource, graph)
 
 
 pricer = make_pricer_decorator("gcp", find_service_region)
