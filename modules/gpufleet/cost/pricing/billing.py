@@ -66,6 +66,8 @@ def price_resources(
         for entry in include_priced_licences(_components(resource, graph), prices.find_machine_price)
     ]
     components = [(resource, entry) for resource, entry in entries if isinstance(entry, CostComponent)]
+    for resource, component in components:
+        graph.record_billed_hours(resource, component.hours_per_month)
     unpriced = [
         _unpriced_resource(resource, entry, graph)
         for resource, entry in entries
