@@ -29,10 +29,11 @@ disks that remain while a machine is stopped. ``instances`` are machines that a 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from functools import wraps
+from functools import cache, wraps
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -59,10 +60,12 @@ from gpufleet.cost.pricing.component import (
     UsageComponent,
 )
 from gpufleet.cost.pricing.pricers.extensions import Pricer
+from gpufleet.cost.pricing.pricers.group_size import group_size_range
 from gpufleet.engine import StateResource, UnreadableValue
 
 GLOBAL = "global"  # the region of what has one price everywhere
 UNKNOWN_COPIES = Range(Decimal(1), Decimal(2), Decimal(2))
+_STEP = re.compile(r'\["([^"]+)"\]|([^.\[\]]+)')
 Parts = Iterator[Component | None]
 FindRegion = Callable[[StateResource, ResourceGraph], str]
 Value = TypeVar("Value")
@@ -97,9 +100,13 @@ class Reader:
         """Return the reader for what is priced in another region."""
         return replace(self, region=region)
 
-    def inside(self, inputs: Any) -> Reader:
-        """Return the reader of other inputs, such as those of a resource that this one refers to."""
-        return replace(self, inputs=inputs)
+    def inside(self, path: str) -> Reader:
+        """Return the reader of the inputs at a path."""
+        return replace(self, inputs=read_input(self.inputs, *_steps(path)))
+
+    def reading(self, resource: StateResource) -> Reader:
+        """Return the reader of the inputs of another resource, which this one refers to."""
+        return replace(self, inputs=resource.inputs)
 
     def __enter__(self) -> Self:
         return self
@@ -122,14 +129,27 @@ class Reader:
 
     def choice(self, path: str, choices: Iterable[str], default: str | None = None, name: str = "") -> str:
         """Return which of the texts an input is, in the spelling of ``choices``; capitals do not matter."""
-        text = self.text(path, name, default)
-        known = next((each for each in choices if each.lower() == text.lower()), None)
-        return self._required(UnreadableValue.UNKNOWN if known is None else known, name or path)
+        return self._required(self.find_choice(path, choices), name or path, default)
 
     def number(self, path: str, name: str = "", default: Decimal | int | None = None) -> Decimal:
         """Return a number that is not negative."""
         number = self._find(path, parse_input_number)
         return self._required(number, name or path, None if default is None else Decimal(default))
+
+    def find_number(self, path: str) -> Number:
+        """Return a number, None if it is not set, a marker if it cannot be read: another input may be a bound of it."""
+        return self._find(path, parse_input_number) if path else None
+
+    def find_text(self, path: str) -> Text:
+        """Return a text, None if it is not set, a marker if it cannot be read."""
+        return self._find(path, _parse_text)
+
+    def find_choice(self, path: str, choices: Iterable[str]) -> Text:
+        """Return which of the texts an input is, None if it is not set, a marker if it is none of them."""
+        text = self.find_text(path)
+        if not isinstance(text, str):
+            return text
+        return next((each for each in choices if each.lower() == text.lower()), UnreadableValue.UNKNOWN)
 
     def flag(self, path: str, name: str = "", *, default: bool = False) -> bool:
         """Return whether an input is true."""
@@ -157,10 +177,20 @@ class Reader:
             return count
         return Range.spanning(count.low, count.expected, self.number(path, "its largest size"))
 
+    def group_size(self, path: str = "", maximum: str = "", *, default: int | None = None) -> Range:
+        """Return how many machines a group has, up to the number at ``maximum``; the usage file may say otherwise."""
+        number = self.find_number(path)
+        least = Decimal(default) if number is None and default is not None else number
+        declared = group_size_range(least, None, self.find_number(maximum))
+        count = self.graph.resolve_group_size(self.resource, declared)
+        if count is None:
+            raise self.refuse("its number of machines is not known until deployment")
+        return count
+
     def entries(self, path: str, name: str = "") -> list[Reader]:
         """Return a reader for each entry of a list; one that is a mapping without its list is one entry."""
         entries = self._required(self._find(path, _parse_entries), name or path, [])
-        return [self.inside(each) for each in entries]
+        return [replace(self, inputs=each) for each in entries]
 
     def part(
         self, item: str, count: Range | Decimal | int = ONE, size: Decimal = Decimal(1)
@@ -181,6 +211,23 @@ class Reader:
         terms = self.terms if self.terms.purchase in TERMS else replace(self.terms, purchase="on_demand")
         return self._make(item, count, Decimal(1), terms, terms.billed_hours_per_month)
 
+    def machines(
+        self,
+        item: str,
+        count: Range,
+        size: Decimal = Decimal(1),
+        *,
+        spot: bool | UnreadableValue | None = None,
+        is_part: bool = False,
+    ) -> CostComponent | None:
+        """Return machines of the cloud itself, bought as the tags say; ``spot`` has priority over them.
+
+        ``is_part``: it is ``size`` cards in each of the machines, which are bought with them.
+        """
+        terms = self.graph.purchase_terms_of(self.resource, spot=spot)
+        part = self._make(item, count, size, terms, terms.billed_hours_per_month)
+        return part and replace(part, is_part=is_part)
+
     def used(
         self, item: str, key: str, *, stored: bool = False, listed: bool = True
     ) -> UsageComponent | None:
@@ -193,6 +240,12 @@ class Reader:
             return None
         return UsageComponent(
             self.component, item, key, self.cloud, self.region, amount, stored, self.terms.pool
+        )
+
+    def derived(self, item: str, key: str, amount: Decimal | None) -> UsageComponent:
+        """Return what bills by an amount that several keys determine; without it ``key`` is the next one to give."""
+        return UsageComponent(
+            self.component, item, key, self.cloud, self.region, amount, pool=self.terms.pool
         )
 
     def _make(
@@ -255,8 +308,11 @@ def make_pricer_decorator(
     return pricer
 
 
+@cache
 def _steps(path: str) -> tuple[str | int, ...]:
-    return tuple(int(step) if step.isdigit() else step for step in path.split("."))
+    """Return the steps of a path, in which ``["a.b"]`` is one with a dot, as in Pulumi's property paths."""
+    steps = (quoted or plain for quoted, plain in _STEP.findall(path))
+    return tuple(int(step) if step.isdigit() else step for step in steps)
 
 
 def _parse_text(value: Any) -> Text:

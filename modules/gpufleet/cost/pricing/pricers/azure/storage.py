@@ -45,7 +45,7 @@ def price_file_share(share: Reader) -> Parts:
         source = _find_account(share)
         if source is None:
             raise storage.refuse("the redundancy of its storage account is not known")
-        account = storage.inside(source.inputs)
+        account = storage.reading(source)
         redundancy = _find_redundancy(account)
         if _find_access_tier(account, ACCESS_TIERS) == "premium":
             quota = storage.number("shareQuota or quota", "its quota")

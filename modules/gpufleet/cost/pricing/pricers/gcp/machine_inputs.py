@@ -109,7 +109,7 @@ def machine_components(
     return [
         component,
         *_card_components(component, machine.cards),
-        *([] if _includes_cards(name) else hidden),
+        *([] if includes_cards(name) else hidden),
     ]
 
 
@@ -139,7 +139,7 @@ def address_component(count: Decimal, context: MachinePartContext, *, is_spot: b
 def reservation_attributes(machine: MachineInputs) -> tuple[str, ...]:
     """Return what a reservation and a machine in it must have in common: cards and local SSDs."""
     name = last_url_segment(text_if_known(machine.machine_type) or "")
-    cards = [] if _includes_cards(name) else sorted(card.description for card in machine.cards)
+    cards = [] if includes_cards(name) else sorted(card.description for card in machine.cards)
     local_ssds = local_ssds_to_match(name, machine.local_ssd_interfaces)
     return ("+".join(cards), "+".join(local_ssds))
 
@@ -205,7 +205,7 @@ def _card_components(
             markers = (value for value in (card.model, card.count) if isinstance(value, UnreadableValue))
             reason = next((MARKER_REASONS[marker] for marker in markers), "not set")
             yield UnpricedComponent(f"accelerator type or count is {reason}", name)
-        elif not _includes_cards(machine.items[0]):
+        elif not includes_cards(machine.items[0]):
             item = f"{CARD_PREFIX}{last_url_segment(card.model)}"
             yield replace(machine, component=name, items=(item,), size=card.count, is_part=True)
 
@@ -214,7 +214,7 @@ def _card_name(index: int) -> str:
     return f"accelerators:{index}" if index else "accelerators"
 
 
-def _includes_cards(machine_type: str) -> bool:
+def includes_cards(machine_type: str) -> bool:
     """Return whether a machine type's price includes its cards: only N1 and custom types attach them."""
     return not machine_type.startswith(("n1-", "custom-"))
 
