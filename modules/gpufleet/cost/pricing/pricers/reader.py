@@ -140,6 +140,10 @@ class Reader:
         """Return a number, None if it is not set, a marker if it cannot be read: another input may be a bound of it."""
         return self._find(path, parse_input_number) if path else None
 
+    def find_count(self, path: str) -> Number:
+        """Return a number, or how long a list is; None if it is not set, a marker if it cannot be read."""
+        return self._find(path, _parse_count)
+
     def find_text(self, path: str) -> Text:
         """Return a text, None if it is not set, a marker if it cannot be read."""
         return self._find(path, _parse_text)
@@ -168,8 +172,9 @@ class Reader:
 
     def count(self, path: str, name: str = "", default: Decimal | int | None = None) -> Decimal:
         """Return a number, or how long a list is."""
-        count = self._find(path, _parse_count)
-        return self._required(count, name or path, None if default is None else Decimal(default))
+        return self._required(
+            self.find_count(path), name or path, None if default is None else Decimal(default)
+        )
 
     def up_to(self, count: Range, path: str) -> Range:
         """Return a count that an autoscaler may raise to the number at ``path``, if that is set."""
@@ -193,12 +198,12 @@ class Reader:
         return [replace(self, inputs=each) for each in entries]
 
     def part(
-        self, item: str, count: Range | Decimal | int = ONE, size: Decimal = Decimal(1)
+        self, item: str, count: Range | Decimal | int = ONE, size: Decimal = Decimal(1), note: str = ""
     ) -> CostComponent | None:
         """Return ``count`` parts that bill by time, of ``size`` price units each."""
-        return self._make(
-            item, count, size, PurchaseTerms(pool=self.terms.pool), self.terms.billed_hours_per_month
-        )
+        terms = PurchaseTerms(pool=self.terms.pool)
+        part = self._make(item, count, size, terms, self.terms.billed_hours_per_month)
+        return part and replace(part, note=note)
 
     def kept(
         self, item: str, count: Range | Decimal | int = ONE, size: Decimal = Decimal(1)

@@ -11,9 +11,10 @@ from gpufleet.cost.pricing.component import Components, MachinePartContext, Unpr
 from gpufleet.cost.pricing.pricers.aws.location import (
     PlacementInputs,
     find_subnets,
-    standalone_part_context,
+    pricer,
 )
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS
+from gpufleet.cost.pricing.pricers.reader import Parts, Reader
 from gpufleet.engine import StateResource, UnreadableValue
 
 ELASTIC_ADDRESSES = (
@@ -23,10 +24,10 @@ ELASTIC_ADDRESSES = (
 DEFAULT_SUBNET_NOTE = "default subnets give one"
 
 
-def price_elastic_ip(resource: StateResource, graph: ResourceGraph) -> Components:
-    """Return an elastic address, billed around the clock: AWS charges for it attached or not."""
-    context = standalone_part_context(resource, graph)
-    return [context.make_part_component(ADDRESS, ADDRESS)]
+@pricer
+def price_elastic_ip(address: Reader) -> Parts:
+    """Yield an elastic address: AWS charges for it attached or not."""
+    yield address.of(ADDRESS).part(ADDRESS)
 
 
 def public_address_components(

@@ -17,9 +17,9 @@ from gpufleet.cost.pricing.pricers.azure.location import find_region
 from gpufleet.cost.pricing.pricers.azure.machine import price_virtual_machine
 from gpufleet.cost.pricing.pricers.azure.network import (
     price_bastion,
-    price_load_balancer,
+    price_classic_load_balancer,
+    price_classic_public_ip,
     price_nat_gateway,
-    price_public_ip,
 )
 from gpufleet.cost.pricing.pricers.azure.reservation import price_capacity_reservation
 from gpufleet.cost.pricing.pricers.azure.scale_set import price_scale_set
@@ -170,7 +170,7 @@ def _first(inputs: Any, *keys: str) -> Any:
 
 
 PRICERS: dict[str, Pricer] = {
-    "azure:compute/bastionHost:BastionHost": translated(price_bastion, {"sku": "sku.name"}),
+    "azure:compute/bastionHost:BastionHost": price_bastion,
     "azure:compute/capacityReservation:CapacityReservation": price_capacity_reservation,
     "azure:compute/linuxVirtualMachine:LinuxVirtualMachine": with_inputs(
         price_virtual_machine, lambda inputs: _machine(inputs, is_windows=False)
@@ -193,20 +193,7 @@ PRICERS: dict[str, Pricer] = {
     ),
     "azure:containerservice/kubernetesCluster:KubernetesCluster": with_inputs(price_aks_cluster, _cluster),
     "azure:containerservice/kubernetesClusterNodePool:KubernetesClusterNodePool": price_kubernetes_node_pool,
-    # Since version 6 of the package, a load balancer without a SKU is a standard one.
-    "azure:lb/loadBalancer:LoadBalancer": translated(
-        price_load_balancer, {"sku": "sku.name"}, {"sku.name": "Standard"}
-    ),
+    "azure:lb/loadBalancer:LoadBalancer": price_classic_load_balancer,
     "azure:network/natGateway:NatGateway": price_nat_gateway,
-    # The same version made standard addresses the default.
-    "azure:network/publicIp:PublicIp": translated(
-        price_public_ip,
-        {
-            "ipVersion": "publicIPAddressVersion",
-            "sku": "sku.name",
-            "skuTier": "sku.tier",
-            "allocationMethod": "publicIPAllocationMethod",
-        },
-        {"sku.name": "Standard"},
-    ),
+    "azure:network/publicIp:PublicIp": price_classic_public_ip,
 }
