@@ -64,6 +64,7 @@ from gpufleet.cost.pricing.pricers.group_size import group_size_range
 from gpufleet.engine import StateResource, UnreadableValue
 
 GLOBAL = "global"  # the region of what has one price everywhere
+MAX_DIGITS = 16  # of a number of bytes: up to petabytes
 UNKNOWN_COPIES = Range(Decimal(1), Decimal(2), Decimal(2))
 _STEP = re.compile(r'\["([^"]+)"\]|([^.\[\]]+)')
 Parts = Iterator[Component | None]
@@ -136,6 +137,13 @@ class Reader:
         number = self._find(path, parse_input_number)
         return self._required(number, name or path, None if default is None else Decimal(default))
 
+    def bytes(self, path: str, name: str) -> Decimal:
+        """Return a number of bytes, which may be above the limit of other numbers."""
+        digits = self.text(path, name)
+        if not digits.isdecimal() or len(digits) > MAX_DIGITS:
+            raise self.refuse(f"{name} is {MARKER_REASONS[UnreadableValue.UNKNOWN]}")
+        return Decimal(digits)
+
     def find_number(self, path: str) -> Number:
         """Return a number, None if it is not set, a marker if it cannot be read: another input may be a bound of it."""
         return self._find(path, parse_input_number) if path else None
@@ -143,6 +151,10 @@ class Reader:
     def find_count(self, path: str) -> Number:
         """Return a number, or how long a list is; None if it is not set, a marker if it cannot be read."""
         return self._find(path, _parse_count)
+
+    def find_flag(self, path: str) -> bool | UnreadableValue | None:
+        """Return whether an input is true, None if it is not set, a marker if it cannot be read."""
+        return self._find(path, parse_input_flag)
 
     def find_text(self, path: str) -> Text:
         """Return a text, None if it is not set, a marker if it cannot be read."""
@@ -157,7 +169,7 @@ class Reader:
 
     def flag(self, path: str, name: str = "", *, default: bool = False) -> bool:
         """Return whether an input is true."""
-        return self._required(self._find(path, parse_input_flag), name or path, default)
+        return self._required(self.find_flag(path), name or path, default)
 
     def has(self, path: str) -> bool:
         """Return whether an input is set, to a known value or not."""

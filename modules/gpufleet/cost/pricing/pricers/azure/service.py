@@ -1,54 +1,20 @@
-"""What pricers share that are not on the reader yet: units, sizes, and inputs of the classic provider."""
+"""Inputs of the classic provider, translated for pricers of azure-native that are not on the reader yet."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from decimal import Decimal
 from typing import Any
 
 from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.inputs.values import (
-    MARKER_REASONS,
-    Number,
     read_input,
 )
-from gpufleet.cost.money import Range
 from gpufleet.cost.pricing.component import (
     Components,
-    CostComponent,
-    MachinePartContext,
-    UnpricedComponent,
 )
 from gpufleet.cost.pricing.pricers.extensions import Pricer
-from gpufleet.engine import StateResource, UnreadableValue
-
-
-def resolve_units(units: Number, maximum: Number, default: Decimal) -> Range | UnreadableValue:
-    """Return how many units bill: those declared, up to the maximum if Azure adds some."""
-    if isinstance(units, UnreadableValue) or isinstance(maximum, UnreadableValue):
-        return UnreadableValue.UNKNOWN
-    count = units or default  # 0 is how the classic provider writes a tier without units
-    return Range.spanning(count, count, count if maximum is None else max(count, maximum))
-
-
-def units_component(
-    component: str, item: str, units: Range | UnreadableValue, context: MachinePartContext
-) -> CostComponent | UnpricedComponent:
-    """Return the component of so many units, or why their number is not known."""
-    if isinstance(units, UnreadableValue):
-        return UnpricedComponent(f"the number of its units is {MARKER_REASONS[units]}", component)
-    return replace(context, count=units).make_part_component(component, item)
-
-
-def sized_component(
-    component: str, item: str, size: Number, context: MachinePartContext, description: str = "size"
-) -> CostComponent | UnpricedComponent:
-    """Return the component of so many GiB or other units, or why their number is not known."""
-    if isinstance(size, Decimal):
-        return context.make_part_component(component, item, size)
-    reason = MARKER_REASONS[size] if isinstance(size, UnreadableValue) else "not set: Azure chooses it"
-    return UnpricedComponent(f"its {description} is {reason}", component)
+from gpufleet.engine import StateResource
 
 
 def translated(

@@ -15,7 +15,6 @@ ACCOUNT_KINDS = ("BlobStorage", "BlockBlobStorage", "FileStorage", "Storage", "S
 ACCESS_TIERS = ("Hot", "Cool", "Cold", "Premium")
 SHARE_TIERS = ("TransactionOptimized", "Hot", "Cool", "Premium")
 GIB_PER_TIB = Decimal(1024)
-MAX_DIGITS = 16  # of a size in bytes: up to petabytes
 OPERATIONS = {
     "write": "monthly_write_operations",
     "read": "monthly_read_operations",
@@ -66,10 +65,7 @@ def price_netapp_pool(pool: Reader) -> Parts:
 def _read_pool_gib(pool: Reader) -> Decimal:
     if pool.has("sizeInTb"):
         return pool.number("sizeInTb", "its size") * GIB_PER_TIB
-    size = pool.text("size", "its size")
-    if not size.isdigit() or len(size) > MAX_DIGITS:
-        raise pool.refuse("its size is not known until deployment")
-    return Decimal(size) / 2**30
+    return pool.bytes("size", "its size") / 2**30
 
 
 def _find_kind(account: Reader) -> str:
