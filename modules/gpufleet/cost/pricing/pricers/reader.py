@@ -199,10 +199,15 @@ class Reader:
         number = self.find_number(path)
         least = Decimal(default) if number is None and default is not None else number
         declared = group_size_range(least, None, self.find_number(maximum))
-        count = self.graph.resolve_group_size(self.resource, declared)
-        if count is None:
-            raise self.refuse("its number of machines is not known until deployment")
-        return count
+        return self.resize(declared, "its number of machines")
+
+    def resize(self, declared: Range | None, name: str) -> Range:
+        """Return a group's size as the usage file has it, else as declared."""
+        return self.known(self.graph.resolve_group_size(self.resource, declared), name)
+
+    def known(self, value: Value | None, name: str) -> Value:
+        """Return what was computed of inputs that may be unreadable; None is not known."""
+        return self._required(UnreadableValue.UNKNOWN if value is None else value, name)
 
     def entries(self, path: str, name: str = "") -> list[Reader]:
         """Return a reader for each entry of a list; one that is a mapping without its list is one entry."""
