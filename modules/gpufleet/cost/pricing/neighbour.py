@@ -3,8 +3,8 @@
 A pricer may end at the first input that it cannot read. It then runs twice more, with different stand-ins for what is
 unreadable. What comes out alike does not depend on them and is priced; what differs is listed by its name.
 
-Pricers on ``pricers.reader`` list what they cannot read themselves, and record nothing here, so that they run once. When
-the last pricer is on the reader, this module and the stand-ins of ``inputs.reading`` go.
+Pricers on ``pricers.reader`` list what they cannot read themselves and record nothing here, so they run once. When the
+last pricer is on the reader, this module and the stand-ins of ``inputs.reading`` go.
 """
 
 from __future__ import annotations

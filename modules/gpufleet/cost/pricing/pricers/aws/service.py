@@ -1,4 +1,4 @@
-"""What pricers of AWS services share: a service's region, instances that it runs, and amounts that must be known."""
+"""What pricers of AWS services share: a service's region and instances that it runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from gpufleet.cost.money import ONE, Range
 from gpufleet.cost.pricing.component import (
     CostComponent,
     MachinePartContext,
-    UsageComponent,
 )
 from gpufleet.cost.pricing.pricers.aws.location import find_region
 from gpufleet.engine import StateResource
@@ -52,12 +51,3 @@ def make_counted_component(
     """Return ``count`` parts, of ``size`` price units each."""
     counts = count if isinstance(count, Range) else Range.from_exact_value(count)
     return replace(context, count=counts).make_part_component(component, item, size)
-
-
-def make_derived_usage(
-    context: MachinePartContext, component: str, item: str, usage_key: str, amount: Decimal | None
-) -> UsageComponent:
-    """Return a component with an amount that several keys of the usage file determine; None if one is missing."""
-    return UsageComponent(
-        component, item, usage_key, context.cloud, context.region, amount, pool=context.pool
-    )
