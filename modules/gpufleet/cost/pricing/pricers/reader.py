@@ -22,9 +22,11 @@ reader of its own (``entries``). Without a default an input is required. ``choic
 compares: a word that it does not know is as unreadable as a number that is none.
 
 ``part`` bills by time: it obeys the hours of the usage file and of the tags. ``kept`` bills the whole month, such as
-disks that remain while a machine is stopped. ``instances`` are machines that a service runs, which commitments may pay.
-``used`` bills an amount of the usage file. A part of nothing is None and costs nothing. To refuse for another reason:
-``raise reader.refuse("no price with read replicas")``.
+disks that remain while a machine is stopped. ``instances`` are machines that a service runs, which commitments may
+pay; ``machines`` are those of the cloud itself. ``used`` bills an amount of the usage file, ``derived`` one that
+several keys determine. A part of nothing is None and costs nothing. ``find_number``, ``find_text``, ``find_choice``
+and ``find_flag`` return a marker instead of raising: only where what is unreadable counts as the dearer case. To
+refuse for another reason: ``raise reader.refuse("no price with read replicas")``.
 """
 
 from __future__ import annotations
