@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -16,6 +18,7 @@ import pytest
 
 from gpufleet import cost
 from gpufleet.cost.inputs.program import evaluation, registration
+from gpufleet.cost.inputs.program.sandbox import system_call_filter
 from gpufleet.errors import EnvironmentFault, GpufleetError, InputError
 
 HANG_GUARD_S = 60
@@ -136,6 +139,70 @@ def test_program_cannot_connect_to_local_servers(evaluate_expression):
         attempt = f"socket.socket().connect_ex(('127.0.0.1', {listener.getsockname()[1]}))"
         assert evaluate_expression(attempt, before="import socket") != "0"
         assert evaluate_expression(attempt, before="import socket", trusted=True) == "0"
+
+
+SYSTEM_CALLS = """
+import ctypes, errno, os, socket
+from pathlib import Path
+from gpufleet.cost.inputs.program.sandbox.system_call_filter import IO_URING_SETUP, MACHINES
+library = ctypes.CDLL(None, use_errno=True)
+numbers = MACHINES[os.uname().machine].refused
+for number in (*numbers, IO_URING_SETUP):
+    assert library.syscall(number, 0, 0, 0, 0, 0) == -1
+    assert ctypes.get_errno() == errno.EPERM, number
+refused = []
+for family in range(48):
+    try:
+        socket.socket(family, socket.SOCK_DGRAM).close()
+    except OSError as error:
+        refused += [family] * (error.errno == errno.EAFNOSUPPORT)
+socket.socketpair()[0].close()
+keys = [Path(f"/proc/{name}").read_text() for name in ("keys", "key-users") if Path(f"/proc/{name}").exists()]
+"""
+
+
+@confined
+def test_program_reaches_no_kernel_keys_and_no_family_of_sockets_outside_its_namespace(evaluate_expression):
+    refused, keys = json.loads(
+        evaluate_expression("json.dumps([refused, keys])", f"import json\n{SYSTEM_CALLS}")
+    )
+    assert {1, 2, 10, 16} & set(refused) == set()
+    assert set(range(48)) - set(refused) <= {1, 2, 10, 16}
+    assert set(keys) <= {""}
+
+
+@pytest.mark.parametrize("name", system_call_filter.MACHINES)
+def test_filter_of_every_machine_refuses_its_calls_and_those_of_other_machines(name):
+    machine = system_call_filter.MACHINES[name]
+    is_big_endian = name == "s390x"
+    steps = list(struct.iter_unpack("HBBI", system_call_filter.make_filter(machine, is_big_endian)))
+
+    def judge(number, family=0, architecture=machine.architecture):
+        """Run the filter as the kernel does."""
+        order = ">" if is_big_endian else "<"
+        data = struct.pack(f"{order}IIQQ", number, architecture, 0, family)
+        position, value = 0, 0
+        while True:
+            code, if_true, if_false, operand = steps[position]
+            position += 1
+            if code == system_call_filter.RETURN:
+                return operand
+            if code == system_call_filter.LOAD:
+                (value,) = struct.unpack_from(f"{order}I", data, operand)
+            else:
+                is_true = value == operand if code == system_call_filter.JUMP_IF_EQUAL else value >= operand
+                position += if_true if is_true else if_false
+
+    fail, allow = system_call_filter.FAIL, system_call_filter.ALLOW
+    for number in (*machine.refused, system_call_filter.IO_URING_SETUP):
+        assert judge(number) == fail | errno.EPERM
+        assert judge(number, architecture=machine.architecture ^ 1) == fail | errno.ENOSYS
+        assert judge(number + 0x40000000) == fail | errno.ENOSYS
+    for family in range(48):
+        expected = allow if family in system_call_filter.FAMILIES else fail | errno.EAFNOSUPPORT
+        assert judge(machine.socket, family) == expected
+        assert judge(machine.socket, family | 1 << 32) == expected  # the kernel reads an int
+    assert judge(0) == judge(machine.socket + 1) == judge(424) == allow
 
 
 @confined
@@ -281,7 +348,7 @@ def test_last_lines_of_long_output_are_kept(write_hostile_program):
     root = write_hostile_program(
         "import os\nfor _ in range(400): os.write(1, b'x' * 65536)\nprint('\\nlast words')\nos._exit(3)"
     )
-    with pytest.raises(EnvironmentFault, match="ended early: last words"):
+    with pytest.raises(InputError, match="ended early: last words"):
         cost.evaluate_program(root, "dev")
 
 

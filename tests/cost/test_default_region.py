@@ -106,7 +106,8 @@ def test_remedy_of_a_missing_region_is_the_region(preview, tmp_path, monkeypatch
     ],
 )
 def test_option_names_a_cloud_or_its_region_does(value, cloud, region):
-    assert {name: each.region for name, each in cost.parse_region_options([value]).items()} == {cloud: region}
+    (defaults,) = cost.parse_region_options([value]).items()
+    assert (defaults[0], [each.region for each in defaults[1]]) == (cloud, [region])
 
 
 @pytest.mark.parametrize("value", ["", "1", "aws=", "ibm=us-south", "eu_west_1", "\x1b[31m", "="])

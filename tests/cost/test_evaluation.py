@@ -191,9 +191,9 @@ def test_endless_program_is_stopped(project):
         run()
 
 
-def test_killed_program_is_reported(project):
-    (project / "stacks/__main__.py").write_text("import os\nprint('last words')\nos._exit(3)\n")
-    with pytest.raises(EnvironmentFault, match="ended early: last words"):
+def test_program_that_ends_by_itself_is_wrong_input(project):
+    (project / "stacks/__main__.py").write_text("import os\nprint('last words', flush=True)\nos._exit(0)\n")
+    with pytest.raises(InputError, match="ended early: last words"):
         cost.evaluate_program(project, "poc")
 
 

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from gpufleet import cost
 from gpufleet.cost import api
-from gpufleet.cost.inputs.gate_file import GateFileReader, list_changed_files, refuse_tracked_price_store
-from gpufleet.cost.inputs.project_list import load_project_list, with_gate_files_of_base
+from gpufleet.cost.inputs.gate_file import (
+    GateFile,
+    GateFileReader,
+    list_changed_files,
+    refuse_tracked_price_store,
+)
+from gpufleet.cost.inputs.project_list import (
+    find_removed_projects,
+    load_project_list,
+    with_gate_files_of_base,
+)
 from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.fleet import MonthlyBudget
 
@@ -44,7 +55,7 @@ def commit(folder):
 
 def read(folder, path):
     reader = GateFileReader(folder, "HEAD")
-    return reader.read(Path(path)), reader.warnings
+    return reader.read(Path(path)).text, reader.warnings
 
 
 def test_unchanged_file_has_no_warning(repository):
@@ -76,11 +87,36 @@ def test_folder_that_becomes_a_link_changes_nothing(repository, tmp_path):
     assert "changes cost/policy.yaml" in warning
 
 
-def test_new_file_applies_and_is_named(repository):
+def test_new_file_does_not_apply_and_is_named(repository):
     (repository / "new.yaml").write_text(LENIENT)
-    text, (warning,) = read(repository, repository / "new.yaml")
-    assert text == LENIENT
-    assert warning == "new.yaml is not in HEAD: this branch brings it, and it applies"
+    reader = GateFileReader(repository, "HEAD")
+    assert reader.read(repository / "new.yaml").is_new
+    assert reader.warnings == ["new.yaml is not in HEAD: it applies when it is merged"]
+
+
+NEW_POLICY = """max_increase_usd_per_month: 1
+unknown_change: {allowed}
+rules:
+- {{name: a, max_usd_per_month: 5, unknown_change: {allowed}}}
+"""
+
+
+@pytest.mark.parametrize("allowed", ["allow", "['aws:*']", "forbid"])
+def test_limits_of_a_new_policy_apply_and_what_it_allows_does_not(repository, allowed):
+    path = repository / "new.yaml"
+    path.write_text(NEW_POLICY.format(allowed=allowed))
+    reader = GateFileReader(repository, "HEAD")
+    policy = cost.load_gate_policy(path, reader)
+    assert (policy.max_increase_usd_per_month, policy.rules[0].limits.budget_usd_per_month) == (1, 5)
+    assert not policy.unknown_change
+    assert not policy.rules[0].limits.unknown_change
+    later = "" if allowed == "forbid" else ", its unknown_change when it is merged"
+    assert reader.warnings == [f"new.yaml is not in HEAD: its limits apply now{later}"]
+    commit(repository)
+    merged = GateFileReader(repository, "HEAD")
+    assert bool(cost.load_gate_policy(path, merged).unknown_change) == (allowed != "forbid")
+    assert merged.warnings == []
+    assert cost.load_gate_policy(path, GateFileReader(repository, None)) == cost.load_policy(path)
 
 
 def test_new_link_is_not_followed(repository, tmp_path):
@@ -121,7 +157,9 @@ def test_unknown_base_is_an_error(repository, base):
 
 
 def test_without_a_base_a_file_is_read_as_it_is(repository):
-    assert GateFileReader(repository, None).read(repository / "policy.yaml") is None
+    (repository / "new.yaml").write_text(LENIENT)
+    assert GateFileReader(repository, None).read(repository / "new.yaml") == GateFile(LENIENT)
+    assert GateFileReader(repository, None).read(repository / "missing.yaml") == GateFile()
 
 
 def test_changed_files_are_relative_to_the_project(repository):
@@ -186,8 +224,34 @@ def test_new_list_applies_and_is_named(project):
     (project / "list.yaml").write_text("projects: [{path: ., stack: dev}]\n")
     gate = GateFileReader(project, "HEAD")
     projects = load_project_list(project / "list.yaml")
-    assert with_gate_files_of_base(projects, gate) == projects
+    assert with_gate_files_of_base(projects, gate).projects == projects.projects
     assert gate.warnings == ["list.yaml has no list at HEAD: that of this branch applies"]
+
+
+def test_policy_and_usage_that_only_the_branchs_list_names_allow_nothing(project):
+    """The base has both files, for something else: which of them apply is not the branch's choice either."""
+    (project / "policy.yaml").write_text(STRICT + "unknown_change: allow\n")
+    (project / "usage.yaml").write_text("- broken\n")
+    commit(project)
+    listed = "policy: policy.yaml\nprojects: [{path: ., stack: dev, name: p, usage: usage.yaml}]\n"
+    (project / "list.yaml").write_text(listed)
+    combined = cost.diff_projects_against_git_ref(cost.load_project_list(project / "list.yaml"), "HEAD")
+    assert combined.own_warnings == (
+        "list.yaml has no list at HEAD: that of this branch applies",
+        "p is not in the list at HEAD: its usage file applies when it is merged",
+        "policy.yaml is not the policy of the list at HEAD: its limits apply now, its unknown_change when it is merged",
+    )
+
+
+def test_list_of_the_base_may_name_a_stack_with_its_organisation(project):
+    (project / "list.yaml").write_text("projects: [{path: ., stack: acme/p/dev, usage: u.yaml}]\n")
+    (project / "u.yaml").touch()
+    commit(project)
+    (project / "list.yaml").write_text("projects: [{path: ., stack: dev}]\n")
+    gate = GateFileReader(project, "HEAD")
+    projects = load_project_list(project / "list.yaml")
+    assert with_gate_files_of_base(projects, gate).projects[0].usage == project / "u.yaml"
+    assert find_removed_projects(projects, gate) == []
 
 
 # The command, with a project whose change is over the limit of the base.
@@ -230,6 +294,35 @@ def test_commitments_and_usage_are_those_of_the_base(gpufleet, project):
         assert f"this branch changes {name}: that of HEAD applies" in result.stdout
 
 
+MACHINE = """import pulumi_aws as aws
+aws.ec2.Instance("a", ami="ami-1", instance_type="p4d.24xlarge", associate_public_ip_address=False,
+    root_block_device={"volume_size": 8, "volume_type": "gp3"})
+"""
+RESERVED = """commitments:
+- {id: a, kind: reserved_instance, region: us-east-1, machine: p4d.24xlarge, count: 1, usd_per_hour: 1,
+   start: 2026-01-01, end: 2099-01-01, source: an invoice}
+"""
+
+
+def test_commitments_and_usage_that_the_base_does_not_have_do_not_apply(gpufleet, project):
+    (project / "__main__.py").write_text(MACHINE)
+    (project / "commitments.yaml").write_text(RESERVED)
+    (project / "usage.yaml").write_text("types: {'aws:ec2/instance:Instance': {hours_per_month: 700}}\n")
+    git(project, "add", "-A")
+    arguments = ("cost", "diff", "-s", "dev", "--usage", "usage.yaml", "--policy", "policy.yaml", "--json")
+    new = gpufleet(*arguments, "--base", "HEAD", cwd=project)
+    document = json.loads(new.stdout)
+    assert document["change"]["usd_per_month"] > 16_000  # all 730 hours, none of them covered
+    assert new.returncode == 1
+    assert "policy violated" in new.stderr
+    for name in ("commitments.yaml", "usage.yaml"):
+        assert f"{name} is not in HEAD: it applies when it is merged" in document["warnings"]
+    git(project, "commit", "-qm", "merged", "commitments.yaml", "usage.yaml")
+    merged = gpufleet(*arguments, "--base", "HEAD", cwd=project)
+    assert json.loads(merged.stdout)["change"]["usd_per_month"] < 1000  # disk, and hours that are not covered
+    assert "merged" not in merged.stdout
+
+
 def test_policy_of_a_list_is_that_of_the_list_at_the_base(project):
     (project / "lenient.yaml").write_text(LENIENT)
     (project / "list.yaml").write_text("policy: policy.yaml\nprojects: [{path: ., stack: dev}]\n")
@@ -266,11 +359,29 @@ def test_budget_is_that_of_the_base(repository, folder):
     commit(repository)
     file.write_text(BUDGET.format(90_000))
     gate = GateFileReader(repository, "HEAD")
-    assert api._read_base_budget(gate, repository, "dev", None) == MonthlyBudget(min=1, max=500)
+    assert find_budget(gate, repository, 90_000) == MonthlyBudget(min=1, max=500)
     assert gate.warnings == ["this branch changes the budget of dev: that of the base applies"]
+    file.unlink()  # the branch moves it
+    (repository / "stacks").mkdir(exist_ok=True)
+    assert find_budget(gate, repository, 90_000) == MonthlyBudget(min=1, max=500)
 
 
-def test_stack_without_a_budget_at_the_base_has_none(repository):
+def find_budget(gate, root, own=None, config_file=None):
+    fleet = own and SimpleNamespace(budget_usd_per_month=MonthlyBudget(max=own))
+    return api._find_budget(gate, root, "dev", config_file, fleet)
+
+
+def test_stack_without_a_budget_at_the_base_has_that_of_the_branch(repository):
     gate = GateFileReader(repository, "HEAD")
-    assert api._read_base_budget(gate, repository, "new", None) is None
+    assert find_budget(gate, repository) is None
     assert gate.warnings == []
+    assert find_budget(gate, repository, 700) == MonthlyBudget(max=700)  # it forbids more
+    assert gate.warnings == ["the budget of dev is not in HEAD: it applies now"]
+
+
+def test_budget_of_another_config_file_is_that_of_the_base(repository):
+    (repository / "own.yaml").write_text(BUDGET.format(500))
+    commit(repository)
+    (repository / "own.yaml").write_text(BUDGET.format(90_000))
+    gate = GateFileReader(repository, "HEAD")
+    assert find_budget(gate, repository, 90_000, repository / "own.yaml") == MonthlyBudget(max=500)

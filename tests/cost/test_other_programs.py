@@ -87,7 +87,7 @@ def test_failing_program_is_reported_in_one_line(write_program, text, message):
 
 
 def test_killed_program_is_reported(write_program):
-    with pytest.raises(EnvironmentFault, match="ended early"):
+    with pytest.raises(InputError, match="ended early: it printed nothing; make `pulumi preview` succeed"):
         machines(write_program("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n"))
 
 
@@ -194,7 +194,7 @@ def test_program_runs_in_the_virtual_environment_of_its_project(write_program, t
     python.write_text("#!/bin/sh\necho this is another python\n")
     python.chmod(0o755)
     (tmp_path / "mine" / "pyvenv.cfg").touch()
-    with pytest.raises(EnvironmentFault, match="this is another python"):
+    with pytest.raises(EnvironmentFault, match="could not be started: this is another python"):
         machines(root)
 
 

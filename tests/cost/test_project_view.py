@@ -230,16 +230,36 @@ def test_named_stack_file_is_seen_but_not_through_a_link_of_the_branch(repositor
     (root / "own.yaml").unlink()
     (root / "own.yaml").symlink_to(tmp_path / "secret.yaml")
     git(repository, "add", "infra/own.yaml")
-    with pytest.raises(InputError, match=r"own\.yaml: file not found"):
+    with pytest.raises(InputError, match=r"own\.yaml: is a symbolic link"):
         look(root, config_file=root / "own.yaml")
     (root / "folder").symlink_to(tmp_path)
     git(repository, "add", "infra/folder")
-    with pytest.raises(InputError, match=r"secret\.yaml: file not found"):
+    with pytest.raises(InputError, match=r"folder: is a symbolic link"):
         look(root, config_file=root / "folder/secret.yaml")
     outside = tmp_path / "outside"
     outside.symlink_to(tmp_path / "secret.yaml")  # the user's own link
     (root / "folder").unlink()
     look(root, config_file=outside)
+
+
+@pytest.mark.parametrize("name", ["Pulumi.yaml", "Pulumi.dev.yaml", "__main__.py", "app"])
+@pytest.mark.parametrize("base", ["HEAD", None])
+def test_link_out_of_the_project_is_named(repository, tmp_path, name, base):
+    root = repository / "infra"
+    if name == "app":
+        (root / "Pulumi.yaml").write_text("name: viewed\nruntime: python\nmain: app\n")
+    (root / name).unlink(missing_ok=True)
+    (root / name).symlink_to(tmp_path / "elsewhere")
+    git(repository, "add", "-A")
+    message = (
+        rf"{name}: is a symbolic link, and links are not followed out of the project's files; put the file"
+    )
+    with pytest.raises(InputError, match=message):
+        compare(root, base) if base else cost.evaluate_program(root, "dev")
+    (root / name).unlink()
+    (root / name).symlink_to(tmp_path / "elsewhere/..")  # also if there is something on this machine
+    with pytest.raises(InputError, match=message):
+        compare(root, base) if base else cost.evaluate_program(root, "dev")
 
 
 @pytest.mark.parametrize("key", ["config_file", "usage", "policy"])
@@ -351,6 +371,8 @@ def test_working_tree_may_name_only_an_untracked_environment_of_its_own(
     make_environment(root / "no-marker", marker=False)
     home = make_environment(tmp_path / "home").parents[1]
     (root / "to-home").symlink_to(home)
+    (root / "dangling").symlink_to("nowhere")
+    (root / "empty-submodule").mkdir()
     monkeypatch.setenv("HOME", str(home / "me"))
     for name, python, reason in (
         ("own", own, None),
@@ -359,13 +381,18 @@ def test_working_tree_may_name_only_an_untracked_environment_of_its_own(
         (str(tmp_path / "outside"), None, "outside of the project"),
         (str(home), None, "is a home folder"),
         ("to-home", None, "is a home folder"),
+        ("missing", None, "virtualenv missing is not used: it has no bin/python"),
+        ("dangling", None, "has no bin/python"),
+        ("empty-submodule", None, "has no bin/python"),
+        ("..", None, "has no bin/python"),
+        ("/", None, "virtualenv / is not used: it has no "),
+        ("/usr", None, "virtualenv /usr is not used: it has no "),
     ):
         caplog.clear()
         set_virtualenv(root, name)
         assert choose(root) == python, name
-        assert (reason in caplog.text) if reason else not caplog.records
-    set_virtualenv(root, "/")
-    assert choose(root) is None
+        assert len(caplog.records) == bool(reason)
+        assert (reason or "") in caplog.text
     set_virtualenv(root, "../../outside")
     assert choose(root, VIRTUAL_ENV=str(tmp_path / "outside")) == outside
 

@@ -15,7 +15,9 @@ import pytest
 from gpufleet import cost
 from gpufleet.cost import CostPolicy
 from gpufleet.cost.analysis.policy import CostLimits, PolicyRule, PolicyScope
+from gpufleet.cost.inputs.default_region import find_default_regions
 from gpufleet.engine import SECRET, UNKNOWN, StateResource
+from gpufleet.errors import InputError
 
 LIMITS = CostPolicy(
     budget_usd_per_month=Decimal(10**6),
@@ -164,6 +166,14 @@ NEVER_BILLED = [
     ("kubernetes:apps/v1:Deployment", {"spec": {"replicas": 1}}, {"spec": {"replicas": 9}}),
     ("aws:iam/role:Role", {"assumeRolePolicy": "a"}, {"assumeRolePolicy": "b"}),
     ("my:own:Component", {"size": 1}, {"size": 2}),
+    ("aws:s3/bucket:Bucket", {"bucket": "a"}, {"bucket": "b", "forceDestroy": True}),
+    ("aws:sqs/queue:Queue", {"delaySeconds": 1}, {"visibilityTimeoutSeconds": 9, "messageRetentionSeconds": 60,
+                                                "receiveWaitTimeSeconds": 2}),
+    ("aws:autoscaling/group:Group", {"minSize": 2, "maxSize": 4, "defaultCooldown": 9},
+     {"minSize": 2, "maxSize": 4, "healthCheckType": "ELB", "terminationPolicies": ["Default"]}),
+    ("aws:ec2/instance:Instance", {"instanceType": "acme", "userData": "a"}, {"instanceType": "acme", "userData": "b"}),
+    ("gcp:storage/bucket:Bucket", {}, {"uniformBucketLevelAccess": True, "forceDestroy": True}),
+    ("azure-native:storage:StorageAccount", {}, {"minimumTlsVersion": "TLS1_2"}),
 ]  # fmt: skip
 
 
@@ -206,7 +216,7 @@ def test_template_of_an_unpriced_group_counts(compare):
 
     (change,) = compare(sides("g5.xlarge"), sides("p5.48xlarge")).unknown_changes
     assert change.name == "farm"
-    assert "changes through what it refers to" in str(change)
+    assert "changes through template (aws:ec2/launchTemplate:LaunchTemplate): " in str(change)
 
 
 def test_provider_of_an_unpriced_resource_counts(compare):
@@ -377,3 +387,354 @@ def test_command_compares_a_component_in_another_process_with_a_git_ref(gpufleet
     assert grown.returncode == 1
     assert "jobs (eks:index:Cluster) changes desiredCapacity: " in grown.stdout
     assert "Policy met" not in grown.stdout
+
+
+# A region that is not known until deployment.
+AWS_MACHINE = ("aws:ec2/instance:Instance", {"instanceType": "p4d.24xlarge", "subnetId": "s"})
+AZURE_DISK = ("azure-native:compute:Disk", {"diskSizeGB": 128, "sku": {"name": "Premium_LRS"}})
+GOOGLE_MACHINE = (
+    "gcp:compute/instance:Instance",
+    {"machineType": "n1-standard-8", "bootDisk": {"source": "d"}},
+)
+DEFAULT_REGIONS = cost.parse_region_options(["us-east-1", "us-central1", "azure=eastus"])
+
+
+def in_region(package, machine, inputs, name="west", **fields):
+    urn = f"urn:pulumi:prod::shop::pulumi:providers:{package}::{name}"
+    provider = StateResource(urn, f"pulumi:providers:{package}", name, inputs, {})
+    return [provider, resource(*machine, provider=f"{urn}::id", **fields)]
+
+
+@pytest.mark.parametrize(
+    ("key", "machine"),
+    [
+        ("region", AWS_MACHINE),
+        ("region", GOOGLE_MACHINE),
+        ("zone", GOOGLE_MACHINE),
+        ("location", AZURE_DISK),
+    ],
+)
+@pytest.mark.parametrize(("hidden", "why"), [(UNKNOWN, "not known until deployment"), (SECRET, "a secret")])
+def test_provider_with_an_unreadable_region_has_no_price(book, key, machine, hidden, why):
+    package = machine[0].partition(":")[0]
+    known = cost.price_resources(in_region(package, machine, {}), book, regions=DEFAULT_REGIONS)
+    bill = cost.price_resources(in_region(package, machine, {key: hidden}), book, regions=DEFAULT_REGIONS)
+    assert known.charges
+    assert not bill.charges
+    assert any(gap.reason.endswith(f"in a region that is {why}") for gap in bill.unpriced_resources)
+
+
+def test_provider_that_loses_its_region_is_an_unknown_change(book):
+    sides = (in_region("aws", AWS_MACHINE, {"region": region}) for region in ("us-east-1", UNKNOWN))
+    diff = cost.diff(*sides, LIMITS, book=book, regions=DEFAULT_REGIONS)
+    assert "is not known" in cost.render_diff(diff, "table").splitlines()[0]
+    assert not diff.policy.passed
+
+
+@pytest.mark.parametrize(
+    ("machine", "key"), [(AWS_MACHINE, "region"), (GOOGLE_MACHINE, "zone"), (AZURE_DISK, "location")]
+)
+def test_resource_with_an_unreadable_region_has_no_price(book, machine, key):
+    type_, inputs = machine
+    bill = cost.price_resources([resource(type_, {**inputs, key: UNKNOWN})], book, regions=DEFAULT_REGIONS)
+    assert not bill.charges
+
+
+def test_unknown_zone_of_aws_is_in_the_region_of_the_provider(book):
+    type_, inputs = AWS_MACHINE
+    machine = resource(type_, {**inputs, "availabilityZone": UNKNOWN})
+    assert cost.price_resources([machine], book, regions=DEFAULT_REGIONS).charges
+
+
+@pytest.mark.parametrize(
+    ("machine", "key", "group"),
+    [
+        (AZURE_DISK, "location", "azure-native:resources:ResourceGroup"),
+        (GOOGLE_MACHINE, "zone", "gcp:compute/network:Network"),
+    ],
+)
+def test_place_of_a_resource_without_one_is_the_default(book, machine, key, group):
+    """``location=group.location`` is unknown without an engine if the group takes the provider's location."""
+    type_, inputs = machine
+    source = resource(group, {}, "group")
+    disk = resource(type_, {**inputs, key: UNKNOWN}, property_dependencies={key: (source.urn,)})
+    middle = resource(group, {key: UNKNOWN}, "middle", property_dependencies={key: (source.urn,)})
+    far = replace(disk, property_dependencies={key: (middle.urn,)})
+
+    def count(*resources):
+        bill = cost.price_resources(resources, book, regions=DEFAULT_REGIONS)
+        return sum(each.urn == disk.urn for each in bill.charges)
+
+    assert count(disk, source)
+    assert count(far, middle, source)
+    assert not count(disk, replace(source, inputs={key: "us-east1"}))
+    cycle = replace(middle, property_dependencies={key: (middle.urn,)})
+    assert not count(replace(disk, property_dependencies={key: (cycle.urn,)}), cycle)
+
+
+def test_explicit_provider_without_a_region_has_that_of_the_environment_alone(book, tmp_path):
+    (tmp_path / "Pulumi.yaml").write_text("name: shop\nruntime: python\n")
+    (tmp_path / "Pulumi.prod.yaml").write_text("config: {'aws:region': us-west-2}\n")
+
+    def regions(environment, name):
+        defaults = find_default_regions({}, environment, tmp_path, "prod", "shop")
+        bill = cost.price_resources(in_region("aws", AWS_MACHINE, {}, name), book, regions=defaults)
+        return {charge.region for charge in bill.charges}
+
+    assert regions({"AWS_REGION": "us-east-1"}, "west") == {"us-east-1"}
+    assert regions({"AWS_REGION": "us-east-1"}, "default_7_51_1") == {"us-west-2"}
+    assert regions({}, "west") == set()
+
+
+# What sets the size or the use of something without a price. Each row: the setter, its input, the target.
+GROUP = ("aws:autoscaling/group:Group", {"minSize": 2, "maxSize": 4, "launchConfiguration": "elsewhere"})
+FUNCTION = ("aws:lambda/function:Function", {"memorySize": 128})
+BUCKET = ("aws:s3/bucket:Bucket", {})
+SETTERS = [
+    ("aws:autoscaling/schedule:Schedule", "autoscalingGroupName", GROUP),
+    ("aws:autoscaling/policy:Policy", "autoscalingGroupName", GROUP),
+    ("aws:appautoscaling/policy:Policy", "resourceId", ("aws:ecs/service:Service", {"launchType": "FARGATE"})),
+    ("gcp:compute/autoscaler:Autoscaler", "target", ("gcp:compute/instanceGroupManager:InstanceGroupManager", {})),
+    ("azure-native:insights/v20221001:AutoscaleSetting", "targetResourceUri",
+     ("azure-native:compute:VirtualMachineScaleSet", {"sku": {"name": "acme", "capacity": 2}})),
+    ("azure:monitoring/autoscaleSetting:AutoscaleSetting", "targetResourceId",
+     ("azure:compute/linuxVirtualMachineScaleSet:LinuxVirtualMachineScaleSet", {"location": "eastus"})),
+    ("aws:lambda/eventSourceMapping:EventSourceMapping", "functionName", FUNCTION),
+    ("aws:cloudwatch/eventTarget:EventTarget", "arn", FUNCTION),
+    ("aws:s3/bucketVersioning:BucketVersioning", "bucket", BUCKET),
+    ("aws:s3/bucketLifecycleConfigurationV2:BucketLifecycleConfigurationV2", "bucket", BUCKET),
+    ("azure-native:storage:ManagementPolicy", "accountName", ("azure-native:storage:StorageAccount", {})),
+]  # fmt: skip
+
+
+@pytest.fixture(params=SETTERS, ids=lambda row: row[0])
+def setter(request):
+    """Return a target without a price, and a function that declares what sets its size."""
+    type_, key, (target_type, inputs) = request.param
+    target = resource(target_type, inputs, "web")
+
+    def declare(size, reference=UNKNOWN):
+        urns = () if isinstance(reference, str) else (target.urn,)
+        inputs = {key: reference, "maxSize": size}
+        return resource(type_, inputs, "nightly", property_dependencies={key: urns})
+
+    return replace(
+        target, inputs={**inputs, "name": "web", "accountName": "web", "vmScaleSetName": "web"}
+    ), declare
+
+
+def test_what_sets_a_size_is_an_input_of_its_target(setter, compare):
+    target, declare = setter
+    for before, after in (
+        ([declare(1)], [declare(40)]),
+        ([], [declare(40)]),
+        ([declare(1)], []),
+        ([declare(1, "web")], [declare(40, "web")]),
+        ([declare(1, "/subscriptions/x/web")], [declare(1, "/subscriptions/x/other")]),
+    ):
+        diff = compare([target, *before], [target, *after], LIMITS)
+        (change,) = diff.unknown_changes
+        assert change.name == "web"
+        assert "changes through nightly (" in str(change)
+        assert not diff.policy.passed
+    unchanged = compare([target, declare(1)], [target, declare(1)], LIMITS)
+    assert unchanged.unknown_changes == ()
+    assert compare([target, declare(1, "else")], [target, declare(9, "else")]).unknown_changes == ()
+
+
+def test_size_of_a_target_with_a_price_is_known(make_resource, compare):
+    machine = make_resource()
+    schedule = resource("aws:autoscaling/schedule:Schedule", {"autoscalingGroupName": UNKNOWN, "maxSize": 4},
+                        property_dependencies={"autoscalingGroupName": (machine.urn,)})  # fmt: skip
+    assert compare([machine], [machine, schedule]).unknown_changes == ()
+
+
+def test_setter_that_names_its_target_through_another_resource(compare):
+    service = resource("aws:ecs/service:Service", {"launchType": "FARGATE"}, "web")
+    target = resource("aws:appautoscaling/target:Target", {"maxCapacity": 4}, "target",
+                      property_dependencies={"resourceId": (service.urn,)})  # fmt: skip
+
+    def sides(goal):
+        policy = resource("aws:appautoscaling/policy:Policy", {"goal": goal}, "policy",
+                          property_dependencies={"resourceId": (target.urn,)})  # fmt: skip
+        return [service, target, policy]
+
+    (change,) = compare(sides(50), sides(80)).unknown_changes
+    assert change.causes == ("policy (aws:appautoscaling/policy:Policy)",)
+
+
+def test_rule_of_an_event_counts_through_its_target(compare):
+    function = resource(*FUNCTION, "worker")
+
+    def sides(rate):
+        rule = resource("aws:cloudwatch/eventRule:EventRule", {"scheduleExpression": rate}, "often")
+        target = resource("aws:cloudwatch/eventTarget:EventTarget", {}, "target",
+                          property_dependencies={"rule": (rule.urn,), "arn": (function.urn,)})  # fmt: skip
+        return [rule, target, function]
+
+    (change,) = compare(sides("rate(1 day)"), sides("rate(1 minute)")).unknown_changes
+    assert change.name == "worker"
+
+
+def test_group_with_a_price_and_unpriced_disks_is_a_raise_and_unknown(compare):
+    template = resource(
+        "aws:ec2/launchTemplate:LaunchTemplate", {"instanceType": "p4d.24xlarge", "imageId": "ami-1"}, "t"
+    )
+
+    def sides(desired):
+        inputs = {"minSize": 1, "maxSize": 40, "desiredCapacity": desired, "region": "us-east-1",
+                  "launchTemplate": {"id": UNKNOWN}}  # fmt: skip
+        group = resource("aws:autoscaling/group:Group", inputs, "web",
+                         property_dependencies={"launchTemplate": (template.urn,)})  # fmt: skip
+        return [template, group]
+
+    diff = compare(sides(2), sides(30), LIMITS)
+    assert diff.change_usd_per_month > 0
+    assert diff.unknown_changes[0].inputs == ("desiredCapacity",)
+    assert "max_increase_usd_per_month" in {each.rule for each in diff.policy.violations}
+    assert "unknown_change" in {each.rule for each in diff.policy.undecided}
+
+
+def test_autoscaler_of_pods_counts_where_the_cluster_starts_machines_for_them(compare):
+    karpenter = resource(KARPENTER, pool("5000"), "pool")
+
+    def autoscaler(maximum):
+        return resource(
+            "kubernetes:autoscaling/v2:HorizontalPodAutoscaler", {"spec": {"maxReplicas": maximum}}, "train"
+        )
+
+    assert compare([autoscaler(5)], [autoscaler(500)]).unknown_changes == ()
+    (change,) = compare([karpenter, autoscaler(5)], [karpenter, autoscaler(500)]).unknown_changes
+    assert change.inputs == ("spec.maxReplicas",)
+
+
+# A rule decides about its part; the changed resource is in pool train, of owner ml.
+def verdict_of(compare, *rules, before=None, **limits):
+    policy = CostPolicy(
+        rules=tuple(
+            PolicyRule(f"r{index}", PolicyScope(**when), CostLimits(**fields), **more)
+            for index, (when, fields, more) in enumerate(rules)
+        ),
+        **limits,
+    )
+    diff = compare(owned(50) if before is None else before, owned(500), policy)
+    return diff, [each.rule for each in diff.policy.undecided]
+
+
+TRAIN, ALLOW, FORBID = {"pool": "train"}, {"unknown_change": ("*",)}, {"unknown_change": ()}
+INCREASE = {"max_increase_usd_per_month": Decimal(100)}
+
+
+@pytest.mark.parametrize(
+    ("rules", "limits", "undecided"),
+    [
+        ([(TRAIN, ALLOW, {})], {}, []),
+        ([(TRAIN, {**ALLOW, **INCREASE}, {})], INCREASE, []),
+        ([(TRAIN, ALLOW, {}), ({"owner": "ml"}, INCREASE, {})], {}, []),
+        ([({"pool": "web"}, ALLOW, {})], {}, ["unknown_change"]),
+        ([({"stack": "dev", **TRAIN}, ALLOW, {})], {}, ["unknown_change"]),
+        ([(TRAIN, FORBID, {})], ALLOW, ["r0"]),
+        ([(TRAIN, FORBID, {})], {}, ["r0"]),
+        ([(TRAIN, FORBID, {}), ({"owner": "ml"}, ALLOW, {})], {}, ["r0"]),
+        ([(TRAIN, FORBID, {"is_advice": True})], {}, []),
+        ([({}, FORBID, {"each": "pool"})], ALLOW, ["r0"]),
+        ([(TRAIN, {"unknown_change": ("aws:bedrock/*",)}, {})], {}, []),
+        ([(TRAIN, {"unknown_change": ("aws:ec2/*",)}, {})], {}, ["r0"]),
+    ],
+)
+def test_rule_decides_about_changes_of_its_part(compare, rules, limits, undecided):
+    assert verdict_of(compare, *rules, **limits)[1] == undecided
+
+
+@pytest.mark.parametrize("each", ["", "pool"])
+def test_rule_of_a_part_does_not_allow_steps_that_are_not_listed(each):
+    rule = PolicyRule(
+        "r", PolicyScope(pool="*" if each else "train"), CostLimits(unknown_change=("*",)), each
+    )
+    diff = cost.diff_from_preview(
+        preview([], create=7), options=cost.CostOptions(policy=CostPolicy(rules=(rule,)))
+    )
+    assert not diff.policy.passed
+
+
+def test_rule_may_have_no_other_limit_than_the_unknown_change(tmp_path):
+    path = tmp_path / "policy.yaml"
+    path.write_text("rules: [{name: a, when: {pool: w2*}, unknown_change: allow}]\n")
+    (rule,) = cost.load_policy(path).rules
+    assert rule.limits.unknown_change == ("*",)
+    path.write_text("rules: [{name: a, ignore_increase_below_usd_per_month: 5}]\n")
+    with pytest.raises(InputError, match=r"a: has no limit; limits: (?!.*ignore_increase).*unknown_change"):
+        cost.load_policy(path)
+    path.write_text("unknown_change:\n")
+    with pytest.raises(
+        InputError, match=r"policy.yaml:1: unknown_change: nothing is not allow, forbid, or a list"
+    ):
+        cost.load_policy(path)
+
+
+def test_rule_that_selects_nothing_is_neither_met_nor_decided(compare):
+    policy = rule({"pool": "nope"}, limits={"budget_usd_per_month": Decimal(1)})
+    diff = compare(owned(50), owned(50), policy)
+    assert diff.policy.passed
+    assert diff.policy.checks == ()
+    assert "Policy met" not in cost.render_diff(diff, "table")
+
+
+def test_undecided_limit_has_the_names_of_the_changes_alone(compare):
+    many = [resource(THROUGHPUT, {"modelUnits": 1}, f"it{index}") for index in range(6)]
+    (undecided,) = compare([], many).policy.undecided
+    assert undecided.message.endswith("is not known: it0, it1, it2, it3 and 2 more")
+
+
+def test_price_that_is_lost_by_an_update_is_an_update(compare):
+    def machine(kind):
+        return resource("aws:ec2/instance:Instance", {"instanceType": kind, "region": "us-east-1"})
+
+    lost = compare([machine("p4d.24xlarge")], [machine("acme.large")])
+    assert {line.op for line in lost.lines if line.shown_charge.component == "machine"} == {"update"}
+    row = next(
+        line for line in cost.render_diff(lost, "table").splitlines() if line.startswith("update  it machine")
+    )
+    assert row.split()[-2:-1] == ["unpriced"]
+    found = compare([machine("acme.large")], [machine("p4d.24xlarge")])
+    assert {line.op for line in found.lines if line.shown_charge.component == "machine"} == {"update"}
+    deleted = compare([machine("p4d.24xlarge")], [])
+    assert {line.op for line in deleted.lines} == {"delete"}
+
+
+@pytest.mark.parametrize(("snapshot", "reason"), [
+    ({}, "size is not known until deployment"), ({"snapshotId": "snap-1"}, "size is set by the snapshot"),
+])  # fmt: skip
+def test_volume_without_a_size(book, snapshot, reason):
+    (gap,) = cost.price_resources([resource("aws:ebs/volume:Volume", snapshot)], book).unpriced_resources
+    assert gap.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("type_", "key"),
+    [
+        ("aws:rds/instance:Instance", "enabledCloudwatchLogsExports"),
+        ("aws:neptune/cluster:Cluster", "enableCloudwatchLogsExports"),
+        ("aws:eks/cluster:Cluster", "enabledClusterLogTypes"),
+    ],
+)
+def test_exported_logs_bill_by_use_elsewhere(compare, type_, key):
+    old, new = (
+        [resource(type_, {"region": "us-east-1", key: logs})] for logs in (["error"], ["error", "audit"])
+    )
+    (change,) = compare(old, new).unknown_changes
+    assert change.inputs == (key,)
+    assert compare(new, new).unknown_changes == ()
+
+
+def test_exported_logs_of_a_priced_cluster(compare):
+    old, new = (
+        [
+            resource(
+                "aws:eks/cluster:Cluster",
+                {"region": "us-east-1", "version": "1.34", "enabledClusterLogTypes": logs},
+            )
+        ]
+        for logs in ([], ["audit"])
+    )
+    assert "its logs bill by use in CloudWatch" in str(compare(old, new).unknown_changes[0])

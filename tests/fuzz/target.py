@@ -840,7 +840,12 @@ TARGETS: dict[str, Target] = {
         Target("runner event", "json", runner_events, in_file("1/job_events/5-a.json", run_events_of_a_run)),
         Target("run record", "json", run_records, in_file("run/run.json", run_record)),
         Target("ansible listing", "bytes", lambda: files("remote/site-list.txt"), run_listing),
-        Target("host pattern", "bytes", lambda: [b"blade[01-20],!new[3,5-6]:rack-[1-2]-n[1-4]"], run_limit),
+        Target(
+            "host pattern",
+            "bytes",
+            lambda: [b"blade[01-20],!new[3,5-6],&rack-[1-2]-n[1-4],new_blades[0:2]"],
+            run_limit,
+        ),
         Target("rehearsal faults", "yaml", lambda: [FAULTS], in_file("faults.yaml", run_faults)),
         Target("yaml", "yaml", lambda: [POLICY, USAGE, STACK], run_yaml),
         Target("csv", "csv", lambda: price_rows("catalog/prices/plain.csv"), run_csv),

@@ -254,8 +254,10 @@ def test_pattern_without_a_range_reaches_ansible_as_it_is(text):
         ("new_blades:!", "--limit: ! has no name; write a name after the operator"),
         (
             "@hosts.txt",
-            '--limit: @hosts.txt is a file of names; write the names: --limit "$(paste -sd, FILE)"',
+            '--limit: @hosts.txt is a file of names; write the names: "$(paste -sd, FILE)"',
         ),
+        ("--tags=x", "--limit: --tags=x begins with a dash; write a name"),
+        ("blade01,-e", "--limit: -e begins with a dash; "),
         ("a,b:!blade[01-02]", "--limit: b:!blade[01-02] has a colon, and the pattern has commas; "),
         (
             "blade[01-03][0]",

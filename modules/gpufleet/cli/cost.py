@@ -151,11 +151,12 @@ def estimate_cost(
     **source_options: Any,
 ) -> None:
     """Price a stack by pool: per hour, per month, range, budget, price sources."""
-    commitments = _commitments(commitments_file, source_options["project"])
+    gate = cost.GateFileReader(None, None)
+    commitments = _commitments(commitments_file, source_options["project"], gate)
     result = _estimate(
         CostOptions(
             None,
-            _usage(usage_file),
+            _usage(usage_file, gate),
             limit_s,
             commitments,
             trusted=trusted,
@@ -219,9 +220,11 @@ def diff_cost(
 ) -> None:
     """Price a change: the working tree against a git ref or a state, or a preview."""
     base = source_options["base"]
+    if base is not None:  # before a link to another project is followed
+        cost.refuse_links_in_repository(projects_file or source_options["project"] or Path())
     project = projects_file.absolute().parent if projects_file else _root(source_options["project"])
     gate = cost.GateFileReader(project, base)
-    policy = cost.load_policy(policy_file, gate.read(policy_file)) if policy_file else None
+    policy = cost.load_gate_policy(policy_file, gate) if policy_file else None
     days = parse_price_dates(prices_before, prices_after)
     if projects_file:
         source_options |= {"commitments": commitments_file, "usage": usage_file}
@@ -342,22 +345,22 @@ def _read(file: str) -> tuple[str, str]:
     return read_text(Path(file), ENGINE_DOCUMENT), file
 
 
-def _usage(file: Path | None, gate: cost.GateFileReader | None = None) -> cost.UsageFile | None:
-    return cost.load_usage_file(file, gate.read(file) if gate else None) if file else None
+def _usage(file: Path | None, gate: cost.GateFileReader) -> cost.UsageFile | None:
+    if file is None or (content := gate.read(file)).is_new:
+        return None
+    return cost.load_usage_file(file, content.text)
 
 
-def _commitments(
-    file: Path | None, project: Path | None, gate: cost.GateFileReader | None = None
-) -> tuple[Any, ...]:
+def _commitments(file: Path | None, project: Path | None, gate: cost.GateFileReader) -> tuple[Any, ...]:
     """Return the commitments in the given file, else in the project's file if it has one."""
     root = _root(project)
     path = file or (root / "commitments.yaml" if root else None)
     if path is None:
         return ()
-    text = gate.read(path) if gate else None
-    if file is None and text is None and not path.is_file():
+    content = gate.read(path)
+    if content.is_new or (file is None and content.text is None):
         return ()
-    return cost.load_commitments(path, text).commitments
+    return cost.load_commitments(path, content.text).commitments
 
 
 def _root(project: Path | None) -> Path | None:

@@ -48,12 +48,13 @@ if TYPE_CHECKING:
         diff_stack_between_price_dates,
         estimate_exported_state,
         estimate_stack,
+        load_gate_policy,
     )
     from gpufleet.cost.inputs.automation import change_from_automation
     from gpufleet.cost.inputs.bill_export import stream_bill_files, stream_billed_charges
     from gpufleet.cost.inputs.bill_folder import list_bill_files
     from gpufleet.cost.inputs.default_region import parse_region_options
-    from gpufleet.cost.inputs.gate_file import GateFileReader
+    from gpufleet.cost.inputs.gate_file import GateFileReader, refuse_links_in_repository
     from gpufleet.cost.inputs.graph import ResourceGraph
     from gpufleet.cost.inputs.program.evaluation import TIME_LIMIT_S, evaluate_program
     from gpufleet.cost.inputs.project_list import ProjectList, load_project_list
@@ -150,6 +151,7 @@ __all__ = [
     "list_bill_files",
     "load_commitments",
     "load_diff_schema",
+    "load_gate_policy",
     "load_policy",
     "load_project_list",
     "load_usage_file",
@@ -157,6 +159,7 @@ __all__ = [
     "parse_stack_name",
     "price_age_notes",
     "price_resources",
+    "refuse_links_in_repository",
     "render_combined",
     "render_diff",
     "render_estimate",
@@ -246,12 +249,13 @@ NAMES_BY_MODULE = {
         "diff_stack_between_price_dates",
         "estimate_exported_state",
         "estimate_stack",
+        "load_gate_policy",
     ),
     "inputs.automation": ("change_from_automation",),
     "inputs.bill_export": ("stream_bill_files", "stream_billed_charges"),
     "inputs.bill_folder": ("list_bill_files",),
     "inputs.default_region": ("parse_region_options",),
-    "inputs.gate_file": ("GateFileReader",),
+    "inputs.gate_file": ("GateFileReader", "refuse_links_in_repository"),
     "inputs.graph": ("ResourceGraph",),
     "inputs.program.evaluation": (
         "TIME_LIMIT_S",

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpufleet.boundary import read_text
+from gpufleet.boundary import make_printable, read_text
 from gpufleet.cost.inputs.default_region import DefaultRegions, find_default_regions, region_variables
 from gpufleet.cost.inputs.gate_file import (
     GateFileReader,
     list_changed_files,
+    refuse_links_in_repository,
     refuse_tracked_price_store,
 )
 from gpufleet.cost.inputs.ignored_change import settle_like_engine
@@ -116,6 +117,7 @@ def diff_stack_against_git_ref(
 ) -> CostDiff:
     """Compare a stack in the working tree with itself at a git ref."""
     variables = region_variables(options.regions)
+    refuse_links_in_repository(root, config_file)
     refuse_tracked_price_store(find_price_store_file())
     gate = GateFileReader(root, base)
     with (
@@ -132,12 +134,30 @@ def diff_stack_against_git_ref(
         ) as run,
     ):
         fleet = _load_fleet(root, stack, config_file)
-        budget = _read_base_budget(gate, root, stack, fleet)
+        budget = _find_budget(gate, root, stack, config_file, fleet)
         before, after, warnings = settle_like_engine(*run())
         changed = list_changed_files(root, gate.repository.commit) if gate.repository else frozenset()
         warnings = [*gate.warnings, *warnings]
         change = StackChange(stack=stack, warnings=tuple(warnings), changed_files=changed)
         return _diff_change(before, after, change, fleet, options, root, config_file, budget)
+
+
+def load_gate_policy(path: Path, gate: GateFileReader, *, is_named_by_branch: bool = False) -> CostPolicy:
+    """Return a policy as it decides a comparison.
+
+    The limits of one that only the branch has, or that only its list names, apply. What it allows does not yet.
+    """
+    from gpufleet.cost.analysis.policy import load_policy, without_allowances
+
+    file = gate.read_limits(path)
+    policy = load_policy(path, file.text)
+    if not file.is_new and not is_named_by_branch:
+        return policy
+    strict = without_allowances(policy)
+    allowances = "" if strict == policy else ", its unknown_change when it is merged"
+    problem = f"is not in {gate.base}" if file.is_new else f"is not the policy of the list at {gate.base}"
+    gate.warn(f"{make_printable(path.name)} {problem}: its limits apply now{allowances}")
+    return strict
 
 
 def diff_projects_against_git_ref(
@@ -148,14 +168,14 @@ def diff_projects_against_git_ref(
     The policy of the options, else that of the list, applies to all together.
     """
     from gpufleet.cost.analysis.combined import combine_diffs
-    from gpufleet.cost.analysis.policy import load_policy
     from gpufleet.cost.analysis.unknown_change import describe_unlisted_change
     from gpufleet.cost.inputs.project_list import find_removed_projects, with_gate_files_of_base
 
     gate = GateFileReader(projects.file.absolute().parent if projects.file else None, base)
     projects = with_gate_files_of_base(projects, gate)
-    own = projects.policy
-    policy = options.policy or (load_policy(own, gate.read(own)) if own else None)
+    policy = options.policy
+    if policy is None and projects.policy:
+        policy = load_gate_policy(projects.policy, gate, is_named_by_branch=projects.is_policy_new)
     part_options = replace(options, policy=None, warnings=())
     diffs = [_diff_project(entry, base, part_options, gate) for entry in projects.projects]
     removed = find_removed_projects(projects, gate)
@@ -175,8 +195,9 @@ def _diff_project(entry: ProjectEntry, base: str, options: CostOptions, gate: Ga
     from gpufleet.cost.inputs.usage import load_usage_file
 
     try:
-        usage = load_usage_file(entry.usage, gate.read(entry.usage)) if entry.usage else options.usage
-        own_options = replace(options, usage=usage)
+        own_options = options
+        if entry.usage and not (file := gate.read(entry.usage)).is_new:
+            own_options = replace(options, usage=load_usage_file(entry.usage, file.text))
         diff = diff_stack_against_git_ref(entry.root, entry.stack, base, entry.config_file, own_options)
     except InputError as error:
         where = f"project {entry.name}: {error.where}" if error.where else f"project {entry.name}"
@@ -277,9 +298,9 @@ def _diff_change(  # noqa: PLR0917 - in the order of a change's own steps
     options: CostOptions,
     root: Path | None = None,
     config_file: Path | None = None,
-    base_budget: MonthlyBudget | None = None,
+    compared_budget: MonthlyBudget | None = None,
 ) -> CostDiff:
-    """Price a change; ``base_budget`` is that of the base of a comparison, which a branch must not choose."""
+    """Price a change; ``compared_budget`` is that of a comparison, in which a branch must not choose it."""
     from gpufleet.cost.analysis.estimate import diff
 
     project_name = _project_name(each.urn for each in (*before, *after))
@@ -288,7 +309,7 @@ def _diff_change(  # noqa: PLR0917 - in the order of a change's own steps
         after,
         options.policy,
         change=replace(change, warnings=(*options.warnings, *change.warnings)),
-        budget=base_budget or (fleet.budget_usd_per_month if fleet else None),
+        budget=compared_budget or (fleet.budget_usd_per_month if fleet else None),
         usage=options.usage,
         commitments=options.commitments,
         declared=fleet,
@@ -321,29 +342,37 @@ def _load_fleet(root: Path, stack: str, config_file: Path | None) -> Fleet | Non
     return fleet.load_fleet(stack, root, config_file)
 
 
-def _read_base_budget(
-    gate: GateFileReader, root: Path, stack: str, fleet: Fleet | None
+def _find_budget(
+    gate: GateFileReader, root: Path, stack: str, config_file: Path | None, fleet: Fleet | None
 ) -> MonthlyBudget | None:
-    """Return the stack's budget at the base of a comparison, None if it declares none there.
+    """Return the stack's budget at the base of a comparison; the branch's if it declares none there.
 
     The warning about a changed stack file is about the budget alone: the rest of it is the change that is priced.
     """
-    path = _stack_file(root, stack)
-    text = gate.repository.read(path).text if gate.repository else ""
-    if "budget_usd_per_month" not in text:
-        return None
-    from gpufleet.fleet import read_budget
-
-    budget = read_budget(text, f"{path.name} at {gate.repository.base if gate.repository else ''}")
-    if budget != (fleet.budget_usd_per_month if fleet else None):
-        gate.warnings.append(f"this branch changes the budget of {stack}: that of the base applies")
-    return budget
+    own = fleet.budget_usd_per_month if fleet else None
+    budget = _read_base_budget(gate, root, stack, config_file)
+    if budget is None and own is not None:
+        gate.warn(f"the budget of {stack} is not in {gate.base}: it applies now")
+    elif budget != own:
+        gate.warn(f"this branch changes the budget of {stack}: that of the base applies")
+    return budget or own
 
 
-def _stack_file(root: Path, stack: str) -> Path:
-    """Return the file of a stack: in stacks/ where the project has such a folder."""
-    folder = root / "stacks"
-    return (folder if folder.is_dir() else root) / f"Pulumi.{stack}.yaml"
+def _read_base_budget(
+    gate: GateFileReader, root: Path, stack: str, config_file: Path | None
+) -> MonthlyBudget | None:
+    """Return the stack's budget at the base, wherever its file was there: the branch may have moved it."""
+    name = f"Pulumi.{stack}.yaml"
+    for path in (root / "stacks" / name, root / name, *([config_file] if config_file else ())):
+        text = (gate.repository and gate.repository.read_at_base(path)) or ""
+        if "budget_usd_per_month" not in text:
+            continue
+        from gpufleet.fleet import read_budget
+
+        budget = read_budget(text, f"{path.name} at {gate.base}")
+        if budget is not None:
+            return budget
+    return None
 
 
 def _declares_fleet(root: Path, stack: str, config_file: Path | None) -> bool:

@@ -147,7 +147,8 @@ def parse_host_pattern(text: str, option: str = "--limit") -> HostPattern:
     """Return the terms of a pattern; InputError, before anything is expanded, for over ``MAX_NAMES`` names."""
     terms = [_parse_term(raw, option) for raw in _split_terms(text, option)]
     if not terms:
-        raise InputError("names no host", where=option, remedy="name hosts or groups; all means every host")
+        remedy = "name hosts or groups; all means every host" if option == "--limit" else "name nodes"
+        raise InputError("names no host", where=option, remedy=remedy)
     if len(text) > LONGEST_LIST and all(
         not term.operator and _PLAIN_NAME.fullmatch(term.text) for term in terms
     ):
@@ -239,7 +240,9 @@ def _find_term_problem(text: str) -> tuple[str, str] | None:
     """Return what is wrong with a term that Ansible would not find, or would read in another way, and the remedy."""
     outside = _BRACKETS.sub("", text)
     if text.startswith("@"):
-        return "is a file of names", 'write the names: --limit "$(paste -sd, FILE)"'
+        return "is a file of names", 'write the names: "$(paste -sd, FILE)"'
+    if text.startswith("-"):  # ansible-playbook would read it as an option
+        return "begins with a dash", "write a name"
     if "[" in outside or "]" in outside:
         return "has a bracket without its pair", RANGE_REMEDY
     if ":" in outside and not _is_ipv6_address(text):

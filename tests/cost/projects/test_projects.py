@@ -6,6 +6,7 @@ import json
 import subprocess
 from datetime import date
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +16,8 @@ from gpufleet.cost import CostPolicy, ProjectDiff, combine_diffs, load_project_l
 from gpufleet.cost.analysis.comment import prepare_comment_body
 from gpufleet.cost.analysis.policy import CostLimits, PolicyRule, PolicyScope
 from gpufleet.cost.analysis.reports.markdown import MAX_CHARACTERS
-from gpufleet.cost.inputs.gate_file import GateFileReader
+from gpufleet.cost.inputs.gate_file import GateFileReader, refuse_links_in_repository
+from gpufleet.cost.inputs.program.gitref import find_git_tree
 from gpufleet.cost.inputs.project_list import find_removed_projects
 from gpufleet.engine import StateResource
 from gpufleet.errors import InputError
@@ -285,3 +287,94 @@ def test_wrong_options_are_one_line(gpufleet, repository, arguments, message):
     result = gpufleet("cost", "diff", "--projects", "gpufleet-cost.yaml", *arguments, cwd=repository)
     assert (result.returncode, len(result.stderr.splitlines())) == (2, 1), result.stderr
     assert message in result.stderr
+
+
+# A folder that became a link: at the base the other project would be read in its place.
+LISTED = "projects: [{path: p1, stack: dev}, {path: p2, stack: dev, name: two}]"
+
+
+@pytest.fixture
+def two_projects(tmp_path):
+    """Return a repository with a list of p1 and p2; ``p2`` is moved to ``p3`` and is a link to ``p1`` now."""
+    root = tmp_path / "two"
+    for name in ("p1", "p2"):
+        (root / name).mkdir(parents=True)
+        (root / name / "Pulumi.yaml").write_text(f"name: {name}\nruntime: python\n")
+        (root / name / "Pulumi.dev.yaml").write_text("config: {}\n")
+        (root / name / "__main__.py").write_text("raise SystemExit('it was run')\n")
+    write_list(root, LISTED)
+    git = ["git", "-C", str(root), "-c", "user.name=t", "-c", "user.email=t@example.org"]
+    for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "x"], ["mv", "p2", "p3"]):
+        subprocess.run([*git, *command], check=True)
+    (root / "p2").symlink_to("p1")
+    subprocess.run([*git, "add", "-A"], check=True)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("arguments", "where", "link"),
+    [
+        (("--projects", "gpufleet-cost.yaml"), "gpufleet-cost.yaml:1: p2", "p2"),
+        (("--projects", "linked.yaml"), "linked.yaml", "linked.yaml"),
+        (("--project", "p2", "-s", "dev"), "p2", "p2"),
+        (("--project", "p1/../p2", "-s", "dev"), "p1/../p2", "p2"),
+        (("--project", "p1", "-s", "dev", "--config-file", "p2/Pulumi.dev.yaml"), "p2/Pulumi.dev.yaml", "p2"),
+    ],
+)
+def test_path_through_a_link_of_the_repository_is_refused(gpufleet, two_projects, arguments, where, link):
+    (two_projects / "linked.yaml").symlink_to("gpufleet-cost.yaml")
+    result = gpufleet("cost", "diff", *arguments, "--base", "HEAD", cwd=two_projects)
+    expected = f"{where}: passes through the symbolic link {link}; give the path that it leads to"
+    assert (result.returncode, result.stderr.splitlines()) == (2, [f"error: {expected}"]), result.stdout
+    assert result.stdout == ""
+
+
+def test_list_names_no_stack_file_behind_a_link(two_projects):
+    text = "projects: [{path: p1, stack: dev, config_file: p2/Pulumi.dev.yaml}]"
+    with pytest.raises(InputError, match=r"p2/Pulumi\.dev\.yaml: passes through the symbolic link p2"):
+        load_project_list(write_list(two_projects, text))
+
+
+def test_working_folder_that_is_a_link_is_refused(two_projects, monkeypatch):
+    monkeypatch.chdir(two_projects / "p2")
+    monkeypatch.setenv("PWD", str(two_projects / "p2"))  # as a shell sets it
+    with pytest.raises(InputError, match="passes through the symbolic link p2"):
+        refuse_links_in_repository(Path())
+    monkeypatch.setenv("PWD", str(two_projects))  # an old value
+    refuse_links_in_repository(Path())
+
+
+def test_links_of_the_operator_are_followed_and_those_behind_them_are_not(two_projects, tmp_path):
+    (tmp_path / "good").symlink_to(two_projects / "p1")
+    (tmp_path / "bad").symlink_to(two_projects / "p2")
+    refuse_links_in_repository(tmp_path / "good", None, tmp_path / "nowhere")
+    with pytest.raises(InputError, match=r"bad: passes through the symbolic link p2"):
+        refuse_links_in_repository(tmp_path / "bad")
+    (tmp_path / "circle").symlink_to("circle")
+    with pytest.raises(InputError, match="too many symbolic links"):
+        refuse_links_in_repository(tmp_path / "circle")
+
+
+def test_link_to_a_repository_in_the_repository_is_refused(two_projects):
+    inner = two_projects / "p1/inner"
+    inner.mkdir()
+    subprocess.run(["git", "init", "-q", inner], check=True)
+    (two_projects / "to-inner").symlink_to("p1/inner")
+    refuse_links_in_repository(two_projects / "to-inner")  # the operator's: git does not track it
+    subprocess.run(["git", "-C", two_projects, "add", "to-inner"], check=True)
+    with pytest.raises(InputError, match="passes through the symbolic link to-inner"):
+        refuse_links_in_repository(two_projects / "to-inner")
+
+
+def test_project_that_became_a_link_left_the_list(two_projects):
+    projects = load_project_list(write_list(two_projects, "projects: [{path: p1, stack: dev}]"))
+    assert find_removed_projects(projects, GateFileReader(two_projects, "HEAD")) == ["p2 (dev)"]
+
+
+def test_project_that_was_a_link_at_the_base_is_new(two_projects):
+    git = ["git", "-C", str(two_projects), "-c", "user.name=t", "-c", "user.email=t@example.org"]
+    subprocess.run([*git, "commit", "-qm", "link"], check=True)
+    (two_projects / "p2").unlink()
+    (two_projects / "p3").rename(two_projects / "p2")
+    assert not find_git_tree(two_projects / "p2", "HEAD")
+    assert find_git_tree(two_projects / "p2", "HEAD~1")

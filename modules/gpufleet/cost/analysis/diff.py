@@ -69,6 +69,7 @@ class CostDiffLine:
     before: Charge | None
     after: Charge | None
     one_off_usd: Decimal = ZERO  # while old and new run at the same time
+    has_unpriced_side: bool = False  # the charge that is absent is one without a price
 
     @property
     def shown_charge(self) -> Charge:
@@ -168,8 +169,15 @@ def compare_bills(
     """
     old = {charge.comparison_key: charge for charge in before.charges}
     new = {charge.comparison_key: charge for charge in after.charges}
+    gaps = [{(gap.urn, gap.component) for gap in bill.unpriced_resources} for bill in (before, after)]
     lines = [
-        _make_line(old.get(key), new.get(key), (operations or {}).get(key[0])) for key in sorted({*old, *new})
+        _make_line(
+            old.get(key),
+            new.get(key),
+            (operations or {}).get(key[0]),
+            *(_has_gap(each, key) for each in gaps),
+        )
+        for key in sorted({*old, *new})
     ]
     lines = [
         _with_overlap_cost(line, overlap_hours) if line.shown_charge.urn in overlaps else line
@@ -193,14 +201,33 @@ def monthly_cost(charge: Charge | None) -> Range:
     return charge.usd_per_month if charge else ZERO_RANGE
 
 
-def _make_line(before: Charge | None, after: Charge | None, operation: str | None) -> CostDiffLine:
-    if operation and not (operation == "same" and not has_same_charge(before, after)):
-        return CostDiffLine(operation, before, after)
+def _has_gap(gaps: set[tuple[str, str]], key: tuple[str, str]) -> bool:
+    """Return whether a component, or its resource as a whole, has no price."""
+    return key in gaps or (key[0], "") in gaps
+
+
+def _make_line(
+    before: Charge | None,
+    after: Charge | None,
+    operation: str | None,
+    is_unpriced_before: bool,
+    is_unpriced_after: bool,
+) -> CostDiffLine:
+    is_unpriced = (before is None and is_unpriced_before) or (after is None and is_unpriced_after)
+    if not operation or (operation == "same" and not has_same_charge(before, after)):
+        operation = _derive_operation(before, after, is_unpriced=is_unpriced)
+    return CostDiffLine(operation, before, after, has_unpriced_side=is_unpriced)
+
+
+def _derive_operation(before: Charge | None, after: Charge | None, *, is_unpriced: bool) -> str:
+    """Return the operation of a line; one with a side without a price is there on both."""
+    if is_unpriced:
+        return "update"
     if before is None:
-        return CostDiffLine("create", before, after)
+        return "create"
     if after is None:
-        return CostDiffLine("delete", before, after)
-    return CostDiffLine("same" if has_same_charge(before, after) else "update", before, after)
+        return "delete"
+    return "same" if has_same_charge(before, after) else "update"
 
 
 def _with_overlap_cost(line: CostDiffLine, hours: Decimal) -> CostDiffLine:

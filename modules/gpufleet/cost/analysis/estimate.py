@@ -28,6 +28,7 @@ from gpufleet.cost.pricing import spot
 from gpufleet.cost.pricing.bill import Bill, Charge
 from gpufleet.cost.pricing.billing import price_resources
 from gpufleet.cost.pricing.rates import UNKNOWN_REGION, PriceBook
+from gpufleet.cost.pricing.region import HIDDEN_REGION
 from gpufleet.engine import StateResource
 
 if TYPE_CHECKING:
@@ -232,7 +233,10 @@ def missing_price_hints(priced: Bill | CostDiff) -> tuple[str, ...]:
     """Return how to give a missing region and how to import a missing price, nothing if none is missing."""
     reasons = [gap.reason for gap in priced.unpriced_resources if " price for " in gap.reason]
     has_unknown_region = any(UNKNOWN_REGION in reason for reason in reasons)
-    has_missing_price = any(reason.startswith("no ") and UNKNOWN_REGION not in reason for reason in reasons)
+    has_missing_price = any(
+        reason.startswith("no ") and UNKNOWN_REGION not in reason and HIDDEN_REGION not in reason
+        for reason in reasons
+    )
     hints = ((has_unknown_region, UNKNOWN_REGION_HINT), (has_missing_price, MISSING_PRICE_HINT))
     return tuple(hint for is_needed, hint in hints if is_needed)
 

@@ -1,8 +1,9 @@
 """Changes whose effect on the cost is not known: their inputs changed, and not all that they bill has a price.
 
 A resource without a gap has a known effect: the bills have it. Of one with a gap every changed input counts, but for
-those that never bill. So does a change of what decides its bill: a template, a provider, a file that it names. A gap
-that differs by itself counts too, because then something that the pricer reads has changed.
+those that never bill. So does a change of what decides its bill: a template, a provider, a file that it names, and what
+sets its size or its use (``data/size_setters.csv``). A gap that differs by itself counts too, because then something
+that the pricer reads has changed.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import PurePosixPath
 
-from gpufleet.boundary import read_packaged_rows
+from gpufleet.cost.analysis.size_setter import ANYTHING, NO_SETTER, find_size_setter
 from gpufleet.cost.formatting import replace_control_characters
-from gpufleet.cost.inputs.graph import strip_api_version
+from gpufleet.cost.inputs.graph import ResourceGraph, strip_api_version
 from gpufleet.cost.inputs.input_change import find_changed_inputs, list_texts
 from gpufleet.cost.inputs.stack_change import StackChange
 from gpufleet.cost.inputs.terms import find_owner_tag, read_resource_tags
@@ -24,11 +25,15 @@ from gpufleet.cost.pricing.bill import Bill, UnpricedResource
 from gpufleet.cost.pricing.billing import find_free_reason
 from gpufleet.engine import StateResource
 
-MAX_LISTED_INPUTS = 4
+MAX_LISTED_NAMES = 4
 VERBS = {"create": "is new", "delete": "is deleted", "replace": "is replaced"}
 DECIDES_ANOTHER_BILL = "billed through what"  # the reason of templates: what is made of them bills
 ON_MACHINES = "runs on machines that are billed"
 POD_MACHINES = ("machine:auto", "pods")  # components of clusters that start machines as pods ask for them
+LOG_EXPORTS = re.compile(
+    r"(enabledCloudwatchLogsExports|enableCloudwatchLogsExports|enabledClusterLogTypes)\b"
+)
+POD_AUTOSCALERS = (":HorizontalPodAutoscaler", ":VerticalPodAutoscaler")
 POD_SIZES = re.compile(r"(^|[.\]])(replicas|resources|parallelism|completions|schedule)\b")
 
 
@@ -36,7 +41,8 @@ POD_SIZES = re.compile(r"(^|[.\]])(replicas|resources|parallelism|completions|sc
 class UnknownChange:
     """A changed resource, or a part of the change, whose effect on the cost is not known.
 
-    ``inputs`` are the paths that changed. Without a URN it concerns the whole change: its steps are not all here.
+    ``inputs`` are the paths that changed, ``causes`` the changed files and resources that decide about it. Without a
+    URN it concerns the whole change: its steps are not all here.
     """
 
     urn: str
@@ -45,6 +51,7 @@ class UnknownChange:
     op: str
     reason: str
     inputs: tuple[str, ...] = ()
+    causes: tuple[str, ...] = ()
     pool: str = ""
     owner: str = ""
 
@@ -52,11 +59,17 @@ class UnknownChange:
         """Return one line: the resource, what happens to it, and why its price is not known."""
         if not self.urn:
             return f"{self.name}: {self.reason}" if self.name else self.reason
-        shown = ", ".join(self.inputs[:MAX_LISTED_INPUTS])
-        more = len(self.inputs) - MAX_LISTED_INPUTS
-        changed = f"changes {shown}{f' and {more} more' if more > 0 else ''}" if self.inputs else ""
-        verb = VERBS.get(self.op) or changed or "changes through what it refers to"
-        return f"{self.name} ({self.type}) {verb}: {self.reason}"
+        if self.inputs:
+            changed = f"changes {shorten_list(self.inputs)}"
+        else:
+            changed = f"changes through {shorten_list(self.causes) or 'what it refers to'}"
+        return f"{self.name} ({self.type}) {VERBS.get(self.op) or changed}: {self.reason}"
+
+
+def shorten_list(names: tuple[str, ...]) -> str:
+    """Return the first names, and how many more there are."""
+    more = len(names) - MAX_LISTED_NAMES
+    return f"{', '.join(names[:MAX_LISTED_NAMES])}{f' and {more} more' if more > 0 else ''}"
 
 
 @dataclass(frozen=True)
@@ -94,6 +107,59 @@ class _Sides:
         return frozenset(
             urn for each in resources for urns in each.property_dependencies.values() for urn in urns
         )
+
+    @cached_property
+    def setters(self) -> dict[str, set[str]]:
+        """The URNs of changed resources that set the size or the use of one with a gap, by the URN of that one."""
+        found: dict[str, set[str]] = {}
+        for side in (self.before, self.after):
+            graph = ResourceGraph(side.values())
+            for setter in side.values():
+                path = find_size_setter(setter).target
+                if path in ("", ANYTHING) or not self.is_changed_setter(setter.urn):
+                    continue
+                for urn in self._find_targets(setter, path, graph):
+                    found.setdefault(urn, set()).add(setter.urn)
+        return found
+
+    def is_changed_setter(self, urn: str) -> bool:
+        """Return whether a resource that sets a size changes, or what decides it: the rule of an event's target."""
+        return self.is_changed(urn) or any(
+            self.is_changed(each) for each in self.references(urn) if _is_decided_by(self, each)
+        )
+
+    def references(self, urn: str) -> frozenset[str]:
+        """Return the URNs that inputs of a resource were made from, before or after the change."""
+        sides = (side[urn] for side in (self.before, self.after) if urn in side)
+        return frozenset(
+            each for side in sides for urns in side.property_dependencies.values() for each in urns
+        )
+
+    def _find_targets(self, setter: StateResource, path: str, graph: ResourceGraph) -> Iterator[str]:
+        """Yield the resources with a gap that an input names; also through what bills nothing: an alias, a target."""
+        steps = tuple(int(step) if step.isdigit() else step for step in path.split("."))
+        pending, visited = [*setter.property_dependencies.get(str(steps[0]), ())], set[str]()
+        if not pending:
+            types = {strip_api_version(gap.type) for gap in self.gaps}
+            target = graph.find_referenced_resource(setter, steps, *types)
+            pending = [target.urn] if target else []
+        while pending:
+            urn = pending.pop()
+            resource = graph.get_resource(urn)
+            if resource is None or urn in visited:
+                continue
+            visited.add(urn)
+            if self.has_gap(urn):
+                yield urn
+            elif _free_reason(resource):
+                pending += [each for urns in resource.property_dependencies.values() for each in urns]
+
+    @property
+    def gaps(self) -> Iterator[UnpricedResource]:
+        """The gaps before and after the change."""
+        for side in (self.gaps_before, self.gaps_after):
+            for each in side.values():
+                yield from each
 
     def has_gap(self, urn: str) -> bool:
         return urn in self.gaps_before or urn in self.gaps_after
@@ -137,14 +203,18 @@ def _find_gap_changes(sides: _Sides) -> Iterator[UnknownChange]:
     """Yield the resources with a gap that change, by themselves or by what decides their bill."""
     for urn in {*sides.gaps_before, *sides.gaps_after}:
         inputs = sides.changed_inputs(urn)
-        is_changed = inputs is None or bool(inputs) or _has_other_gap(sides, urn)
-        if is_changed or _is_changed_through_others(sides, urn):
+        causes = () if inputs is None or inputs else _find_causes(sides, urn)
+        if inputs is None or inputs or causes or _has_other_gap(sides, urn):
             gap = (sides.gaps_after.get(urn) or sides.gaps_before[urn])[0]
-            yield _describe_change(sides, urn, inputs, gap)
+            yield _describe_change(sides, urn, inputs, gap, causes)
 
 
 def _describe_change(
-    sides: _Sides, urn: str, inputs: tuple[str, ...] | None, gap: UnpricedResource
+    sides: _Sides,
+    urn: str,
+    inputs: tuple[str, ...] | None,
+    gap: UnpricedResource,
+    causes: tuple[str, ...] = (),
 ) -> UnknownChange:
     return UnknownChange(
         urn,
@@ -153,6 +223,7 @@ def _describe_change(
         _operation(sides, urn),
         f"{gap.component}: {gap.reason}" if gap.component else gap.reason,
         tuple(map(replace_control_characters, inputs or ())),
+        tuple(map(replace_control_characters, causes)),
         gap.pool,
         gap.owner,
     )
@@ -177,18 +248,22 @@ def _has_other_gap(sides: _Sides, urn: str) -> bool:
     return old != new
 
 
-def _is_changed_through_others(sides: _Sides, urn: str) -> bool:
-    """Return whether a provider, a template or a file that an unchanged resource names has changed."""
-    old, new = sides.before[urn], sides.after[urn]
+def _find_causes(sides: _Sides, urn: str) -> tuple[str, ...]:
+    """Return the changed providers, templates, setters and files that decide the bill of an unchanged resource."""
+    new = sides.after[urn]
     provider_urn = (new.provider or "").rpartition("::")[0]
-    if provider_urn in sides.before and provider_urn in sides.after and sides.is_changed(provider_urn):
-        return True
-    references = {
-        each for side in (old, new) for urns in side.property_dependencies.values() for each in urns
-    }
-    if any(_decides_another_bill(sides, each) and sides.is_changed(each) for each in references):
-        return True
-    return any(_names_changed_file(text, sides.change.changed_files) for text in list_texts(new.inputs))
+    is_provider_changed = provider_urn in sides.before and provider_urn in sides.after
+    urns = {provider_urn} if is_provider_changed and sides.is_changed(provider_urn) else set()
+    references = sides.references(urn)
+    urns |= {each for each in references if _is_decided_by(sides, each) and sides.is_changed(each)}
+    urns |= sides.setters.get(urn, set())
+    if not urns and _has_other_gap(
+        sides, urn
+    ):  # a pricer reads more than the above: a disk, a cluster, a subnet
+        urns = {each for each in references if sides.is_changed(each)}
+    resources = (sides.after.get(each) or sides.before[each] for each in urns)
+    files = {text for text in list_texts(new.inputs) if _names_changed_file(text, sides.change.changed_files)}
+    return (*sorted(f"{each.name} ({each.type})" for each in resources), *sorted(files))
 
 
 def _names_changed_file(text: str, changed: frozenset[str]) -> bool:
@@ -199,9 +274,15 @@ def _names_changed_file(text: str, changed: frozenset[str]) -> bool:
     return path in changed or any(each.startswith(f"{path}/") or path == "." for each in changed)
 
 
-def _decides_another_bill(sides: _Sides, urn: str) -> bool:
+def _is_decided_by(sides: _Sides, urn: str) -> bool:
+    """Return whether a resource decides the bill of those that refer to it."""
     resource = sides.after.get(urn) or sides.before.get(urn)
-    return resource is not None and _free_reason(resource).startswith(DECIDES_ANOTHER_BILL)
+    if resource is None:
+        return False
+    setter = find_size_setter(resource)
+    return _free_reason(resource).startswith(DECIDES_ANOTHER_BILL) or (
+        setter != NO_SETTER and not setter.target
+    )
 
 
 def _free_reason(resource: StateResource) -> str:
@@ -212,6 +293,7 @@ def _find_deciding_changes(sides: _Sides) -> Iterator[UnknownChange]:
     """Yield changed resources that bill nothing themselves and decide what others bill, without a price for those."""
     rules: tuple[tuple[Callable[[StateResource], str], bool], ...] = (
         (_size_setter_reason, True),
+        (lambda each: _log_export_reason(each, sides), True),
         (lambda each: _lonely_template_reason(each, sides), bool(sides.gaps_before or sides.gaps_after)),
         (lambda each: _pod_reason(each, sides), _starts_machines_for_pods(sides)),
     )
@@ -240,14 +322,15 @@ def _describe_deciding_change(sides: _Sides, resource: StateResource, reason: st
 
 def _size_setter_reason(resource: StateResource) -> str:
     """Return what a type sets the size of, which no pricer reads."""
-    type_token = strip_api_version(resource.type)
-    return next((why for pattern, why in _load_size_setters() if fnmatchcase(type_token, pattern)), "")
+    setter = find_size_setter(resource)
+    return setter.why if setter.target == ANYTHING else ""
 
 
-@cache
-def _load_size_setters() -> tuple[tuple[str, str], ...]:
-    rows = read_packaged_rows("gpufleet.cost", "data/size_setters.csv")
-    return tuple((row["type"], row["why"]) for row in rows)
+def _log_export_reason(resource: StateResource, sides: _Sides) -> str:
+    """Return why a change of the logs that a database or a cluster exports counts: CloudWatch bills them by use."""
+    inputs = sides.changed_inputs(resource.urn) or ()
+    is_changed = any(LOG_EXPORTS.match(path) for path in inputs)
+    return "its logs bill by use in CloudWatch, which the program does not declare" if is_changed else ""
 
 
 def _lonely_template_reason(resource: StateResource, sides: _Sides) -> str:
@@ -259,19 +342,21 @@ def _lonely_template_reason(resource: StateResource, sides: _Sides) -> str:
 
 
 def _starts_machines_for_pods(sides: _Sides) -> bool:
-    gaps = (gap for side in (sides.gaps_before, sides.gaps_after) for each in side.values() for gap in each)
     return any(
         gap.component in POD_MACHINES or (gap.component == "machine" and gap.type.startswith("kubernetes:"))
-        for gap in gaps
+        for gap in sides.gaps
     )
 
 
 def _pod_reason(resource: StateResource, sides: _Sides) -> str:
     """Return why pods count: the cluster starts machines for them. Their images and settings do not."""
-    if not resource.type.startswith("kubernetes:") or _free_reason(resource) != ON_MACHINES:
+    is_autoscaler = resource.type.endswith(POD_AUTOSCALERS)
+    if not resource.type.startswith("kubernetes:") or not (
+        is_autoscaler or _free_reason(resource) == ON_MACHINES
+    ):
         return ""
     inputs = sides.changed_inputs(resource.urn)
-    has_other_size = inputs is None or any(POD_SIZES.search(path) for path in inputs)
+    has_other_size = is_autoscaler or inputs is None or any(POD_SIZES.search(path) for path in inputs)
     return "the cluster starts machines as pods ask for them" if has_other_size else ""
 
 

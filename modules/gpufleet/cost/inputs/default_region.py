@@ -25,9 +25,12 @@ SETTINGS = {
 }
 VARIABLES = {
     "aws": ("AWS_REGION", "AWS_DEFAULT_REGION"),
-    "gcp": ("GOOGLE_REGION", "CLOUDSDK_COMPUTE_REGION", "GOOGLE_ZONE", "CLOUDSDK_COMPUTE_ZONE"),
+    "gcp": (
+        "GOOGLE_REGION", "GCLOUD_REGION", "CLOUDSDK_COMPUTE_REGION",
+        "GOOGLE_ZONE", "GCLOUD_ZONE", "CLOUDSDK_COMPUTE_ZONE",
+    ),
     "azure": ("ARM_LOCATION",),
-}
+}  # fmt: skip
 _SIDE = r"(?:north|south)?(?:east|west|central|north|south)"
 _AWS = rf"(?:us|eu|ap|sa|ca|me|af|il|mx|cn)(?:-gov)?-{_SIDE}-\d"
 _GCP = rf"(?:us|europe|asia|australia|northamerica|southamerica|me|africa)-{_SIDE}\d+"
@@ -44,26 +47,26 @@ class DefaultRegion:
     is_from_environment: bool = False  # from ``--region`` or a variable, not from the program or its stack
 
 
-DefaultRegions = Mapping[str, DefaultRegion]  # by cloud
+DefaultRegions = Mapping[str, tuple[DefaultRegion, ...]]  # by cloud, the first of the places first
 NO_REGIONS: DefaultRegions = {}
 
 
-def parse_region_options(values: Iterable[str]) -> dict[str, DefaultRegion]:
+def parse_region_options(values: Iterable[str]) -> dict[str, tuple[DefaultRegion, ...]]:
     """Return the region of each cloud from ``REGION`` or ``CLOUD=REGION``."""
-    regions: dict[str, DefaultRegion] = {}
+    regions: dict[str, tuple[DefaultRegion, ...]] = {}
     for value in values:
         name, separator, region = value.rpartition("=")
         cloud = name if separator else _guess_cloud(region)
         if cloud not in SETTINGS or not region.strip():
             remedy = _suggest_region(region) or EXAMPLE
             raise InputError(f"{make_printable(value)!r} is not a region", where=OPTION, remedy=remedy)
-        regions[cloud] = DefaultRegion(region, OPTION, is_from_environment=True)
+        regions[cloud] = (DefaultRegion(region, OPTION, is_from_environment=True),)
     return regions
 
 
 def region_variables(options: DefaultRegions) -> dict[str, str]:
     """Return the variables by which providers of an evaluated program get the regions of ``--region``."""
-    return {VARIABLES[cloud][0]: default.region for cloud, default in options.items()}
+    return {VARIABLES[cloud][0]: defaults[0].region for cloud, defaults in options.items()}
 
 
 def find_default_regions(  # noqa: PLR0917 - in the order of the places
@@ -73,22 +76,20 @@ def find_default_regions(  # noqa: PLR0917 - in the order of the places
     stack: str = "",
     project_name: str = "",
     config_file: Path | None = None,
-) -> dict[str, DefaultRegion]:
-    """Return the region of each cloud from the stack's file, the options and the environment, in this order.
+) -> dict[str, tuple[DefaultRegion, ...]]:
+    """Return the regions of each cloud from the stack's file, the options and the environment, in this order.
 
     The stack's file counts if it is given, or if the project at that path has the name in the stack's URNs.
     """
-    regions: dict[str, DefaultRegion] = {}
+    regions: dict[str, tuple[DefaultRegion, ...]] = {}
     path = config_file or _find_stack_file(project, stack, project_name)
     settings = _read_mapping(path).get("config") if path else None
     for cloud, keys in SETTINGS.items():
-        candidates = [
+        regions[cloud] = (
             *_find_values(settings, keys, path.name if path else ""),
-            *([options[cloud]] if cloud in options else []),
+            *options.get(cloud, ()),
             *_find_values(environment, VARIABLES[cloud]),
-        ]
-        if candidates:
-            regions[cloud] = candidates[0]
+        )
     return regions
 
 

@@ -67,6 +67,11 @@ def strip_api_version(type_token: str) -> str:
     return f"{package}:{family}:{name}" if package == "azure-native" and version else type_token
 
 
+def is_default_provider(name: str) -> bool:
+    """Return whether a provider is the engine's own, by its name: default, or default_7_51_1."""
+    return name == EVALUATED_PROVIDER or name.startswith(f"{EVALUATED_PROVIDER}_")
+
+
 class ResourceGraph:
     """Look-ups over the resources of one program, with their usage."""
 
@@ -118,18 +123,29 @@ class ResourceGraph:
         provider = self.get_resource(resource.provider.rpartition("::")[0]) if resource.provider else None
         if provider and provider.name == EVALUATED_PROVIDER:
             cloud = PROVIDER_CLOUDS.get(provider.type, "")
-            default = self._regions.get(cloud)
+            default = next(iter(self._regions.get(cloud, ())), None)
             if default and default.is_from_environment and default.region in provider.inputs.values():
                 self._note_default_region(cloud, default)
         return provider
 
     def find_default_region(self, cloud: str, resource: StateResource) -> str:
-        """Return the region of a resource that names none and whose provider is not here; empty if unknown."""
-        default = find_region_in_provider_name(cloud, resource.provider) or self._regions.get(cloud)
-        if default is None:
+        """Return the region of a resource that names none, nor does its provider if it is here; empty if unknown.
+
+        An explicit provider without a region does not have the stack's: it takes the variables of who deploys
+        (``_utilities.get_env`` in provider.py of pulumi_aws 7.51.1 and pulumi_gcp 10.2.0; the provider of
+        azure-native 3.29.0 reads none). Those of the gate and ``--region`` count for them, with a note.
+        """
+        defaults = self._regions.get(cloud, ())
+        provider = self.find_provider_resource(resource)
+        if provider is None or PROVIDER_CLOUDS.get(provider.type) != cloud:
+            named = find_region_in_provider_name(cloud, resource.provider)
+            defaults = (named, *defaults) if named else defaults
+        elif not is_default_provider(provider.name):
+            defaults = tuple(each for each in defaults if each.is_from_environment)
+        if not defaults:
             return ""
-        self._note_default_region(cloud, default)
-        return default.region
+        self._note_default_region(cloud, defaults[0])
+        return defaults[0].region
 
     def _note_default_region(self, cloud: str, default: DefaultRegion) -> None:
         self.region_notes.add(

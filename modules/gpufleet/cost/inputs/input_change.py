@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from gpufleet.boundary import read_packaged_rows
-from gpufleet.cost.inputs.graph import NAME_KEYS, strip_api_version
+from gpufleet.cost.inputs.graph import NAME_KEYS, is_default_provider, strip_api_version
 from gpufleet.cost.inputs.reading import LIST_TYPES, MAPPING_TYPES
 from gpufleet.engine import SECRET, StateResource, UnreadableValue
 
@@ -104,7 +104,7 @@ def _dependencies(resource: StateResource, key: str) -> frozenset[str]:
 def _provider_urn(resource: StateResource) -> str:
     """Return the URN of an explicit provider; default ones have a version in it, which bills nothing."""
     urn = (resource.provider or "").rpartition("::")[0]
-    return "" if urn.rsplit("::", 1)[-1].startswith("default") else urn
+    return "" if is_default_provider(urn.rpartition("::")[2]) else urn
 
 
 def _is_never_billed(type_token: str, path: str) -> bool:

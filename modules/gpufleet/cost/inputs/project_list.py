@@ -23,7 +23,12 @@ from gpufleet.boundary import (
     read_text,
     shorten_repr,
 )
-from gpufleet.cost.inputs.gate_file import GateFileReader
+from gpufleet.cost.inputs.gate_file import (
+    GateFileReader,
+    describe_link,
+    find_link_in_repository,
+    refuse_links_in_repository,
+)
 from gpufleet.cost.inputs.program.allowlist import find_repository
 from gpufleet.cost.inputs.program.gitref import is_tracked
 from gpufleet.cost.inputs.stack_name import parse_stack_name
@@ -48,56 +53,52 @@ class ProjectEntry:
 
 @dataclass(frozen=True)
 class ProjectList:
-    """The projects of a repository, and the policy of all together."""
+    """The projects of a repository, and the policy of all together; ``is_policy_new`` if only the branch names it."""
 
     name: str
     projects: tuple[ProjectEntry, ...]
     policy: Path | None = None
     file: Path | None = None
+    is_policy_new: bool = False
 
 
 def find_removed_projects(projects: ProjectList, gate: GateFileReader) -> list[str]:
     """Return the projects, PATH (STACK), that only the list at the base has; none without such a list."""
     current = {(entry.root, entry.stack) for entry in projects.projects}
-    folder = projects.file.resolve().parent if projects.file else Path()
     return [
         f"{item['path']} ({item['stack']})"
-        for item in _read_base_entries(projects, gate)
-        if (folder / item["path"]).resolve() not in {root for root, each in current if each == item["stack"]}
+        for key, item in _read_base_entries(projects, gate).items()
+        if key not in current
     ]
 
 
 def with_gate_files_of_base(projects: ProjectList, gate: GateFileReader) -> ProjectList:
     """Return the list with the policy and the usage files that the list at the base names.
 
-    A branch must not choose its own limits. What the base's list does not have is that of the branch.
+    A branch must not choose its own limits: a usage file that only its list names does not apply. Such a policy does,
+    because its limits forbid more.
     """
     data, path = _read_base_list(projects, gate), projects.file
     if path is None or gate.repository is None:
         return projects
     if not data:
-        gate.warnings.append(
-            f"{path.name} has no list at {gate.repository.base}: that of this branch applies"
-        )
-        return projects
+        gate.warn(f"{path.name} has no list at {gate.base}: that of this branch applies")
     policy = _resolve_gate_path(data, "policy", path) if "policy" in data else projects.policy
     if policy != projects.policy:
-        gate.warnings.append(f"this branch changes the policy of {path.name}: that of the base applies")
-    usage = {
-        ((path.resolve().parent / item["path"]).resolve(), item["stack"]): _resolve_gate_path(
-            item, "usage", path
-        )
-        for item in _read_base_entries(projects, gate)
-    }
+        gate.warn(f"this branch changes the policy of {path.name}: that of the base applies")
+    base_entries = _read_base_entries(projects, gate)
     entries = []
     for entry in projects.projects:
-        own = usage.get((entry.root, entry.stack), entry.usage)
-        if own != entry.usage:
-            gate.warnings.append(
-                f"this branch changes the usage file of {entry.name}: that of the base applies"
+        item = base_entries.get((entry.root, entry.stack))
+        usage = None if item is None else _resolve_gate_path(item, "usage", path)
+        if usage != entry.usage:
+            gate.warn(
+                f"{entry.name} is not in the list at {gate.base}: its usage file applies when it is merged"
+                if item is None
+                else f"this branch changes the usage file of {entry.name}: that of the base applies"
             )
-        entries.append(replace(entry, usage=own))
-    return replace(projects, policy=policy, projects=tuple(entries))
+        entries.append(replace(entry, usage=usage))
+    return replace(projects, policy=policy, projects=tuple(entries), is_policy_new="policy" not in data)
 
 
 def _read_base_list(projects: ProjectList, gate: GateFileReader) -> Mapping[str, Any]:
@@ -118,10 +119,21 @@ def _read_base_list(projects: ProjectList, gate: GateFileReader) -> Mapping[str,
     return cast("Mapping[str, Any]", data)
 
 
-def _read_base_entries(projects: ProjectList, gate: GateFileReader) -> list[Mapping[str, Any]]:
-    """Return the entries of the list at the base."""
+def _read_base_entries(
+    projects: ProjectList, gate: GateFileReader
+) -> dict[tuple[Path, str], Mapping[str, Any]]:
+    """Return the entries of the list at the base by folder and stack; a link of the branch's is not followed."""
     entries: list[Mapping[str, Any]] = _read_base_list(projects, gate).get("projects", [])
-    return entries[:MAX_PROJECTS]
+    if projects.file is None or not entries:
+        return {}
+    folder, where = projects.file.resolve().parent, f"{projects.file.name} at {gate.base}"
+    return {
+        (
+            Path(os.path.abspath(folder / item["path"])),  # noqa: PTH100 - resolve() follows links
+            parse_stack_name(item["stack"], where),
+        ): item
+        for item in entries[:MAX_PROJECTS]
+    }
 
 
 def _names_project(item: Any) -> bool:
@@ -129,7 +141,8 @@ def _names_project(item: Any) -> bool:
 
 
 def load_project_list(path: Path) -> ProjectList:
-    """Read a list of projects."""
+    """Read a list of projects; raise InputError if it, a project or a stack's file is reached through a link."""
+    refuse_links_in_repository(path)
     data = decode_yaml_with_line_numbers(read_text(path), str(path))
     if not isinstance(data, dict) or not isinstance(data.get("projects"), list) or not data["projects"]:
         raise InputError(
@@ -182,7 +195,7 @@ def _parse_project(item: Any, path: Path) -> ProjectEntry:
                 key=key,
                 remedy=f"{key}: …",
             )
-    root = _resolve_path(item, "path", path)
+    root = _resolve_path(item, "path", path, may_be_link=False)
     if not (root / "Pulumi.yaml").is_file():
         raise InputError(
             "has no Pulumi.yaml", where=format_key_location(item, "path", path), key=str(item["path"])
@@ -214,7 +227,7 @@ def _read_text(data: Mapping[Any, Any], key: str, path: Path, default: str = "")
 
 
 def _resolve_optional_path(data: Mapping[Any, Any], key: str, path: Path) -> Path | None:
-    return _resolve_path(data, key, path) if key in data else None
+    return _resolve_path(data, key, path, may_be_link=False) if key in data else None
 
 
 def _resolve_gate_path(data: Mapping[Any, Any], key: str, path: Path) -> Path | None:
@@ -225,7 +238,7 @@ def _resolve_gate_path(data: Mapping[Any, Any], key: str, path: Path) -> Path | 
     return Path(os.path.abspath(path.parent / str(data[key]).strip()))  # noqa: PTH100 - resolve() follows links
 
 
-def _resolve_path(data: Mapping[Any, Any], key: str, path: Path) -> Path:
+def _resolve_path(data: Mapping[Any, Any], key: str, path: Path, *, may_be_link: bool = True) -> Path:
     """Return a path relative to the list; raise InputError if it leaves the repository."""
     folder = path.resolve().parent
     text = _read_text(data, key, path)
@@ -243,4 +256,7 @@ def _resolve_path(data: Mapping[Any, Any], key: str, path: Path) -> Path:
     if not resolved.is_relative_to(repository):
         problem = f"{shorten_repr(str(data[key]))} is outside the repository"
         raise InputError(problem, where=format_key_location(data, key, path), key=key)
+    if not may_be_link and (link := find_link_in_repository(folder / text)):
+        problem, remedy = describe_link(link)
+        raise InputError(problem, where=format_key_location(data, key, path), key=text, remedy=remedy)
     return resolved

@@ -24,6 +24,7 @@ from gpufleet.catalog import Price
 from gpufleet.cost.inputs.terms import LIMITED_TIME, TERMS
 from gpufleet.cost.money import ZERO, Range, to_decimal
 from gpufleet.cost.pricing.component import CostComponent, UnpricedComponent
+from gpufleet.cost.pricing.region import HIDDEN_REGION
 from gpufleet.cost.pricing.weighted_capacity import weighted_capacity_cost
 
 UNKNOWN_REGION = "an unknown region"
@@ -48,8 +49,16 @@ class PriceBook:
 
 
 def with_price_cache(book: PriceBook) -> PriceBook:
-    """Return the same book for one bill, with each price looked up once."""
-    return PriceBook(cache(book.find_machine_price), cache(book.find_cloud_part_price))
+    """Return the same book for one bill, with each price looked up once, and none in a hidden region."""
+
+    def look_up_once(find: Lookup) -> Lookup:
+        return cache(
+            lambda cloud, region, item, purchase: (
+                None if region.startswith(HIDDEN_REGION) else find(cloud, region, item, purchase)
+            )
+        )
+
+    return PriceBook(look_up_once(book.find_machine_price), look_up_once(book.find_cloud_part_price))
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,13 @@ with CrossGuard (``pack``).
 from __future__ import annotations
 
 from gpufleet.cost.analysis.policy.file import load_policy
-from gpufleet.cost.analysis.policy.model import CostLimits, CostPolicy, PolicyRule, PolicyScope
+from gpufleet.cost.analysis.policy.model import (
+    CostLimits,
+    CostPolicy,
+    PolicyRule,
+    PolicyScope,
+    without_allowances,
+)
 from gpufleet.cost.analysis.policy.verdict import (
     UNKNOWN_CHANGE,
     check_policy,
@@ -46,4 +52,5 @@ __all__ = [
     "format_empty_rule",
     "judge_without_policy",
     "load_policy",
+    "without_allowances",
 ]

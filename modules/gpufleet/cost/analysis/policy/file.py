@@ -23,7 +23,7 @@ from gpufleet.errors import InputError
 PURCHASES = ("on_demand", "spot", "reserved", *TERMS, *LIMITED_TIME)
 SCOPES = ("stack", *GROUPS)
 RULE_KEYS = ("name", "when", "each", "on_violation")
-QUALIFIERS = {"ignore_increase_below_usd_per_month", "unknown_change"}  # change other limits
+QUALIFIERS = ("ignore_increase_below_usd_per_month",)  # of other limits
 
 
 def load_policy(path: Path, text: str | None = None) -> CostPolicy:
@@ -65,8 +65,9 @@ def _parse_rule(item: Mapping[str, Any], path: Path) -> PolicyRule:
     if not isinstance(name, str) or not name.strip():
         raise InputError("a rule without a name", where=where, key="rules", remedy="add `name: …`")
     limits = _parse_limits(item, path, (*RULE_KEYS, *LIMITS), other_keys=RULE_KEYS)
-    if not set(limits) - QUALIFIERS:
-        raise InputError("has no limit", where=where, key=name, remedy=f"limits: {', '.join(LIMITS)}")
+    if not set(limits) - set(QUALIFIERS):
+        known = (each for each in LIMITS if each not in QUALIFIERS)
+        raise InputError("has no limit", where=where, key=name, remedy=f"limits: {', '.join(known)}")
     when = (
         _parse_scope(item["when"], format_key_location(item, "when", path))
         if "when" in item
@@ -83,7 +84,7 @@ def _parse_choice(item: Mapping[str, Any], key: str, choices: tuple[str, ...], p
     if value not in choices:
         known = ", ".join(filter(None, choices))
         raise InputError(
-            f"{shorten_repr(value)} is not one of {known}",
+            f"{_describe_value(value)} is not one of {known}",
             where=format_key_location(item, key, path),
             key=key,
         )
@@ -126,7 +127,11 @@ def _parse_limit(key: Any, value: Any, where: str, known: tuple[str, ...]) -> An
     try:
         return check(value)
     except ValueError as error:
-        raise InputError(f"{shorten_repr(value)} is not {error}", where=where, key=key) from None
+        raise InputError(f"{_describe_value(value)} is not {error}", where=where, key=key) from None
+
+
+def _describe_value(value: Any) -> str:
+    return "nothing" if value is None else shorten_repr(value)
 
 
 def _suggest_key(key: str, known: tuple[str, ...]) -> str:

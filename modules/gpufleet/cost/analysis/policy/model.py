@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from fnmatch import fnmatchcase
 
@@ -15,7 +15,8 @@ class CostLimits:
     """Limits; None means no limit. ``unpriced`` lists the types that may be without a price.
 
     Up to ``ignore_increase_below_usd_per_month``, no increase is too large in percent. ``unknown_change`` lists the
-    types that may change without a known effect; None in a rule means those of the policy, in a policy none.
+    types that may change without a known effect; None in a rule means those of the policy, in a policy none. A rule's
+    own list decides alone for its part, also in the limits of the stack.
     """
 
     budget_usd_per_month: Decimal | None = None
@@ -93,3 +94,16 @@ class CostPolicy(CostLimits):
     def stack_limits(self) -> CostLimits:
         """Return the limits of the complete stack."""
         return CostLimits(**{name: getattr(self, name) for name in LIMITS})
+
+
+def without_allowances(policy: CostPolicy) -> CostPolicy:
+    """Return a policy that accepts no change of unknown cost; a rule's own ``unknown_change`` decides nothing more."""
+    rules = tuple(
+        replace(rule, limits=replace(rule.limits, unknown_change=None))
+        if rule.limits.unknown_change
+        else rule
+        for rule in policy.rules
+    )
+    return replace(
+        policy, rules=rules, unknown_change=None if policy.unknown_change else policy.unknown_change
+    )

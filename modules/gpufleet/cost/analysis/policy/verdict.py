@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date
 from fnmatch import fnmatchcase
@@ -18,7 +18,7 @@ from gpufleet.cost.analysis.policy.model import (
     PolicyScope,
     group_name,
 )
-from gpufleet.cost.analysis.unknown_change import list_undecided_changes
+from gpufleet.cost.analysis.unknown_change import UnknownChange, list_undecided_changes, shorten_list
 from gpufleet.cost.pricing.bill import Bill
 
 UNKNOWN_CHANGE = "unknown_change"
@@ -28,15 +28,21 @@ NO_LIMITS = CostLimits()
 
 def check_policy(diff: CostDiff, policy: CostPolicy, today: date) -> CostDiff:
     """Return the difference with the policy's verdict in it."""
-    policy = _inherit_allowed_changes(policy)
-    checks = [*_check_unknown_change(diff, policy), *_run_checks("", "", policy.stack_limits, diff, today)]
+    undecided = _list_undecided_changes(diff, policy)
+    checks = [*_check_unknown_change(diff, policy)]
+    checks += _run_checks("", "", policy.stack_limits, replace(diff, unknown_changes=undecided), today)
     doubts: list[str] = []
     for rule in policy.rules:
         if not fnmatchcase(diff.stack, rule.when.stack):
             doubts.append(format_empty_rule(rule))
             continue
         filtered = filter_diff(diff, rule.when)
-        found = [*_check_rule(rule, filtered, today)]
+        allowed = rule.limits.unknown_change
+        unknown = undecided if allowed is None else list_undecided_changes(diff.unknown_changes, allowed)
+        judged = filter_diff(replace(diff, unknown_changes=tuple(unknown)), rule.when)
+        found = [*_check_rule(rule, judged, today)]
+        if _is_empty(filtered):  # it is neither met nor decided
+            found = [check for check in found if not check.is_met]
         checks += [check for check in found if not (rule.is_advice and not check.is_met)]
         doubts += [f"{rule.name}: {message}" for message in _advice(rule, found)]
         doubts += [format_empty_rule(rule, is_partial=diff.partial)] * _is_empty(filtered)
@@ -50,43 +56,62 @@ def judge_without_policy(diff: CostDiff) -> CostDiff:
     return replace(diff, policy=PolicyResult.from_checks(_check_unknown_change(diff, CostPolicy())))
 
 
+def _list_undecided_changes(diff: CostDiff, policy: CostPolicy) -> tuple[UnknownChange, ...]:
+    """Return the changes of unknown cost that are not allowed: by the rules that decide about them, else the policy."""
+    undecided = []
+    for each in diff.unknown_changes:
+        allowed = [rule.limits.unknown_change or () for rule in _find_deciding_rules(diff, policy, each)]
+        if any(list_undecided_changes([each], types) for types in allowed or [policy.unknown_change or ()]):
+            undecided.append(each)
+    return tuple(undecided)
+
+
+def _find_deciding_rules(diff: CostDiff, policy: CostPolicy, change: UnknownChange) -> list[PolicyRule]:
+    """Return the rules with their own ``unknown_change`` whose part has a change; one without a URN is in no part."""
+    return [
+        rule
+        for rule in policy.rules
+        if rule.limits.unknown_change is not None
+        and fnmatchcase(diff.stack, rule.when.stack)
+        and (rule.when.is_in_scope(change) if change.urn else rule.when.is_complete_stack and not rule.each)
+    ]
+
+
 def format_empty_rule(rule: PolicyRule, *, is_partial: bool = False) -> str:
     """Return the warning about a rule that selects nothing: its limits are not checked."""
     listed = " of what the preview lists" if is_partial else " here"
     return f"policy rule {rule.name} selects nothing{listed} ({rule.when}): its limits are not checked"
 
 
-def _inherit_allowed_changes(policy: CostPolicy) -> CostPolicy:
-    """Return a policy whose rules allow what the policy allows, unless they say something else."""
-    rules = tuple(
-        replace(rule, limits=replace(rule.limits, unknown_change=policy.unknown_change))
-        if rule.limits.unknown_change is None
-        else rule
-        for rule in policy.rules
-    )
-    return replace(policy, rules=rules)
-
-
 def _check_unknown_change(diff: CostDiff, policy: CostPolicy) -> Iterator[PolicyLimitCheck]:
-    """Yield the check that every change has a known effect; nothing if all have or may be without."""
-    text = _undecided_text(diff, policy)
-    if text:
-        yield PolicyLimitCheck(UNKNOWN_CHANGE, UNKNOWN_CHANGE, KNOWN_EFFECT, undecided=text)
+    """Yield the check that every change has a known effect; nothing if all have or may be without.
+
+    Rules with their own ``unknown_change`` check what they decide about.
+    """
+    changes = [
+        each
+        for each in list_undecided_changes(diff.unknown_changes, policy.unknown_change or ())
+        if not _find_deciding_rules(diff, policy, each)
+    ]
+    if changes:
+        yield PolicyLimitCheck(
+            UNKNOWN_CHANGE, UNKNOWN_CHANGE, KNOWN_EFFECT, undecided=_undecided_text(changes)
+        )
 
 
-def _undecided_text(diff: CostDiff, limits: CostLimits) -> str:
-    """Return which changes of unknown cost a limit does not allow, empty if none."""
-    changes = list_undecided_changes(diff.unknown_changes, limits.unknown_change or ())
-    if not changes:
-        return ""
-    more = f" and {len(changes) - 1} more" if len(changes) > 1 else ""
-    return f"not decided, because the effect of a change is not known: {changes[0]}{more}"
+def _undecided_text(changes: Sequence[UnknownChange]) -> str:
+    """Return which changes of unknown cost leave a limit undecided; the report has their reasons."""
+    names = tuple(each.name if each.urn else str(each) for each in changes)
+    return f"not decided, because the effect of a change is not known: {shorten_list(names)}"
 
 
 def _check_rule(rule: PolicyRule, diff: CostDiff, today: date) -> Iterator[PolicyLimitCheck]:
-    """Check a rule's limits in its scope; of a rule for each pool, owner or project, in each of them."""
+    """Check a rule's limits in its scope; of a rule for each pool, owner or project, in each of them.
+
+    ``diff`` has the unknown changes that the rule, or the policy without its own list, does not allow.
+    """
     if not rule.each:
-        yield from _run_checks(rule.name, str(rule.when), rule.limits, diff, today)
+        yield from _check_part(rule, str(rule.when), diff, today)
         return
     items: tuple[Item, ...] = (
         *(line.shown_charge for line in diff.lines),
@@ -96,11 +121,21 @@ def _check_rule(rule: PolicyRule, diff: CostDiff, today: date) -> Iterator[Polic
     for name in sorted({group_name(item, rule.each) for item in items}):
         part = _filter_items(diff, partial(_is_in_group, rule.each, name))
         scope = ", ".join(text for text in (str(rule.when), f"{rule.each} {name or '(none)'}") if text)
-        for check in _run_checks(rule.name, scope, rule.limits, part, today):
+        for check in _check_part(rule, scope, part, today):
             group = f"{rule.each} {name or '(none)'}"
             messages = tuple(f"{group}: {message}" for message in check.violations)
             undecided = check.undecided and f"{group}: {check.undecided}"
             yield replace(check, violations=messages, undecided=undecided)
+
+
+def _check_part(rule: PolicyRule, scope: str, diff: CostDiff, today: date) -> Iterator[PolicyLimitCheck]:
+    """Check the limits of a rule, and its own ``unknown_change`` if no other limit is undecided by that."""
+    checks = [*_run_checks(rule.name, scope, rule.limits, diff, today)]
+    yield from checks
+    is_own = rule.limits.unknown_change is not None
+    if is_own and diff.unknown_changes and not any(check.undecided for check in checks):
+        text = _undecided_text(diff.unknown_changes)
+        yield PolicyLimitCheck(rule.name, UNKNOWN_CHANGE, KNOWN_EFFECT, scope, undecided=text)
 
 
 def _is_in_group(group: str, name: str, item: Item) -> bool:
@@ -148,5 +183,6 @@ def _run_checks(
     for key, check in LIMIT_CHECKS.items():
         if getattr(limits, key) != getattr(NO_LIMITS, key):
             broken = tuple(check(diff, limits, today))
-            undecided = "" if broken or key not in EFFECT_LIMITS else _undecided_text(diff, limits)
-            yield PolicyLimitCheck(name or key, key, describe_limit(key, limits), scope, broken, undecided)
+            is_decided = broken or key not in EFFECT_LIMITS or not diff.unknown_changes
+            text = "" if is_decided else _undecided_text(diff.unknown_changes)
+            yield PolicyLimitCheck(name or key, key, describe_limit(key, limits), scope, broken, text)

@@ -206,6 +206,7 @@ def _unknown_change_document(change: UnknownChange) -> dict[str, Any]:
         "name": change.name,
         "op": change.op,
         "inputs": list(change.inputs),
+        "causes": list(change.causes),
         "reason": change.reason,
     }
 

@@ -195,8 +195,8 @@ def _line_row(line: CostDiffLine) -> str:
         f"{shown.name} {shown.component}",
         summary.format_quantity_and_item(shown) + (f" ({shown.note})" if shown.note else ""),
         summary.format_purchase_terms(shown),
-        format_usd(line.before.usd_per_month.expected) if line.before else "-",
-        format_usd(line.after.usd_per_month.expected) if line.after else "-",
+        summary.format_line_amount(line, line.before),
+        summary.format_line_amount(line, line.after),
         format_usd(line.change_usd_per_month, show_sign=True),
     )
     return f"| {' | '.join(escape_table_cell(cell) for cell in cells)} |"

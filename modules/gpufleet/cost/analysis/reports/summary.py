@@ -204,6 +204,13 @@ def format_diff_warnings(diff: CostDiff) -> list[str]:
     return [text.removeprefix("WARNING: ") for text in diff.warnings]
 
 
+def format_line_amount(line: CostDiffLine, charge: Charge | None) -> str:
+    """Return the monthly cost of one side of a line."""
+    if charge is None:
+        return "unpriced" if line.has_unpriced_side else "-"
+    return format_usd(charge.usd_per_month.expected)
+
+
 def format_purchase_terms(charge: Charge) -> str:
     """Return purchase kind and hours: spot, 60 h; what bills by use has no hours."""
     purchase_text = charge.purchase.replace("_", " ")

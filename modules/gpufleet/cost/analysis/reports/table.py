@@ -128,13 +128,12 @@ def _pool_row(pool: PoolCost) -> Row:
 
 
 def _line_row(line: CostDiffLine) -> Row:
-    before, after = line.before, line.after
     return (
         line.op,
         f"{line.shown_charge.name} {line.shown_charge.component}",
         summary.format_quantity_and_item(line.shown_charge),
         summary.format_purchase_terms(line.shown_charge),
-        format_usd(before.usd_per_month.expected) if before else "-",
-        format_usd(after.usd_per_month.expected) if after else "-",
+        summary.format_line_amount(line, line.before),
+        summary.format_line_amount(line, line.after),
         format_usd(line.change_usd_per_month, show_sign=True),
     )

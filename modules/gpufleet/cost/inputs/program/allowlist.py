@@ -17,8 +17,8 @@ from gpufleet.errors import InputError
 # Variables without secrets: locale, PATH, and the providers' regions (child.PROVIDER_VARIABLES).
 ALLOWED_VARIABLES = (
     "PATH", "LANG", "LANGUAGE", "TZ", "VIRTUAL_ENV", "GPUFLEET_PRICES",
-    "AWS_REGION", "AWS_DEFAULT_REGION", "GOOGLE_REGION", "CLOUDSDK_COMPUTE_REGION", "GOOGLE_ZONE",
-    "CLOUDSDK_COMPUTE_ZONE", "ARM_LOCATION",
+    "AWS_REGION", "AWS_DEFAULT_REGION", "GOOGLE_REGION", "GCLOUD_REGION", "CLOUDSDK_COMPUTE_REGION",
+    "GOOGLE_ZONE", "GCLOUD_ZONE", "CLOUDSDK_COMPUTE_ZONE", "ARM_LOCATION",
 )  # fmt: skip
 LOCALE = "LC_"
 # Credentials and our own records in a project's folder or a home folder.

@@ -35,8 +35,8 @@ SDKS = {
 PROVIDER_VARIABLES: dict[str, dict[str, tuple[str, ...]]] = {
     "aws": {"region": ("AWS_REGION", "AWS_DEFAULT_REGION")},
     "gcp": {
-        "region": ("GOOGLE_REGION", "CLOUDSDK_COMPUTE_REGION"),
-        "zone": ("GOOGLE_ZONE", "CLOUDSDK_COMPUTE_ZONE"),
+        "region": ("GOOGLE_REGION", "GCLOUD_REGION", "CLOUDSDK_COMPUTE_REGION"),
+        "zone": ("GOOGLE_ZONE", "GCLOUD_ZONE", "CLOUDSDK_COMPUTE_ZONE"),
     },
     "azure-native": {"location": ("ARM_LOCATION",)},
 }
@@ -128,7 +128,8 @@ def run_evaluation_job(job: Job) -> None:
 
 
 def evaluate_and_write_result(job: Job) -> None:
-    """Evaluate a job, and write its records or its error to descriptor 3."""
+    """Evaluate a job, and write its records or its error to descriptor 3, after a line that says that it starts."""
+    os.write(3, b"\n")
     failure = load_sibling_module("failure")
     document: dict[str, Any]
     try:
@@ -161,10 +162,9 @@ def evaluate_job(job: Job) -> list[dict[str, Any]]:
     program = enter_program_folder(job)
     set_all_config(*read_stack_configuration(job))
     name = read_project_name(job)
-    recorder = load_sibling_module("monitor").RecordingMonitor(
-        name, job["stack"], read_provider_settings(job)
-    )
-    install_mock_monitor(recorder, name, job["stack"])
+    monitor = load_sibling_module("monitor")
+    recorder = monitor.RecordingMonitor(name, job["stack"], read_provider_settings(job))
+    monitor.install_mock_monitor(recorder, name, job["stack"])
     asyncio.run(
         run_in_stack(lambda: discard_program_globals(runpy.run_path(str(program), run_name="__main__")))
     )
@@ -197,21 +197,6 @@ def read_project_name(job: Job) -> str:
     return name
 
 
-def install_mock_monitor(monitor: Any, name: str, stack: str) -> None:
-    """Install a monitor instead of the engine; ``set_mocks`` would add a stack resource."""
-    from pulumi.runtime import mocks
-    from pulumi.runtime.settings import configure
-
-    mock_settings: Any = mocks.MockSettings
-    features = set(monitor.GetDeploymentInfo(None).supportedFeatures)
-    stack_settings = {"project": name, "stack": stack, "dry_run": True, "organization": None}
-    configure(
-        mock_settings(
-            monitor=monitor, monitor_features=features, engine=mocks.MockEngine(None), **stack_settings
-        )
-    )
-
-
 def discard_program_globals(_: object) -> None:
     """Discard a program's globals: run_in_stack expects None."""
 
@@ -225,6 +210,7 @@ def enter_program_folder(job: Job) -> Path:
     main = root / read_project_folder(job, "main")
     program = main if main.is_file() else main / "__main__.py"
     if not program.is_file():
+        refuse_link_to_nowhere(job, program)
         remedy = "write the Pulumi program there, or set main in Pulumi.yaml"
         raise InputError("not found", program, remedy=remedy)
     os.chdir(program.parent)
@@ -237,7 +223,16 @@ def enter_program_folder(job: Job) -> Path:
 def read_project_file(job: Job) -> dict[str, Any]:
     """Return Pulumi.yaml."""
     path = Path(job["root"]) / "Pulumi.yaml"
+    refuse_link_to_nowhere(job, path)
     return read_settings_file(path) if path.is_file() else {}
+
+
+def refuse_link_to_nowhere(job: Job, path: Path) -> None:
+    """Refuse a path through a link of the project that finds nothing: no file outside of the project is shown."""
+    for place in () if path.exists() else (path, *path.parents):
+        if place.is_symlink() and place.is_relative_to(job["root"]):
+            problem = "is a symbolic link, and links are not followed out of the project's files"
+            raise InputError(problem, place, remedy="put the file itself there")
 
 
 def find_stack_file(job: Job) -> Path:
@@ -305,6 +300,7 @@ def is_stack_declared(job: Job) -> bool:
 
 def read_stack_configuration(job: Job) -> tuple[dict[str, str], list[str]]:
     """Return the stack's configuration as the engine passes it: text, objects as JSON."""
+    refuse_link_to_nowhere(job, find_stack_file(job))
     if job["config_file"] and not find_stack_file(job).is_file():
         raise InputError("file not found", find_stack_file(job), remedy="give the path of a stack's file")
     if not is_stack_declared(job):

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from gpufleet.boundary import decode_json_lines, make_printable
 from gpufleet.cost.inputs.program import allowlist
+from gpufleet.cost.inputs.program.failure import CONFINED, PREVIEW
 from gpufleet.cost.inputs.program.project_view import ProjectView, find_untracked_file
 from gpufleet.cost.inputs.program.sandbox import PROCESS_COUNT
 from gpufleet.cost.inputs.program.stack_program import StackProgram
 from gpufleet.cost.inputs.program.stream import KIB, MIB, BoundedPipeReader, read_pipes_with_time_limit
-from gpufleet.errors import EnvironmentFault
+from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.scratch import create_scratch_folder
 
 if TYPE_CHECKING:
@@ -126,12 +127,17 @@ class ProgramEvaluation:
         )  # pydantic: while the child imports
 
         location = f" {self.program.label}" if self.program.label else ""
-        if not self.result.content:
+        if not self.result.content.strip():
             lines = f"{child_output}\n{self.output.decode_stored_text()}".strip().splitlines() or [
                 "it printed nothing"
             ]
             last = lines[-1] if not names_protection_option(lines[-1]) else "its last line is not shown"
-            raise EnvironmentFault(f"the Pulumi program ended early{location}: {make_printable(last)}")
+            if not self.result.content:  # not even what is written before the program runs
+                raise EnvironmentFault(
+                    f"the Pulumi program could not be started{location}: {make_printable(last)}"
+                )
+            problem = f"the Pulumi program ended early{location}: {make_printable(last)}"
+            raise InputError(problem, remedy=PREVIEW if self.program.trusted else CONFINED)
         program_output = decode_program_output(
             bytes(self.result.content), f"what the Pulumi program registers{location}"
         )

@@ -20,7 +20,7 @@ def find_git_tree(root: Path, ref: str) -> str:
     """Return git's id of the project folder ``root`` as it was at ``ref``; empty if there was no such folder."""
     prefix = _repository_prefix(root)
     commit = _resolve_commit(root, ref)
-    name = f"{commit}:{prefix.rstrip('/')}"
+    name = f"{commit}:{prefix}"  # its last / refuses a file or a link of this name
     completed = run_git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", name)
     return "" if completed.returncode else completed.stdout.decode().strip()
 

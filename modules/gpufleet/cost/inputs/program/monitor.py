@@ -15,6 +15,7 @@ from google.protobuf import empty_pb2, struct_pb2
 from google.protobuf.json_format import MessageToDict
 from pulumi.runtime import mocks
 from pulumi.runtime.proto import provider_pb2, resource_pb2
+from pulumi.runtime.settings import configure
 
 STACK = "pulumi:pulumi:Stack"  # the one type that the engine leaves out of its children's URNs
 LOOKUPS = Path(__file__).parent / "data" / "lookups.json"
@@ -192,3 +193,15 @@ def mock_lookup_result(token: str, arguments: dict[str, Any], region: str) -> di
     region_name = arguments.get("region") or region
     filled_shape = json.loads(json.dumps(shape).replace("{region}", str(region_name)))
     return {**response, **{key: value for key, value in filled_shape.items() if key not in arguments}}
+
+
+def install_mock_monitor(monitor: Any, name: str, stack: str) -> None:
+    """Install a monitor instead of the engine; ``set_mocks`` would add a stack resource."""
+    mock_settings: Any = mocks.MockSettings
+    features = set(monitor.GetDeploymentInfo(None).supportedFeatures)
+    stack_settings = {"project": name, "stack": stack, "dry_run": True, "organization": None}
+    configure(
+        mock_settings(
+            monitor=monitor, monitor_features=features, engine=mocks.MockEngine(None), **stack_settings
+        )
+    )

@@ -50,13 +50,11 @@ def _find_python(
         return None
     folder = Path(os.path.abspath(program.root.resolve() / name))  # noqa: PTH100 - a link is not followed yet
     real = Path(os.path.realpath(folder))
-    if not (real / "bin" / "python").exists() or real == Path(sys.prefix).resolve():
+    if real == Path(sys.prefix).resolve():
         return None
-    problem = (
-        ""
-        if program.trusted
-        else _find_problem(program.root.resolve(), folder, real, variables, is_base=is_base)
-    )
+    problem = "" if (real / "bin" / "python").exists() else "it has no bin/python"
+    if not problem and not program.trusted:
+        problem = _find_problem(program.root.resolve(), folder, real, variables, is_base=is_base)
     if problem:
         _warn(f"virtualenv {name} is not used: {problem}")
         return None

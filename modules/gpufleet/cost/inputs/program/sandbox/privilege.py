@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-import errno
 import platform
 import resource
 import sys
 from contextlib import suppress
 
-from .system_call import call_library, join_new_session_keyring, write_setting
+from .system_call import call_library, write_setting
+from .system_call_filter import filter_system_calls
 
 PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 4, 24, 38
 PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
@@ -55,7 +55,7 @@ def limit_resources(cpu_s: int, is_alone: bool) -> None:
 
 
 def drop_privileges() -> None:
-    """Drop every capability for good, and the keys of the session; raise OSError where that fails."""
+    """Drop every capability for good, and some system calls; raise OSError where that fails."""
     if sys.platform != "linux":
         return
     with suppress(OSError):  # before Linux 4.3 there are none
@@ -66,15 +66,8 @@ def drop_privileges() -> None:
     header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0)
     call_library("capset", header, (ctypes.c_uint32 * 6)())
     call_library("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    try:
-        join_new_session_keyring()
-    except OSError as error:
-        if error.errno not in {
-            errno.ENOSYS,
-            errno.EPERM,
-        }:  # without the call nothing inside can read keys either
-            raise
     call_library("prctl", PR_SET_DUMPABLE, 1)
+    filter_system_calls()
 
 
 def _counts_processes_by_namespace() -> bool:

@@ -201,6 +201,9 @@ def _mount_proc(root: int) -> None:
         )
     except OSError:
         return
+    for name in ("keys", "key-users"):  # of every user's number that the kernel knows
+        if os.path.exists(f"/proc/{name}"):
+            _attach(os.open("/dev/null", os.O_PATH), _open_below(root, f"proc/{name}"))
     mounted = _open_below(root, "proc")
     with suppress(OSError):  # it only keeps more namespaces out
         limit = f"/proc/self/fd/{mounted}/sys/user/max_user_namespaces"

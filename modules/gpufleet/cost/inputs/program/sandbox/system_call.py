@@ -7,10 +7,8 @@ import os
 import platform
 from typing import Any
 
-# glibc has no function for these calls: pivot_root and keyctl, by machine. The newer ones have one number everywhere.
-NUMBERS = {
-    "x86_64": (155, 250), "aarch64": (41, 219), "riscv64": (41, 219), "ppc64le": (203, 271), "s390x": (217, 280),
-}  # fmt: skip
+# glibc has no function for these calls. The newer ones have one number everywhere.
+PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "riscv64": 41, "ppc64le": 203, "s390x": 217}
 OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 428, 429, 442
 
 LIBRARY = ctypes.CDLL(None, use_errno=True)
@@ -32,11 +30,11 @@ def call_system(number: int, *arguments: Any) -> int:
 
 
 def pivot_root(new: bytes, old: bytes) -> None:
-    call_system(_machine_numbers()[0], new, old)
-
-
-def join_new_session_keyring() -> None:
-    call_system(_machine_numbers()[1], 1, None)
+    try:
+        number = PIVOT_ROOT[platform.machine()]
+    except KeyError:
+        raise OSError(f"no system call numbers for {platform.machine()}") from None
+    call_system(number, new, old)
 
 
 def write_setting(path: str, text: str) -> None:
@@ -46,10 +44,3 @@ def write_setting(path: str, text: str) -> None:
         os.write(descriptor, text.encode())
     finally:
         os.close(descriptor)
-
-
-def _machine_numbers() -> tuple[int, int]:
-    try:
-        return NUMBERS[platform.machine()]
-    except KeyError:
-        raise OSError(f"no system call numbers for {platform.machine()}") from None

@@ -7,6 +7,7 @@ from typing import Any
 
 from gpufleet.cost.inputs.graph import ResourceGraph, strip_api_version
 from gpufleet.cost.inputs.values import (
+    Text,
     list_if_known,
     read_input,
     read_reference,
@@ -14,7 +15,7 @@ from gpufleet.cost.inputs.values import (
 )
 from gpufleet.cost.pricing.component import MachinePartContext
 from gpufleet.cost.pricing.pricers.reader import make_pricer_decorator
-from gpufleet.cost.pricing.region import aws_region_of_zone
+from gpufleet.cost.pricing.region import aws_region_of_zone, describe_hidden_region
 from gpufleet.engine import StateResource, UnreadableValue
 
 SUBNET = "aws:ec2/subnet:Subnet"
@@ -95,23 +96,29 @@ def _names_network_interface(inputs: Any) -> bool:
     )
 
 
-def parse_regions_and_zones(resource: StateResource) -> tuple[str, ...]:
-    """Parse the regions and zones that a resource or a provider gives, the region of its own inputs first."""
-    names = (
-        read_reference(resource.inputs, "region"),
-        read_reference(resource.inputs, "availabilityZone"),
-        read_reference(resource.inputs, "availabilityZones", 0),
-        read_reference(resource.outputs, "region"),
-        read_reference(resource.outputs, "availabilityZone"),
-    )
-    return tuple(name for name in names if isinstance(name, str))
+def parse_region_or_zone(resource: StateResource) -> Text:
+    """Parse the region, else a zone, of a resource or a provider; an unreadable region if neither is known.
+
+    An unreadable zone alone hides nothing: it is in the region of the provider.
+    """
+    region = read_reference(resource.inputs, "region")
+    zone = read_reference(resource.inputs, "availabilityZone")
+    names = [region, zone, read_reference(resource.inputs, "availabilityZones", 0)]
+    names += [read_reference(resource.outputs, key) for key in ("region", "availabilityZone")]
+    known = names[:3] if isinstance(region, UnreadableValue) else names
+    return next((name for name in known if isinstance(name, str)), region)
 
 
 def find_region(resource: StateResource, graph: ResourceGraph) -> str:
-    """Return the region: the resource's own, its zone's, its provider's or the default; empty if unknown."""
+    """Return the region: the resource's own, its zone's, its provider's or the default.
+
+    Empty if nothing names one; a description, in which no price is, if it is not known until deployment or secret.
+    """
     provider = graph.find_provider_resource(resource)
-    locations = parse_regions_and_zones(resource) or (parse_regions_and_zones(provider) if provider else ())
-    return aws_region_of_zone(locations[0] if locations else graph.find_default_region("aws", resource))
+    place = parse_region_or_zone(resource) or (parse_region_or_zone(provider) if provider else None)
+    if isinstance(place, UnreadableValue):
+        return describe_hidden_region(place)
+    return aws_region_of_zone(place or graph.find_default_region("aws", resource))
 
 
 def find_possible_zones(

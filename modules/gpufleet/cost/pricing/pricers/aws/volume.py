@@ -100,8 +100,14 @@ def parse_block_device_mappings(inputs: Any) -> AttachedVolumes:
 
 def price_ebs_volume(resource: StateResource, graph: ResourceGraph) -> Components:
     """Return a volume of its own, billed for as long as it exists."""
-    context = standalone_part_context(resource, graph)
-    return list(_volume_components("disk", parse_ebs_volume_inputs(resource.inputs), context))
+    context, volume = standalone_part_context(resource, graph), parse_ebs_volume_inputs(resource.inputs)
+    if (
+        volume.size_gib is None
+    ):  # the provider requires a size or a snapshot: a look-up has no answer without the cloud
+        has_snapshot = read_input(resource.inputs, "snapshotId") is not None
+        reason = "set by the snapshot" if has_snapshot else MARKER_REASONS[UnreadableValue.UNKNOWN]
+        return [UnpricedComponent(f"size is {reason}", "disk")]
+    return list(_volume_components("disk", volume, context))
 
 
 def attached_volume_components(attached: AttachedVolumes, context: MachinePartContext) -> Components:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpufleet.cost.inputs.graph import ResourceGraph
-from gpufleet.cost.inputs.values import read_reference
+from gpufleet.cost.inputs.values import Text, read_reference, text_if_known
 from gpufleet.cost.pricing.component import MachinePartContext
 from gpufleet.cost.pricing.pricers.reader import make_pricer_decorator
-from gpufleet.cost.pricing.region import normalize_azure_location
-from gpufleet.engine import StateResource
+from gpufleet.cost.pricing.region import (
+    describe_hidden_region,
+    find_place_sources,
+    normalize_azure_location,
+)
+from gpufleet.engine import StateResource, UnreadableValue
 
 RESOURCE_GROUPS = ("azure-native:resources:ResourceGroup", "azure:core/resourceGroup:ResourceGroup")
 # Inputs that name the resource that a resource without a location is a part of.
@@ -39,19 +43,24 @@ PARENTS: dict[str, tuple[str, ...]] = {
 }
 
 
-def parse_azure_location(resource: StateResource) -> str | None:
-    """Parse the location of a resource, a resource group or a provider."""
-    names = (read_reference(resource.inputs, "location"), read_reference(resource.outputs, "location"))
-    return next((name for name in names if isinstance(name, str)), None)
+def parse_azure_location(resource: StateResource) -> Text:
+    """Parse the location of a resource, a resource group or a provider, which may be unreadable."""
+    location = read_reference(resource.inputs, "location")
+    return text_if_known(read_reference(resource.outputs, "location")) if location is None else location
 
 
 def find_region(resource: StateResource, graph: ResourceGraph) -> str:
-    """Return the location: the resource's own, its parent's, group's, provider's or the default; empty if unknown."""
-    locations = (parse_azure_location(source) for source in _location_sources(resource, graph))
-    location = next((each for each in locations if each is not None), None)
-    return normalize_azure_location(
-        graph.find_default_region("azure", resource) if location is None else location
-    )
+    """Return the location: the resource's own, its parent's, group's, provider's or the default.
+
+    Empty if nothing names one; a description, in which no price is, if it is not known until deployment or secret.
+    """
+    places = ((source, parse_azure_location(source)) for source in _location_sources(resource, graph))
+    source, location = next(((source, place) for source, place in places if place), (resource, None))
+    if isinstance(location, UnreadableValue):
+        groups = find_place_sources(source, parse_azure_location, graph)
+        regions = {find_region(each, graph) for each in groups}
+        return regions.pop() if len(regions) == 1 else describe_hidden_region(location)
+    return normalize_azure_location(location or graph.find_default_region("azure", resource))
 
 
 def _location_sources(resource: StateResource, graph: ResourceGraph) -> Iterator[StateResource]:

@@ -77,7 +77,7 @@ def inputs_with_location(resource: StateResource, graph: ResourceGraph) -> Any:
     places += (
         [read_reference(values, "zone") for values in (provider.inputs, provider.outputs)] if provider else []
     )
-    location = next((place for place in places if isinstance(place, str) and place), None)
+    location = next((place for place in places if place), None)
     return inputs if location is None else {**inputs, "location": location}
 
 

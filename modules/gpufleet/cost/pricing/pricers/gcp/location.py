@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from gpufleet.cost.inputs.graph import ResourceGraph
-from gpufleet.cost.inputs.values import read_reference
+from gpufleet.cost.inputs.values import Text, read_reference
 from gpufleet.cost.pricing.component import MachinePartContext
 from gpufleet.cost.pricing.pricers.reader import make_pricer_decorator
-from gpufleet.cost.pricing.region import gcp_region_of_zone
+from gpufleet.cost.pricing.region import describe_hidden_region, find_place_sources, gcp_region_of_zone
 from gpufleet.engine import StateResource, UnreadableValue
 
 DATASET, TABLE = "gcp:bigquery/dataset:Dataset", "gcp:bigquery/table:Table"
@@ -14,28 +14,36 @@ DEFAULT_DATASET_LOCATION = "us"  # the multi-region (cloud.google.com/bigquery/d
 FIRESTORE = "gcp:firestore/database:Database"
 
 
-def parse_regions_and_zones(resource: StateResource) -> tuple[str, ...]:
-    """Parse the regions and zones that a resource or a provider gives, the region of its own inputs first."""
+def parse_region_or_zone(resource: StateResource) -> Text:
+    """Parse the region, else the zone or location, of a resource or a provider; an unreadable one if none is known."""
     names = [read_reference(resource.inputs, key) for key in ("region", "zone", "location")]
-    names += [read_reference(resource.outputs, key) for key in ("region", "zone")]
-    return tuple(name for name in names if isinstance(name, str))
+    marker = next((name for name in names if isinstance(name, UnreadableValue)), None)
+    if marker is None:
+        names += [read_reference(resource.outputs, key) for key in ("region", "zone")]
+    return next((name for name in names if isinstance(name, str)), marker)
 
 
 def find_region(resource: StateResource, graph: ResourceGraph) -> str:
-    """Return the region: the resource's own, its zone's, its provider's or the default; empty if unknown.
+    """Return the region: the resource's own, its zone's, its provider's or the default.
 
+    Empty if nothing names one; a description, in which no price is, if it is not known until deployment or secret.
     Buckets show their places in capitals (US-CENTRAL1), and programs copy that; prices have us-central1.
     """
-    provider = graph.find_provider_resource(resource)
-    locations = parse_regions_and_zones(resource) or (parse_regions_and_zones(provider) if provider else ())
-    place = locations[0] if locations else graph.find_default_region("gcp", resource)
-    return gcp_region_of_zone(place.lower())
+    place = parse_region_or_zone(resource)
+    if isinstance(place, UnreadableValue):
+        sources = find_place_sources(resource, parse_region_or_zone, graph)
+        regions = {find_region(each, graph) for each in sources}
+        return regions.pop() if len(regions) == 1 else describe_hidden_region(place)
+    if not place and (provider := graph.find_provider_resource(resource)):
+        place = parse_region_or_zone(provider)
+    if isinstance(place, UnreadableValue):
+        return describe_hidden_region(place)
+    return gcp_region_of_zone((place or graph.find_default_region("gcp", resource)).lower())
 
 
 def find_region_or_global(resource: StateResource, graph: ResourceGraph) -> str:
-    """Return the region, global for a resource that gives none; empty if it is not known."""
-    is_hidden = isinstance(read_reference(resource.inputs, "region"), UnreadableValue)
-    return find_region(resource, graph) or ("" if is_hidden else "global")
+    """Return the region, global for a resource that gives none."""
+    return find_region(resource, graph) or "global"
 
 
 def standalone_part_context(resource: StateResource, graph: ResourceGraph) -> MachinePartContext:
