@@ -18,7 +18,7 @@ import pytest
 
 from gpufleet import cost
 from gpufleet.cost.inputs.program import evaluation, registration
-from gpufleet.cost.inputs.program.sandbox import system_call_filter
+from gpufleet.cost.inputs.program.sandbox import system_call, system_call_filter
 from gpufleet.errors import EnvironmentFault, GpufleetError, InputError
 
 HANG_GUARD_S = 60
@@ -144,7 +144,7 @@ def test_program_cannot_connect_to_local_servers(evaluate_expression):
 SYSTEM_CALLS = """
 import ctypes, errno, os, socket
 from pathlib import Path
-from gpufleet.cost.inputs.program.sandbox.system_call_filter import IO_URING_SETUP, MACHINES
+from gpufleet.cost.inputs.program.sandbox.system_call import IO_URING_SETUP, MACHINES
 library = ctypes.CDLL(None, use_errno=True)
 numbers = MACHINES[os.uname().machine].refused
 for number in (*numbers, IO_URING_SETUP):
@@ -171,9 +171,9 @@ def test_program_reaches_no_kernel_keys_and_no_family_of_sockets_outside_its_nam
     assert set(keys) <= {""}
 
 
-@pytest.mark.parametrize("name", system_call_filter.MACHINES)
+@pytest.mark.parametrize("name", system_call.MACHINES)
 def test_filter_of_every_machine_refuses_its_calls_and_those_of_other_machines(name):
-    machine = system_call_filter.MACHINES[name]
+    machine = system_call.MACHINES[name]
     is_big_endian = name == "s390x"
     steps = list(struct.iter_unpack("HBBI", system_call_filter.make_filter(machine, is_big_endian)))
 
@@ -194,7 +194,7 @@ def test_filter_of_every_machine_refuses_its_calls_and_those_of_other_machines(n
                 position += if_true if is_true else if_false
 
     fail, allow = system_call_filter.FAIL, system_call_filter.ALLOW
-    for number in (*machine.refused, system_call_filter.IO_URING_SETUP):
+    for number in (*machine.refused, system_call.IO_URING_SETUP):
         assert judge(number) == fail | errno.EPERM
         assert judge(number, architecture=machine.architecture ^ 1) == fail | errno.ENOSYS
         assert judge(number + 0x40000000) == fail | errno.ENOSYS

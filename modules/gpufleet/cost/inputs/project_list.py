@@ -67,7 +67,7 @@ def find_removed_projects(projects: ProjectList, gate: GateFileReader) -> list[s
     current = {(entry.root, entry.stack) for entry in projects.projects}
     return [
         f"{item['path']} ({item['stack']})"
-        for key, item in _read_base_entries(projects, gate).items()
+        for key, item in _index_entries(_read_base_list(projects, gate), projects, gate).items()
         if key not in current
     ]
 
@@ -86,7 +86,7 @@ def with_gate_files_of_base(projects: ProjectList, gate: GateFileReader) -> Proj
     policy = _resolve_gate_path(data, "policy", path) if "policy" in data else projects.policy
     if policy != projects.policy:
         gate.warn(f"this branch changes the policy of {path.name}: that of the base applies")
-    base_entries = _read_base_entries(projects, gate)
+    base_entries = _index_entries(data, projects, gate)
     entries = []
     for entry in projects.projects:
         item = base_entries.get((entry.root, entry.stack))
@@ -119,11 +119,11 @@ def _read_base_list(projects: ProjectList, gate: GateFileReader) -> Mapping[str,
     return cast("Mapping[str, Any]", data)
 
 
-def _read_base_entries(
-    projects: ProjectList, gate: GateFileReader
+def _index_entries(
+    data: Mapping[str, Any], projects: ProjectList, gate: GateFileReader
 ) -> dict[tuple[Path, str], Mapping[str, Any]]:
-    """Return the entries of the list at the base by folder and stack; a link of the branch's is not followed."""
-    entries: list[Mapping[str, Any]] = _read_base_list(projects, gate).get("projects", [])
+    """Return the entries of the base's list by folder and stack; a link of the branch's is not followed."""
+    entries: list[Mapping[str, Any]] = data.get("projects", [])
     if projects.file is None or not entries:
         return {}
     folder, where = projects.file.resolve().parent, f"{projects.file.name} at {gate.base}"

@@ -85,7 +85,7 @@ def read_git(root: Path, *arguments: str) -> bytes:
     completed = run_git(root, *arguments)
     if completed.returncode:
         lines = completed.stderr.decode(errors="replace").strip().splitlines() or ["it printed nothing"]
-        command = next(word for word in arguments if not word.startswith("-"))
+        command = next(each for each in arguments if not each.startswith("-"))
         raise EnvironmentFault(
             f"git {command} failed in {make_printable(str(root))}: {make_printable(lines[0])}",
             hint=f"run git -C {shlex.quote(str(root))} {shlex.join(arguments)}",

@@ -5,13 +5,48 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+from dataclasses import dataclass
 from typing import Any
 
-# glibc has no function for these calls. The newer ones have one number everywhere.
-PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "riscv64": 41, "ppc64le": 203, "s390x": 217}
-OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 428, 429, 442
+OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR, IO_URING_SETUP = (
+    428,
+    429,
+    442,
+    425,
+)  # the newer calls have one number everywhere
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine's audit number, and its numbers of older calls.
+
+    ``refused`` are add_key, request_key, keyctl, perf_event_open, bpf, and socketcall where there is one.
+    """
+
+    architecture: int
+    pivot_root: int
+    socket: int
+    refused: tuple[int, ...]
+
+
+# linux/audit.h, and the tables of each architecture in Linux 6.17.
+MACHINES = {
+    "x86_64": Machine(0xC000003E, 155, 41, (248, 249, 250, 298, 321)),
+    "aarch64": Machine(0xC00000B7, 41, 198, (217, 218, 219, 241, 280)),
+    "riscv64": Machine(0xC00000F3, 41, 198, (217, 218, 219, 241, 280)),
+    "ppc64le": Machine(0xC0000015, 203, 326, (269, 270, 271, 319, 361, 102)),
+    "s390x": Machine(0x80000016, 217, 359, (278, 279, 280, 331, 351, 102)),
+}
 
 LIBRARY = ctypes.CDLL(None, use_errno=True)
+
+
+def find_machine() -> Machine:
+    """Return the numbers of this machine; raise OSError where they are not known."""
+    try:
+        return MACHINES[platform.machine()]
+    except KeyError:
+        raise OSError(f"no system call numbers for {platform.machine()}") from None
 
 
 def call_library(name: str, *arguments: Any) -> int:
@@ -30,11 +65,7 @@ def call_system(number: int, *arguments: Any) -> int:
 
 
 def pivot_root(new: bytes, old: bytes) -> None:
-    try:
-        number = PIVOT_ROOT[platform.machine()]
-    except KeyError:
-        raise OSError(f"no system call numbers for {platform.machine()}") from None
-    call_system(number, new, old)
+    call_system(find_machine().pivot_root, new, old)
 
 
 def write_setting(path: str, text: str) -> None:

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import platform
 import struct
 import sys
-from dataclasses import dataclass
 
-from .system_call import call_library
+from .system_call import IO_URING_SETUP, Machine, call_library, find_machine
 
 PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 22, 2
 ALLOW, FAIL = 0x7FFF0000, 0x00050000  # SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO
@@ -22,31 +20,9 @@ LOAD, JUMP_IF_EQUAL, JUMP_IF_AT_LEAST, RETURN = 0x20, 0x15, 0x35, 0x06
 # Offsets in struct seccomp_data.
 NUMBER, ARCHITECTURE, FIRST_ARGUMENT = 0, 4, 16
 
-IO_URING_SETUP = 425  # everywhere
 X32_BIT = 0x40000000  # numbers of x86-64's second set of calls begin here
 # Unix, IPv4, IPv6, netlink: what a network namespace divides (network_namespaces(7)), and Python's libraries use.
 FAMILIES = (1, 2, 10, 16)
-
-
-@dataclass(frozen=True)
-class Machine:
-    """A machine's audit number, its number of ``socket``, and of the calls that are refused."""
-
-    architecture: int
-    socket: int
-    refused: tuple[
-        int, ...
-    ]  # add_key, request_key, keyctl, perf_event_open, bpf; socketcall where there is one
-
-
-# linux/audit.h, and the tables of each architecture in Linux 6.17.
-MACHINES = {
-    "x86_64": Machine(0xC000003E, 41, (248, 249, 250, 298, 321)),
-    "aarch64": Machine(0xC00000B7, 198, (217, 218, 219, 241, 280)),
-    "riscv64": Machine(0xC00000F3, 198, (217, 218, 219, 241, 280)),
-    "ppc64le": Machine(0xC0000015, 326, (269, 270, 271, 319, 361, 102)),
-    "s390x": Machine(0x80000016, 359, (278, 279, 280, 331, 351, 102)),
-}
 
 
 class _Program(ctypes.Structure):
@@ -55,17 +31,14 @@ class _Program(ctypes.Structure):
 
 def filter_system_calls() -> None:
     """Refuse the calls for this process and its descendants; raise OSError where the kernel has no filter."""
-    try:
-        machine = MACHINES[platform.machine()]
-    except KeyError:
-        raise OSError(f"no system call numbers for {platform.machine()}") from None
-    steps = ctypes.create_string_buffer(make_filter(machine, sys.byteorder == "big"))
+    steps = ctypes.create_string_buffer(make_filter(find_machine(), sys.byteorder == "big"))
     program = _Program(len(steps) // 8, ctypes.cast(steps, ctypes.c_void_p))
     call_library("prctl", PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(program), 0, 0)
 
 
 def make_filter(machine: Machine, is_big_endian: bool) -> bytes:
     """Return the steps of a filter (struct sock_filter): what they do not name is allowed."""
+    lower_half = FIRST_ARGUMENT + (4 if is_big_endian else 0)  # of the family: the kernel reads an int
     no_such_call, refused = FAIL | errno.ENOSYS, FAIL | errno.EPERM
     steps = [
         (LOAD, 0, 0, ARCHITECTURE),
@@ -80,12 +53,7 @@ def make_filter(machine: Machine, is_big_endian: bool) -> bytes:
     steps += [
         (JUMP_IF_EQUAL, 1, 0, machine.socket),
         (RETURN, 0, 0, ALLOW),
-        (
-            LOAD,
-            0,
-            0,
-            FIRST_ARGUMENT + (4 if is_big_endian else 0),
-        ),  # the family's lower half: the kernel reads an int
+        (LOAD, 0, 0, lower_half),
     ]
     for family in FAMILIES:
         steps += [(JUMP_IF_EQUAL, 0, 1, family), (RETURN, 0, 0, ALLOW)]
