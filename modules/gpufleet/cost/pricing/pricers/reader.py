@@ -27,6 +27,10 @@ pay; ``machines`` are those of the cloud itself. ``used`` bills an amount of the
 several keys determine. A part of nothing is None and costs nothing. ``find_number``, ``find_text``, ``find_choice``
 and ``find_flag`` return a marker instead of raising: only where what is unreadable counts as the dearer case. To
 refuse for another reason: ``raise reader.refuse("no price with read replicas")``.
+
+A group that launches machines of a template: ``group.reading(template)`` has the template's inputs and the group's
+place, ``bought`` its market, and ``each(count)`` counts a part for every machine. ``count`` is called in the block of
+each part, so that a size that cannot be read is the reason of all of them.
 """
 
 from __future__ import annotations
@@ -70,6 +74,7 @@ MAX_DIGITS = 16  # of a number of bytes: up to petabytes
 UNKNOWN_COPIES = Range(Decimal(1), Decimal(2), Decimal(2))
 _STEP = re.compile(r'\["([^"]+)"\]|([^.\[\]]+)')
 Parts = Iterator[Component | None]
+Count = Range | Decimal | int
 FindRegion = Callable[[StateResource, ResourceGraph], str]
 Value = TypeVar("Value")
 
@@ -82,7 +87,9 @@ class Unpriced(Exception):  # noqa: N818 - a result, not a fault
 class Reader:
     """What a resource says about one of its components: its inputs, its usage, where it is and how it is bought.
 
-    ``refused`` are the components without a price so far, shared by all readers of a resource.
+    ``inputs`` are those of ``source``, which is ``resource`` or one that it refers to. ``count_machines`` returns how
+    many machines have the part. ``refused`` are the components without a price so far, shared by all readers of a
+    resource.
     """
 
     resource: StateResource
@@ -91,8 +98,10 @@ class Reader:
     region: str
     terms: PurchaseTerms
     usage: ResourceUsage
+    source: StateResource
     inputs: Any
     component: str = ""
+    count_machines: Callable[[Reader], Range] = lambda _: ONE
     refused: Components = field(default_factory=list)
 
     def of(self, component: str) -> Reader:
@@ -109,7 +118,31 @@ class Reader:
 
     def reading(self, resource: StateResource) -> Reader:
         """Return the reader of the inputs of another resource, which this one refers to."""
-        return replace(self, inputs=resource.inputs)
+        return replace(self, source=resource, inputs=resource.inputs)
+
+    def bought(self, *templates: StateResource | None, spot: bool | UnreadableValue | None = None) -> Reader:
+        """Return the reader of what is bought as its tags or those of its templates say; ``spot`` has priority."""
+        return replace(self, terms=self.graph.purchase_terms_of(self.resource, *templates, spot=spot))
+
+    def all_month(self) -> Reader:
+        """Return the reader of what bills the whole month, also while what it belongs to is stopped."""
+        return replace(self, terms=replace(self.terms, hours=HOURS_PER_MONTH))
+
+    def each(self, count: Callable[[Reader], Range]) -> Reader:
+        """Return the reader of what every machine of a group has; ``count`` gets the reader of the component."""
+        return replace(self, count_machines=count)
+
+    def find_resource(self, path: str, *types: str) -> StateResource | None:
+        """Return the resource of these types that an input of ``source`` refers to."""
+        found = (
+            self.graph.find_referenced_resource(self.source, _steps(each), *types)
+            for each in path.split(" or ")
+        )
+        return next(filter(None, found), None)
+
+    def find_referrers(self, path: str, *types: str) -> list[StateResource]:
+        """Return the resources of these types with an input that refers to ``source``."""
+        return self.graph.find_referring_resources(self.source, _steps(path), *types)
 
     def __enter__(self) -> Self:
         return self
@@ -217,20 +250,18 @@ class Reader:
         return [replace(self, inputs=each) for each in entries]
 
     def part(
-        self, item: str, count: Range | Decimal | int = ONE, size: Decimal = Decimal(1), note: str = ""
+        self, item: str, count: Count | None = None, size: Decimal = Decimal(1), note: str = ""
     ) -> CostComponent | None:
-        """Return ``count`` parts that bill by time, of ``size`` price units each."""
+        """Return ``count`` parts that bill by time, of ``size`` price units each; without a count one a machine."""
         terms = PurchaseTerms(pool=self.terms.pool)
         part = self._make(item, count, size, terms, self.terms.billed_hours_per_month)
         return part and replace(part, note=note)
 
-    def kept(
-        self, item: str, count: Range | Decimal | int = ONE, size: Decimal = Decimal(1)
-    ) -> CostComponent | None:
+    def kept(self, item: str, count: Count | None = None, size: Decimal = Decimal(1)) -> CostComponent | None:
         """Return parts that bill the whole month, also while what they belong to is stopped."""
-        return self._make(item, count, size, PurchaseTerms(pool=self.terms.pool), HOURS_PER_MONTH)
+        return self.all_month().part(item, count, size)
 
-    def instances(self, item: str, count: Range | Decimal | int = ONE) -> CostComponent | None:
+    def instances(self, item: str, count: Count | None = None) -> CostComponent | None:
         """Return machines that the service runs; tags and the usage file set their purchase and hours."""
         terms = self.terms if self.terms.purchase in TERMS else replace(self.terms, purchase="on_demand")
         return self._make(item, count, Decimal(1), terms, terms.billed_hours_per_month)
@@ -238,7 +269,7 @@ class Reader:
     def machines(
         self,
         item: str,
-        count: Range,
+        count: Range | None = None,
         size: Decimal = Decimal(1),
         *,
         spot: bool | UnreadableValue | None = None,
@@ -248,7 +279,7 @@ class Reader:
 
         ``is_part``: it is ``size`` cards in each of the machines, which are bought with them.
         """
-        terms = self.graph.purchase_terms_of(self.resource, spot=spot)
+        terms = self.terms if spot is None else self.bought(spot=spot).terms
         part = self._make(item, count, size, terms, terms.billed_hours_per_month)
         return part and replace(part, is_part=is_part)
 
@@ -273,9 +304,10 @@ class Reader:
         )
 
     def _make(
-        self, item: str, count: Range | Decimal | int, size: Decimal, terms: PurchaseTerms, hours: Decimal
+        self, item: str, count: Count | None, size: Decimal, terms: PurchaseTerms, hours: Decimal
     ) -> CostComponent | None:
-        counts = count if isinstance(count, Range) else Range.from_exact_value(count)
+        number = self.count_machines(self) if count is None else count
+        counts = number if isinstance(number, Range) else Range.from_exact_value(number)
         if not counts.high or not size:
             return None
         return CostComponent(
@@ -321,7 +353,7 @@ def make_pricer_decorator(
         def price(resource: StateResource, graph: ResourceGraph) -> Components:
             terms, usage = graph.purchase_terms_of(resource), graph.usage_of_resource(resource)
             region = find_region(resource, graph)
-            reader = Reader(resource, graph, cloud, region, terms, usage, resource.inputs)
+            reader = Reader(resource, graph, cloud, region, terms, usage, resource, resource.inputs)
             parts: Components = []
             with reader:
                 parts += filter(None, list_parts(reader))
