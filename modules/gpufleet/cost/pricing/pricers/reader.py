@@ -306,9 +306,11 @@ class Reader:
     def _make(
         self, item: str, count: Count | None, size: Decimal, terms: PurchaseTerms, hours: Decimal
     ) -> CostComponent | None:
+        if not size:
+            return None
         number = self.count_machines(self) if count is None else count
         counts = number if isinstance(number, Range) else Range.from_exact_value(number)
-        if not counts.high or not size:
+        if not counts.high:
             return None
         return CostComponent(
             self.component,
