@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from gpufleet.catalog import Price
 from gpufleet.cost.pricing.component import Components, CostComponent, LicenceComponent, UnpricedComponent
+from gpufleet.cost.pricing.pricers.reader import Parts, Reader
 
 # Parts of the names of images and platforms, the brand, and the suffix of machines with that system in the price list.
 LICENCES = (
@@ -49,6 +50,12 @@ def system_licence_components(system: str | None) -> Components:
     if "sql" in name and not any(edition in name for edition in FREE_SQL_SERVERS):
         licences.append(UnpricedComponent(SQL_SERVER_EXCLUDED, "licence:sql_server"))
     return licences
+
+
+def list_licences(machine: Reader, system: str | None) -> Parts:
+    """Yield the licences of a machine's system, as components of the pool that the reader is for."""
+    for licence in system_licence_components(system):
+        yield replace(licence, component=machine.of(licence.component).component)
 
 
 def include_priced_licences(components: Components, find_machine_price: PriceLookup) -> Components:

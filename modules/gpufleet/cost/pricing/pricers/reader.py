@@ -17,20 +17,18 @@ that is unknown, secret, malformed or required and not set raises ``Unpriced``. 
 listed with the reason, and the next block goes on: no input makes a bill smaller without a line, and none takes
 another component along.
 
-``path`` is dotted (``disks.0.size``), or several that providers use: ``sku.name or skuName``. An entry of a list is a
-reader of its own (``entries``). Without a default an input is required. ``choice`` is for a text that the pricer
-compares: a word that it does not know is as unreadable as a number that is none.
+``path`` is dotted (``disks.0.size``), or several that providers use: ``sku.name or skuName``. ``name`` is what a reason
+calls the input; a plural ends with its verb: ``its network cards are``. An entry of a list is a reader of its own
+(``entries``). Without a default an input is required. ``choice`` is for a text that the pricer compares: a word that it
+does not know is as unreadable as a number that is none.
 
 ``part`` bills by time: it obeys the hours of the usage file and of the tags. ``kept`` bills the whole month, such as
 disks that remain while a machine is stopped. ``instances`` are machines that a service runs, which commitments may
-pay; ``machines`` are those of the cloud itself. ``used`` bills an amount of the usage file, ``derived`` one that
+pay; ``machines`` are those of the cloud itself, whose reader says how they are bought (``bought``) and how many there
+are (``times``): a part is then in each of them. ``used`` bills an amount of the usage file, ``derived`` one that
 several keys determine. A part of nothing is None and costs nothing. ``find_number``, ``find_text``, ``find_choice``
 and ``find_flag`` return a marker instead of raising: only where what is unreadable counts as the dearer case. To
 refuse for another reason: ``raise reader.refuse("no price with read replicas")``.
-
-A group that launches machines of a template: ``group.reading(template)`` has the template's inputs and the group's
-place, ``bought`` its market, and ``each(count)`` counts a part for every machine. ``count`` is called in the block of
-each part, so that a size that cannot be read is the reason of all of them.
 """
 
 from __future__ import annotations
@@ -57,7 +55,7 @@ from gpufleet.cost.inputs.values import (
     read_input,
     read_reference,
 )
-from gpufleet.cost.money import HOURS_PER_MONTH, ONE, Range
+from gpufleet.cost.money import ONE, Range
 from gpufleet.cost.pricing.component import (
     Component,
     Components,
@@ -87,9 +85,9 @@ class Unpriced(Exception):  # noqa: N818 - a result, not a fault
 class Reader:
     """What a resource says about one of its components: its inputs, its usage, where it is and how it is bought.
 
-    ``inputs`` are those of ``source``, which is ``resource`` or one that it refers to. ``count_machines`` returns how
-    many machines have the part. ``refused`` are the components without a price so far, shared by all readers of a
-    resource.
+    ``inputs`` are those of ``source``, which is ``resource`` or one that it refers to. ``prefix`` is of its
+    components' names. ``machine_count`` is in how many machines each part is, or why that is not known. ``refused`` are the
+    components without a price so far, shared by all readers of a resource.
     """
 
     resource: StateResource
@@ -101,36 +99,30 @@ class Reader:
     source: StateResource
     inputs: Any
     component: str = ""
-    count_machines: Callable[[Reader], Range] = lambda _: ONE
+    prefix: str = ""
+    machine_count: Range | Unpriced = ONE
     refused: Components = field(default_factory=list)
 
     def of(self, component: str) -> Reader:
         """Return the reader for a component, to be used in a ``with`` block."""
-        return replace(self, component=component)
+        return replace(self, component=f"{self.prefix}{component}")
+
+    def prefixed(self, prefix: str) -> Reader:
+        """Return the reader for one of several pools, whose components have names with its own."""
+        return replace(self, prefix=prefix)
 
     def within(self, region: str) -> Reader:
         """Return the reader for what is priced in another region."""
         return replace(self, region=region)
 
-    def inside(self, path: str) -> Reader:
-        """Return the reader of the inputs at a path."""
-        return replace(self, inputs=read_input(self.inputs, *_steps(path)))
+    def inside(self, path: str, name: str = "") -> Reader:
+        """Return the reader of the inputs at a path; those with a name must be readable."""
+        inputs = self._find(path, _parse_mapping)
+        return replace(self, inputs=self._required(inputs, name, {}) if name else inputs)
 
     def reading(self, resource: StateResource) -> Reader:
         """Return the reader of the inputs of another resource, which this one refers to."""
         return replace(self, source=resource, inputs=resource.inputs)
-
-    def bought(self, *templates: StateResource | None, spot: bool | UnreadableValue | None = None) -> Reader:
-        """Return the reader of what is bought as its tags or those of its templates say; ``spot`` has priority."""
-        return replace(self, terms=self.graph.purchase_terms_of(self.resource, *templates, spot=spot))
-
-    def all_month(self) -> Reader:
-        """Return the reader of what bills the whole month, also while what it belongs to is stopped."""
-        return replace(self, terms=replace(self.terms, hours=HOURS_PER_MONTH))
-
-    def each(self, count: Callable[[Reader], Range]) -> Reader:
-        """Return the reader of what every machine of a group has; ``count`` gets the reader of the component."""
-        return replace(self, count_machines=count)
 
     def find_resource(self, path: str, *types: str) -> StateResource | None:
         """Return the resource of these types that an input of ``source`` refers to."""
@@ -143,6 +135,29 @@ class Reader:
     def find_referrers(self, path: str, *types: str) -> list[StateResource]:
         """Return the resources of these types with an input that refers to ``source``."""
         return self.graph.find_referring_resources(self.source, _steps(path), *types)
+
+    def bought(
+        self,
+        *templates: StateResource | None,
+        spot: bool | UnreadableValue | None = None,
+        max_price: Number = None,
+    ) -> Reader:
+        """Return the reader of machines with a market setting and a maximum price, and tags of their templates too."""
+        terms = self.graph.purchase_terms_of(self.resource, *templates, spot=spot)
+        return replace(
+            self, terms=replace(terms, max_price=max_price if isinstance(max_price, Decimal) else None)
+        )
+
+    def all_month(self) -> Reader:
+        """Return the reader for what bills the whole month, also while what it belongs to is stopped."""
+        return replace(self, terms=PurchaseTerms(pool=self.terms.pool))
+
+    def times(self, find_count: Callable[[], Range]) -> Reader:
+        """Return the reader for what each of several machines has: without their number nothing has a price."""
+        try:
+            return replace(self, machine_count=find_count())
+        except Unpriced as unpriced:
+            return replace(self, machine_count=unpriced)
 
     def __enter__(self) -> Self:
         return self
@@ -176,7 +191,7 @@ class Reader:
         """Return a number of bytes, which may be above the limit of other numbers."""
         digits = self.text(path, name)
         if not digits.isdecimal() or len(digits) > MAX_DIGITS:
-            raise self.refuse(f"{name} is {MARKER_REASONS[UnreadableValue.UNKNOWN]}")
+            raise self.refuse(_describe(name, MARKER_REASONS[UnreadableValue.UNKNOWN]))
         return Decimal(digits)
 
     def find_number(self, path: str) -> Number:
@@ -250,18 +265,18 @@ class Reader:
         return [replace(self, inputs=each) for each in entries]
 
     def part(
-        self, item: str, count: Count | None = None, size: Decimal = Decimal(1), note: str = ""
+        self, item: str, count: Count = ONE, size: Decimal = Decimal(1), note: str = ""
     ) -> CostComponent | None:
-        """Return ``count`` parts that bill by time, of ``size`` price units each; without a count one a machine."""
+        """Return ``count`` parts that bill by time, of ``size`` price units each."""
         terms = PurchaseTerms(pool=self.terms.pool)
         part = self._make(item, count, size, terms, self.terms.billed_hours_per_month)
         return part and replace(part, note=note)
 
-    def kept(self, item: str, count: Count | None = None, size: Decimal = Decimal(1)) -> CostComponent | None:
+    def kept(self, item: str, count: Count = ONE, size: Decimal = Decimal(1)) -> CostComponent | None:
         """Return parts that bill the whole month, also while what they belong to is stopped."""
         return self.all_month().part(item, count, size)
 
-    def instances(self, item: str, count: Count | None = None) -> CostComponent | None:
+    def instances(self, item: str, count: Count = ONE) -> CostComponent | None:
         """Return machines that the service runs; tags and the usage file set their purchase and hours."""
         terms = self.terms if self.terms.purchase in TERMS else replace(self.terms, purchase="on_demand")
         return self._make(item, count, Decimal(1), terms, terms.billed_hours_per_month)
@@ -269,7 +284,7 @@ class Reader:
     def machines(
         self,
         item: str,
-        count: Range | None = None,
+        count: Range = ONE,
         size: Decimal = Decimal(1),
         *,
         spot: bool | UnreadableValue | None = None,
@@ -279,7 +294,7 @@ class Reader:
 
         ``is_part``: it is ``size`` cards in each of the machines, which are bought with them.
         """
-        terms = self.terms if spot is None else self.bought(spot=spot).terms
+        terms = self.terms if spot is None else self.graph.purchase_terms_of(self.resource, spot=spot)
         part = self._make(item, count, size, terms, terms.billed_hours_per_month)
         return part and replace(part, is_part=is_part)
 
@@ -304,20 +319,19 @@ class Reader:
         )
 
     def _make(
-        self, item: str, count: Count | None, size: Decimal, terms: PurchaseTerms, hours: Decimal
+        self, item: str, count: Count, size: Decimal, terms: PurchaseTerms, hours: Decimal
     ) -> CostComponent | None:
-        if not size:
+        counts = count if isinstance(count, Range) else Range.from_exact_value(count)
+        if not counts.high or not size:
             return None
-        number = self.count_machines(self) if count is None else count
-        counts = number if isinstance(number, Range) else Range.from_exact_value(number)
-        if not counts.high:
-            return None
+        if isinstance(self.machine_count, Unpriced):
+            raise self.refuse(self.machine_count.args[0])
         return CostComponent(
             self.component,
             (item,),
             self.cloud,
             self.region,
-            counts,
+            self.machine_count * counts,
             size,
             terms,
             hours,
@@ -339,9 +353,9 @@ class Reader:
     ) -> Value:
         known = default if value is None else value
         if known is None:
-            raise self.refuse(f"{name} is not set")
+            raise self.refuse(_describe(name, "not set"))
         if isinstance(known, UnreadableValue):
-            raise self.refuse(f"{name} is {MARKER_REASONS[known]}")
+            raise self.refuse(_describe(name, MARKER_REASONS[known]))
         return known
 
 
@@ -371,6 +385,15 @@ def _steps(path: str) -> tuple[str | int, ...]:
     """Return the steps of a path, in which ``["a.b"]`` is one with a dot, as in Pulumi's property paths."""
     steps = (quoted or plain for quoted, plain in _STEP.findall(path))
     return tuple(int(step) if step.isdigit() else step for step in steps)
+
+
+def _describe(name: str, reason: str) -> str:
+    return f"{name} {reason}" if name.endswith(" are") else f"{name} is {reason}"
+
+
+def _parse_mapping(value: Any) -> Any:
+    is_readable = value is None or isinstance(value, (*MAPPING_TYPES, UnreadableValue))
+    return value if is_readable else UnreadableValue.UNKNOWN
 
 
 def _parse_text(value: Any) -> Text:

@@ -77,18 +77,17 @@ def price_emr_instance_group(group: Reader) -> Parts:
 def _list_group(group: Reader, role: str) -> Parts:
     """Yield the machines of a role, EMR's fee for them, and their volumes."""
 
-    def count_machines(part: Reader) -> Range:
-        number = group.of(part.component).number("instanceCount", f"{role} instance count", 1)
-        return Range.from_exact_value(number)
+    def count_machines() -> Range:
+        return Range.from_exact_value(group.number("instanceCount", f"{role} instance count", 1))
 
-    group = group.bought(spot=group.has("bidPrice")).each(count_machines)
-    with group.of(role) as machine:
+    machines = group.bought(spot=group.has("bidPrice")).times(count_machines)
+    with machines.of(role) as machine:
         yield machine.machines(machine.text("instanceType", f"{role} instance type"))
-    with group.of(f"{role}:emr") as fee:
+    with machines.of(f"{role}:emr") as fee:
         yield fee.instances(f"emr:{fee.text('instanceType', f'{role} instance type')}")
-    with group.of(f"{role}:disk:1") as volumes:
+    with machines.of(f"{role}:disk:1") as volumes:
         for index, volume in enumerate(volumes.entries("ebsConfigs", "the list of its volumes"), start=1):
             with volume.of(f"{role}:disk:{index}") as disk:
                 kind = disk.text("type", "volume type", DEFAULT_VOLUME_TYPE)
                 copies = disk.number("volumesPerInstance", "the number of volumes", 1)
-                yield disk.kept(f"ebs:{kind}", size=disk.number("size", "volume size") * copies)
+                yield disk.kept(f"ebs:{kind}", copies, disk.number("size", "volume size"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 
@@ -39,10 +38,7 @@ def price_ecs_service(service: Reader) -> Parts:
     if providers and definition is None:
         raise service.of("task").refuse("its task definition is not in this stack")
     for provider in providers:
-        count = _make_counter(service, strategy, provider)
-        yield from _list_tasks(
-            service.each(count), task.each(count), "spot_" if provider == FARGATE_SPOT else ""
-        )
+        yield from _list_tasks(service, task, strategy, provider)
 
 
 def _find_strategy(service: Reader, task: Reader) -> list[Reader]:
@@ -58,16 +54,6 @@ def _find_strategy(service: Reader, task: Reader) -> list[Reader]:
         return service.reading(defaults[0]).entries("defaultCapacityProviderStrategies", STRATEGY)
     compatible = [each.text("", STRATEGY) for each in task.entries("requiresCompatibilities", STRATEGY)]
     return [replace(service, inputs={PROVIDER: FARGATE, "weight": 1})] if compatible == [FARGATE] else []
-
-
-def _make_counter(service: Reader, strategy: list[Reader], provider: str) -> Callable[[Reader], Range]:
-    """Return what counts the tasks of a component that run on a provider."""
-
-    def count_tasks(part: Reader) -> Range:
-        shares = tuple(_read_share(entry.of(part.component)) for entry in strategy)
-        return split_tasks(_find_task_count(service.of(part.component)), shares)[provider]
-
-    return count_tasks
 
 
 def _read_share(entry: Reader) -> tuple[str, Decimal, Decimal]:
@@ -106,19 +92,26 @@ def split_tasks(count: Range, providers: tuple[tuple[str, Decimal, Decimal], ...
     return {name: Range(*values) for name, values in shares.items()}
 
 
-def _list_tasks(service: Reader, task: Reader, prefix: str) -> Parts:
-    """Yield what the tasks of one provider bill; ``prefix`` is in the names of those on spot."""
+def _list_tasks(service: Reader, task: Reader, strategy: list[Reader], provider: str) -> Parts:
+    """Yield what the tasks of one provider bill."""
+
+    def count_tasks() -> Range:
+        return split_tasks(_find_task_count(service), tuple(map(_read_share, strategy)))[provider]
+
+    prefix = "spot_" if provider == FARGATE_SPOT else ""
+    task = task.times(count_tasks).prefixed(prefix)
+    service = service.times(count_tasks).prefixed(prefix)
     for unit, key in SIZES:
-        with task.of(f"{prefix}{unit}") as size:
+        with task.of(unit) as size:
             part = size.part(
                 f"fargate:{_find_platform(size)}:{unit}",
                 size=_read_size(size, key, f"the {unit} of its tasks"),
             )
             yield replace(part, terms=replace(part.terms, purchase="spot")) if part and prefix else part
-    with task.of(f"{prefix}disk") as disk:
+    with task.of("disk") as disk:
         gib = disk.number("ephemeralStorage.sizeInGib", "the disk of its tasks", INCLUDED_DISK_GIB)
         yield disk.part("fargate:ephemeral_storage", size=max(gib - INCLUDED_DISK_GIB, ZERO))
-    with service.of(f"{prefix}{ADDRESS}") as address:
+    with service.of(ADDRESS) as address:
         if address.flag("networkConfiguration.assignPublicIp", "whether it has public addresses"):
             yield address.part(ADDRESS)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.inputs.values import Text, read_reference
-from gpufleet.cost.pricing.component import MachinePartContext
 from gpufleet.cost.pricing.pricers.reader import make_pricer_decorator
 from gpufleet.cost.pricing.region import describe_hidden_region, find_place_sources, gcp_region_of_zone
 from gpufleet.engine import StateResource, UnreadableValue
@@ -44,11 +43,6 @@ def find_region(resource: StateResource, graph: ResourceGraph) -> str:
 def find_region_or_global(resource: StateResource, graph: ResourceGraph) -> str:
     """Return the region, global for a resource that gives none."""
     return find_region(resource, graph) or "global"
-
-
-def standalone_part_context(resource: StateResource, graph: ResourceGraph) -> MachinePartContext:
-    """Return the context of a resource that is billed on its own."""
-    return MachinePartContext("gcp", find_region(resource, graph), graph.purchase_terms_of(resource).pool)
 
 
 def last_url_segment(name: str) -> str:

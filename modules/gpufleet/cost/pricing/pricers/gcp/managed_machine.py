@@ -7,14 +7,14 @@ its own, the items of ``vertex:prediction``.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 
-from gpufleet.cost.money import HOURS_PER_MONTH, Range
-from gpufleet.cost.pricing.component import MachinePartContext
-from gpufleet.cost.pricing.pricers.gcp.disk import local_ssd_components
+from gpufleet.cost.inputs.values import text_if_known
+from gpufleet.cost.money import Range
+from gpufleet.cost.pricing.pricers.gcp.disk import list_local_ssds
 from gpufleet.cost.pricing.pricers.gcp.location import last_url_segment, pricer
-from gpufleet.cost.pricing.pricers.gcp.machine_inputs import CARD_PREFIX, includes_cards
+from gpufleet.cost.pricing.pricers.gcp.machine import CARD_PREFIX, includes_cards, make_address
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS
 from gpufleet.cost.pricing.pricers.reader import GLOBAL, Parts, Reader
 
@@ -155,43 +155,36 @@ def _list_prediction_machines(service: Reader, path: str) -> Parts:
 
 def _list_machines(service: Reader, name: str, pool: Pool, *, is_spot: bool = False) -> Parts:
     """Yield the machines of a pool, with what bills while they run, and their local disks."""
-    prefix = "" if name == "machine" else f"{name}:"
-    spot = is_spot or None
-    with service.of(f"{prefix}machine") as machine:
-        yield machine.machines(_find_type(machine, pool), _count(machine, pool), spot=spot)
-    with service.of(f"{prefix}accelerators") as cards:
+    number = service.find_number(pool.count)
+    if (pool.default_count if number is None else number) == 0:
+        return
+    machines = (
+        service.prefixed("" if name == "machine" else f"{name}:")
+        .bought(spot=is_spot or None)
+        .times(lambda: _count(service, pool))
+    )
+    with machines.of("machine") as machine:
+        yield machine.machines(_find_type(machine, pool))
+    with machines.of("accelerators") as cards:
         for index, entry in enumerate(cards.entries(pool.cards) if pool.cards else ()):
-            with entry.of(f"{prefix}accelerators:{index}" if index else entry.component) as card:
-                if includes_cards(_find_type(service.of(card.component), pool)):
+            name = f"accelerators:{index}" if index else "accelerators"
+            with entry.of(name) as card:
+                if includes_cards(_find_type(machines.of(name), pool)):
                     continue
                 kind, number = (
                     card.text(pool.entry[0], "accelerator type"),
                     card.number(pool.entry[1], "their number"),
                 )
-                count = _count(service.of(card.component), pool)
-                yield card.machines(
-                    f"{CARD_PREFIX}{_join_words(kind)}", count, number, spot=spot, is_part=True
-                )
-    yield from _list_local_disks(service, prefix, pool)
-    with service.of(f"{prefix}{ADDRESS}") as address:
+                yield card.machines(f"{CARD_PREFIX}{_join_words(kind)}", size=number, is_part=True)
+    machine_type = last_url_segment(text_if_known(machines.find_text(pool.machine)) or pool.machine_type)
+    yield from list_local_ssds(
+        machines.all_month(),
+        machine_type,
+        lambda disks: disks.number(pool.local_ssds, "its local disks", 0) if pool.local_ssds else 0,
+    )
+    with machines.of(ADDRESS) as address:
         if not _is_internal(address, pool):
-            part = address.part(ADDRESS, _count(address, pool))
-            yield replace(part, terms=replace(part.terms, purchase="spot")) if part and is_spot else part
-
-
-def _list_local_disks(service: Reader, prefix: str, pool: Pool) -> Parts:
-    """Yield the local disks, which depend on the machine type: some have theirs in its price."""
-    declared = service.find_number(pool.local_ssds)
-    for index in range(max(int(declared), 1) if isinstance(declared, Decimal) else 1):
-        name = f"disk:local{index}"
-        with service.of(f"{prefix}{name}") as disk:
-            number = disk.number(pool.local_ssds, "its local disks", 0) if pool.local_ssds else 0
-            context = MachinePartContext(
-                "gcp", disk.region, disk.terms.pool, _count(disk, pool), HOURS_PER_MONTH
-            )
-            for part in local_ssd_components(_find_type(disk, pool), int(number), context):
-                if part.component == name:
-                    yield replace(part, component=disk.component)
+            yield make_address(address)
 
 
 def _list_boot_disk(service: Reader, name: str, pool: Pool) -> Parts:
