@@ -86,8 +86,8 @@ class Reader:
     """What a resource says about one of its components: its inputs, its usage, where it is and how it is bought.
 
     ``inputs`` are those of ``source``, which is ``resource`` or one that it refers to. ``prefix`` is of its
-    components' names. ``machine_count`` is in how many machines each part is, or why that is not known. ``refused`` are the
-    components without a price so far, shared by all readers of a resource.
+    components' names. ``machine_count`` is in how many machines each part is, or why that is not known. ``refused``
+    are the components without a price so far, shared by all readers of a resource.
     """
 
     resource: StateResource
