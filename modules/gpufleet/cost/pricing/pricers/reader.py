@@ -72,6 +72,7 @@ MAX_DIGITS = 16  # of a number of bytes: up to petabytes
 UNKNOWN_COPIES = Range(Decimal(1), Decimal(2), Decimal(2))
 _STEP = re.compile(r'\["([^"]+)"\]|([^.\[\]]+)')
 Parts = Iterator[Component | None]
+Count = Range | Decimal | int
 FindRegion = Callable[[StateResource, ResourceGraph], str]
 Value = TypeVar("Value")
 
@@ -84,8 +85,9 @@ class Unpriced(Exception):  # noqa: N818 - a result, not a fault
 class Reader:
     """What a resource says about one of its components: its inputs, its usage, where it is and how it is bought.
 
-    ``prefix`` is of the names of its components. ``machine_count`` is in how many machines each part is, or why that is
-    not known. ``refused`` are the components without a price so far, shared by all readers of a resource.
+    ``inputs`` are those of ``source``, which is ``resource`` or one that it refers to. ``prefix`` is of its
+    components' names. ``machine_count`` is in how many machines each part is, or why that is not known. ``refused``
+    are the components without a price so far, shared by all readers of a resource.
     """
 
     resource: StateResource
@@ -94,6 +96,7 @@ class Reader:
     region: str
     terms: PurchaseTerms
     usage: ResourceUsage
+    source: StateResource
     inputs: Any
     component: str = ""
     prefix: str = ""
@@ -119,11 +122,23 @@ class Reader:
 
     def reading(self, resource: StateResource) -> Reader:
         """Return the reader of the inputs of another resource, which this one refers to."""
-        return replace(self, inputs=resource.inputs)
+        return replace(self, source=resource, inputs=resource.inputs)
+
+    def find_resource(self, path: str, *types: str) -> StateResource | None:
+        """Return the resource of these types that an input of ``source`` refers to."""
+        found = (
+            self.graph.find_referenced_resource(self.source, _steps(each), *types)
+            for each in path.split(" or ")
+        )
+        return next(filter(None, found), None)
+
+    def find_referrers(self, path: str, *types: str) -> list[StateResource]:
+        """Return the resources of these types with an input that refers to ``source``."""
+        return self.graph.find_referring_resources(self.source, _steps(path), *types)
 
     def bought(
         self,
-        *templates: StateResource,
+        *templates: StateResource | None,
         spot: bool | UnreadableValue | None = None,
         max_price: Number = None,
     ) -> Reader:
@@ -250,20 +265,18 @@ class Reader:
         return [replace(self, inputs=each) for each in entries]
 
     def part(
-        self, item: str, count: Range | Decimal | int = ONE, size: Decimal = Decimal(1), note: str = ""
+        self, item: str, count: Count = ONE, size: Decimal = Decimal(1), note: str = ""
     ) -> CostComponent | None:
         """Return ``count`` parts that bill by time, of ``size`` price units each."""
         terms = PurchaseTerms(pool=self.terms.pool)
         part = self._make(item, count, size, terms, self.terms.billed_hours_per_month)
         return part and replace(part, note=note)
 
-    def kept(
-        self, item: str, count: Range | Decimal | int = ONE, size: Decimal = Decimal(1)
-    ) -> CostComponent | None:
+    def kept(self, item: str, count: Count = ONE, size: Decimal = Decimal(1)) -> CostComponent | None:
         """Return parts that bill the whole month, also while what they belong to is stopped."""
         return self.all_month().part(item, count, size)
 
-    def instances(self, item: str, count: Range | Decimal | int = ONE) -> CostComponent | None:
+    def instances(self, item: str, count: Count = ONE) -> CostComponent | None:
         """Return machines that the service runs; tags and the usage file set their purchase and hours."""
         terms = self.terms if self.terms.purchase in TERMS else replace(self.terms, purchase="on_demand")
         return self._make(item, count, Decimal(1), terms, terms.billed_hours_per_month)
@@ -306,13 +319,13 @@ class Reader:
         )
 
     def _make(
-        self, item: str, count: Range | Decimal | int, size: Decimal, terms: PurchaseTerms, hours: Decimal
+        self, item: str, count: Count, size: Decimal, terms: PurchaseTerms, hours: Decimal
     ) -> CostComponent | None:
-        if isinstance(self.machine_count, Unpriced):
-            raise self.refuse(self.machine_count.args[0])
         counts = count if isinstance(count, Range) else Range.from_exact_value(count)
         if not counts.high or not size:
             return None
+        if isinstance(self.machine_count, Unpriced):
+            raise self.refuse(self.machine_count.args[0])
         return CostComponent(
             self.component,
             (item,),
@@ -356,7 +369,7 @@ def make_pricer_decorator(
         def price(resource: StateResource, graph: ResourceGraph) -> Components:
             terms, usage = graph.purchase_terms_of(resource), graph.usage_of_resource(resource)
             region = find_region(resource, graph)
-            reader = Reader(resource, graph, cloud, region, terms, usage, resource.inputs)
+            reader = Reader(resource, graph, cloud, region, terms, usage, resource, resource.inputs)
             parts: Components = []
             with reader:
                 parts += filter(None, list_parts(reader))

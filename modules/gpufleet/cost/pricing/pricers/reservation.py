@@ -9,7 +9,8 @@ from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.inputs.terms import PurchaseTerms
 from gpufleet.cost.inputs.values import MARKER_REASONS, Number
 from gpufleet.cost.money import HOURS_PER_MONTH, Range
-from gpufleet.cost.pricing.component import UnpricedComponent
+from gpufleet.cost.pricing.component import CostComponent, ReservedCapacity, UnpricedComponent
+from gpufleet.cost.pricing.pricers.reader import Reader
 from gpufleet.engine import StateResource, UnreadableValue
 
 
@@ -26,3 +27,14 @@ def reservation_terms(resource: StateResource, graph: ResourceGraph) -> Purchase
     terms = graph.purchase_terms_of(resource)
     purchase = terms.purchase if terms.is_reserved else "reserved"
     return replace(terms, purchase=purchase, hours=HOURS_PER_MONTH)
+
+
+def reserve_machines(
+    machine: Reader, item: str, count_path: str, capacity: ReservedCapacity
+) -> CostComponent | None:
+    """Return the machines of a reservation, which bills all hours of a month, under the term that its tags have."""
+    purchase = machine.terms.purchase if machine.terms.is_reserved else "reserved"
+    reserved = replace(machine, terms=replace(machine.terms, purchase=purchase, hours=HOURS_PER_MONTH))
+    count = Range.from_exact_value(machine.number(count_path, "reserved count"))
+    part = reserved.machines(item, count)
+    return part and replace(part, reserved_capacity=capacity)

@@ -39,6 +39,7 @@ SQL_SERVER_EDITIONS = ("Standard", "Enterprise", "Web")  # of images that bill S
 IMAGE_KEYS = ("ami", "imageId", "amiType")
 POWERSHELL_TAG = "<powershell>"
 SHARED_TENANCY = "default"
+TENANCIES = (SHARED_TENANCY, "dedicated", "host")
 CAPACITY_BLOCK = "aws:ec2/capacityBlockReservation:CapacityBlockReservation"
 IN_CAPACITY_BLOCK = "runs in a capacity block, which is prepaid: its price is not in the price list"
 ON_DEDICATED_HOST = "runs on a dedicated host, which bills instead: hosts are not in the price list"
