@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from decimal import Decimal
 
 from gpufleet.cost.inputs.values import Number, text_if_known
@@ -25,6 +24,7 @@ from gpufleet.cost.pricing.pricers.gcp.machine import (
     list_image_licence,
     list_machine,
     make_address,
+    with_default_type,
     with_reservation_claim,
 )
 from gpufleet.cost.pricing.pricers.group_size import group_size_range
@@ -76,7 +76,7 @@ def _list_nodes(pool: Reader, cluster: Reader | None) -> Parts:
     with pool.of("machine") as machine:
         config = machine.inside("nodeConfig", "its node configuration")
         nodes = (
-            replace(config, inputs={"machineType": DEFAULT_TYPE, **(config.inputs or {})})
+            with_default_type(config, DEFAULT_TYPE)
             .bought(spot=find_any_flag(config, "spot", "preemptible"))
             .times(lambda: pool.resize(_find_declared_size(pool, cluster), "node pool size"))
         )

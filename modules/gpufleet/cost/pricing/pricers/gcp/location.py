@@ -50,6 +50,11 @@ def last_url_segment(name: str) -> str:
     return name.rsplit("/", 1)[-1]
 
 
+def normalize_name(name: str) -> str:
+    """Return Compute Engine's name of a card or a disk: NVIDIA_TESLA_T4 is nvidia-tesla-t4, PD_SSD is pd-ssd."""
+    return last_url_segment(name).lower().replace("_", "-")
+
+
 def find_service_region(resource: StateResource, graph: ResourceGraph) -> str:
     """Return the region of a service: of a database its location, of a table that of its dataset."""
     key, source, default = "location", resource, DEFAULT_DATASET_LOCATION

@@ -8,11 +8,12 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 from gpufleet.cost.inputs.values import text_if_known
 from gpufleet.cost.pricing.component import CostComponent, ReservationClaim
 from gpufleet.cost.pricing.pricers.gcp.disk import LOCAL_SSD, find_local_ssds_to_match
-from gpufleet.cost.pricing.pricers.gcp.location import last_url_segment
+from gpufleet.cost.pricing.pricers.gcp.location import last_url_segment, normalize_name
 from gpufleet.cost.pricing.pricers.licence import list_licences, system_licence_components
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS
 from gpufleet.cost.pricing.pricers.reader import Parts, Reader, Unpriced
@@ -20,7 +21,8 @@ from gpufleet.engine import UnreadableValue
 
 FLEX_START = "starts through the Dynamic Workload Scheduler, whose rates are not in the price list"
 CARD_PREFIX = "accelerator:"
-CARD_TYPE, CARD_COUNT = "type or acceleratorType", "count or acceleratorCount"
+CARDS, CARD_TYPE = "guestAccelerators", "type or acceleratorType"
+CARD_COUNT = "count or acceleratorCount or coreCount"
 IMAGES = ("bootDisk.initializeParams.image", "imageType")
 RESERVATION = "gcp:compute/reservation:Reservation"
 OUTSIDE_STACK = "outside this stack"  # the target of a reservation that no resource here is
@@ -45,8 +47,15 @@ def find_any_flag(machine: Reader, *paths: str) -> bool | UnreadableValue | None
     return True in flags or next((flag for flag in flags if isinstance(flag, UnreadableValue)), None)
 
 
-def list_machine(machine: Reader, *, is_flex_start: bool = False) -> Parts:
-    """Yield a machine by its type, and the cards that its price does not include."""
+def with_default_type(machine: Reader, machine_type: Any) -> Reader:
+    """Return the reader with the machine type that a service chooses where a program has none."""
+    if machine.has("machineType"):
+        return machine
+    return replace(machine, inputs={**(machine.inputs or {}), "machineType": machine_type})
+
+
+def list_machine(machine: Reader, cards: str = CARDS, *, is_flex_start: bool = False) -> Parts:
+    """Yield a machine by its type, and the cards that its price does not include, which an input has."""
     is_flex_start = is_flex_start or machine.find_text("scheduling.provisioningModel") == "FLEX_START"
     with machine.of("machine") as part:
         name = last_url_segment(part.text("machineType", "machine type"))
@@ -54,14 +63,14 @@ def list_machine(machine: Reader, *, is_flex_start: bool = False) -> Parts:
             raise part.refuse(f"{name} {FLEX_START}")
         yield part.machines(name)
     machine_type = find_machine_type(machine)
-    if is_flex_start or (machine_type and includes_cards(machine_type)):
+    if not cards or is_flex_start or (machine_type and _includes_cards(machine_type)):
         return
-    with machine.of("accelerators") as cards:
-        for index, card in enumerate(cards.entries("guestAccelerators", "its accelerators are")):
+    with machine.of("accelerators") as accelerators:
+        for index, card in enumerate(accelerators.entries(cards, "its accelerators are")):
             with card.of(f"accelerators:{index}" if index else "accelerators") as part:
                 if not machine_type:
                     raise part.refuse("machine type is not known: its price may include accelerators")
-                name = last_url_segment(part.text(CARD_TYPE, "accelerator type"))
+                name = normalize_name(part.text(CARD_TYPE, "accelerator type"))
                 number = part.number(CARD_COUNT, "accelerator count")
                 yield part.machines(f"{CARD_PREFIX}{name}", size=number, is_part=True)
 
@@ -100,9 +109,9 @@ def find_reservation_attributes(machine: Reader) -> tuple[str, ...]:
     machine_type = find_machine_type(machine)
     cards: list[str] = []
     with suppress(Unpriced):  # its accelerators are listed without a price
-        cards += map(_describe_card, machine.entries("guestAccelerators"))
+        cards += map(_describe_card, machine.entries(CARDS))
     local_ssds = find_local_ssds_to_match(machine, machine_type)
-    return ("" if includes_cards(machine_type) else "+".join(sorted(cards)), "+".join(local_ssds))
+    return ("" if _includes_cards(machine_type) else "+".join(sorted(cards)), "+".join(local_ssds))
 
 
 def with_reservation_claim(parts: Parts, claim: ReservationClaim | None) -> Parts:
@@ -111,7 +120,7 @@ def with_reservation_claim(parts: Parts, claim: ReservationClaim | None) -> Part
         yield replace(part, claim=claim) if isinstance(part, CostComponent) and _is_reservable(part) else part
 
 
-def includes_cards(machine_type: str) -> bool:
+def _includes_cards(machine_type: str) -> bool:
     """Return whether a machine type's price includes its cards: only N1 and custom types attach them."""
     return not machine_type.startswith(("n1-", "custom-"))
 

@@ -1,123 +1,145 @@
 """Managed services that run Compute Engine machines: Workbench, Dataproc, Vertex AI, VPC connectors, workstations.
 
 Their machines have the prices of Compute Engine, and some services a fee on top. Vertex AI's prediction has prices of
-its own, the items of ``vertex:prediction``.
+its own, the items of ``vertex:prediction``. Defaults are of the provider's documentation; Dataproc's machine is of
+pulumi-gcp 10.2, dataproc.Cluster, `machine_type`: "currently `n1-standard-4`".
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from decimal import Decimal
 
-from gpufleet.cost.inputs.values import text_if_known
+from gpufleet.cost.inputs.values import read_input
 from gpufleet.cost.money import Range
 from gpufleet.cost.pricing.pricers.gcp.disk import list_local_ssds
-from gpufleet.cost.pricing.pricers.gcp.location import last_url_segment, pricer
-from gpufleet.cost.pricing.pricers.gcp.machine import CARD_PREFIX, includes_cards, make_address
+from gpufleet.cost.pricing.pricers.gcp.location import normalize_name, pricer
+from gpufleet.cost.pricing.pricers.gcp.machine import (
+    find_machine_type,
+    list_machine,
+    make_address,
+    with_default_type,
+)
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS
 from gpufleet.cost.pricing.pricers.reader import GLOBAL, Parts, Reader
+from gpufleet.engine import UnreadableValue
 
+WORKBENCH_TYPE = WORKSTATION_TYPE = "e2-standard-4"
+CONNECTOR_TYPE, CONNECTOR_MINIMUM, CONNECTOR_MAXIMUM = "e2-micro", 2, 3
+DATAPROC_TYPE = "n1-standard-4"
+# Pools of a Dataproc cluster: their inputs, those with the machine type, and how many machines they have by default.
+DATAPROC_POOLS = {
+    "master": ("masterConfig", "masterConfig", 1),
+    "worker": ("workerConfig", "workerConfig", 2),
+    "secondary": ("preemptibleWorkerConfig", "workerConfig", 0),
+}
 PREEMPTIBILITIES = ("PREEMPTIBILITY_UNSPECIFIED", "NON_PREEMPTIBLE", "PREEMPTIBLE", "SPOT")
 NO_CARD = "ACCELERATOR_TYPE_UNSPECIFIED"
 STOPPED = "STOPPED"
 _VCPUS = re.compile(r"-(\d{1,4})(?:-\d{1,8}(?:-ext)?)?\Z")
 
 
-@dataclass(frozen=True)
-class Pool:
-    """The paths of machines of one kind in a service's inputs, and what it makes where a program has no setting.
-
-    ``internal`` is the flag of machines without external addresses, ``entry`` has the names of a card and its number.
-    """
-
-    machine: str
-    machine_type: str
-    count: str = ""
-    default_count: int = 1
-    maximum: str = ""
-    default_maximum: int | None = None
-    cards: str = ""
-    entry: tuple[str, str] = ("type", "coreCount")
-    internal: str = ""
-    is_internal: bool = False
-    disk: str = ""
-    disk_type: str = ""
-    disk_gib: int = 0
-    local_ssds: str = ""
-
-
-# The defaults are of the provider's documentation; Dataproc's machine of pulumi-gcp 10.2, dataproc.Cluster,
-# `machine_type`: "currently `n1-standard-4`". Its machines are internal since image 2.2.
-WORKBENCH = Pool(
-    "gceSetup.machineType", "e2-standard-4", cards="gceSetup.acceleratorConfigs", internal="gceSetup.disablePublicIp",
-    disk="gceSetup.bootDisk.{}", disk_type="pd-balanced", disk_gib=150,
-)  # fmt: skip
-CONNECTOR = Pool(
-    "machineType", "e2-micro", "minInstances", 2, "maxInstances", 3, is_internal=True
-)  # fmt: skip
-WORKSTATION = Pool(
-    "host.gceInstance.machineType", "e2-standard-4", "host.gceInstance.poolSize", 0,
-    internal="host.gceInstance.disablePublicIpAddresses",
-)  # fmt: skip
-DATAPROC = {
-    name: Pool(
-        f"clusterConfig.{machine}.machineType", "n1-standard-4", f"clusterConfig.{config}.numInstances", count,
-        cards=f"clusterConfig.{config}.accelerators", entry=("acceleratorType", "acceleratorCount"),
-        internal="clusterConfig.gceClusterConfig.internalIpOnly", is_internal=True,
-        disk=f"clusterConfig.{config}.diskConfig.{{}}", disk_type="pd-standard", disk_gib=500,
-        local_ssds=f"clusterConfig.{config}.diskConfig.numLocalSsds",
-    )
-    for name, config, machine, count in (
-        ("master", "masterConfig", "masterConfig", 1),
-        ("worker", "workerConfig", "workerConfig", 2),
-        ("secondary", "preemptibleWorkerConfig", "workerConfig", 0),
-    )
-}  # fmt: skip
-
-
 @pricer
 def price_workbench(notebook: Reader) -> Parts:
     """Yield the machine of a notebook and its disk; a stopped one keeps its disk."""
+    setup = with_default_type(notebook.inside("gceSetup"), WORKBENCH_TYPE)
     if notebook.find_text("desiredState") != STOPPED:
-        yield from _list_machines(notebook, "machine", WORKBENCH)
-    yield from _list_boot_disk(notebook, "machine", WORKBENCH)
+        yield from _list_machines(setup, "acceleratorConfigs")
+        yield from _list_addresses(setup, setup.find_flag("disablePublicIp"))
+    with setup.of("disk:machine") as disk:
+        kind = disk.text("bootDisk.diskType", "type of its boot disk", "pd-balanced")
+        size = disk.number("bootDisk.diskSizeGb", "size of its boot disk", 150)
+        yield disk.kept(normalize_name(kind), size=size)
 
 
 @pricer
 def price_dataproc_cluster(cluster: Reader) -> Parts:
     """Yield a cluster's machines and disks, and Dataproc's fee for each of their vCPUs."""
     if cluster.has("virtualClusterConfig"):
-        raise cluster.of("fee").refuse(
-            "it runs on a GKE cluster, and Dataproc's fee is for what its jobs use"
-        )
-    preemptibility = cluster.find_choice(
-        "clusterConfig.preemptibleWorkerConfig.preemptibility", PREEMPTIBILITIES
+        reason = "it runs on a GKE cluster, and Dataproc's fee is for what its jobs use"
+        raise cluster.of("fee").refuse(reason)
+    config = cluster.inside("clusterConfig")
+    for name in DATAPROC_POOLS:
+        yield from _list_dataproc_pool(config, name)
+
+
+def _list_dataproc_pool(config: Reader, name: str) -> Parts:
+    """Yield a pool: secondary workers are spot unless the program refuses that."""
+    key, type_key, default_size = DATAPROC_POOLS[name]
+    pool = with_default_type(
+        config.inside(key), read_input(config.inputs, type_key, "machineType") or DATAPROC_TYPE
     )
-    for name, pool in DATAPROC.items():
-        is_spot = name == "secondary" and preemptibility in (None, *PREEMPTIBILITIES)
-        is_spot = is_spot and preemptibility != "NON_PREEMPTIBLE"
-        yield from _list_machines(cluster, name, pool, is_spot=is_spot)
-        yield from _list_boot_disk(cluster, name, pool)
-        with cluster.within(GLOBAL).of(f"fee:{name}") as fee:
-            count, machine_type = _count(fee, pool), _find_type(fee, pool)
-            if count.high:
-                yield fee.part("dataproc:vcpu", count, _find_vcpus(fee, machine_type))
+    number = pool.find_number("numInstances")
+    if (default_size if number is None else number) == 0:
+        return
+    preemptibility = pool.find_choice("preemptibility", PREEMPTIBILITIES)
+    is_spot = name == "secondary" and preemptibility not in ("NON_PREEMPTIBLE", *UnreadableValue)
+    nodes = pool.bought(spot=is_spot or None).times(
+        lambda: Range.from_exact_value(pool.number("numInstances", "its number of machines", default_size))
+    )
+    machines = nodes.prefixed(f"{name}:")
+    yield from _list_machines(machines, "accelerators", "diskConfig.numLocalSsds")
+    is_internal = config.find_flag("gceClusterConfig.internalIpOnly")
+    yield from _list_addresses(machines, True if is_internal is None else is_internal)  # since image 2.2
+    with nodes.of(f"disk:{name}") as disk:
+        kind = disk.text("diskConfig.bootDiskType", "type of its boot disk", "pd-standard")
+        size = disk.number("diskConfig.bootDiskSizeGb", "size of its boot disk", 500)
+        yield disk.kept(normalize_name(kind), size=size)
+    with nodes.within(GLOBAL).of(f"fee:{name}") as fee:
+        yield fee.part("dataproc:vcpu", size=_find_vcpus(fee))
+
+
+def _find_vcpus(machine: Reader) -> Decimal:
+    """Return the vCPUs that a machine type's name says."""
+    machine_type = machine.text("machineType", "machine type")
+    match = _VCPUS.search(machine_type)
+    if match is None:
+        raise machine.refuse(f"how many vCPUs {machine_type} has is not known")
+    return Decimal(match[1])
 
 
 @pricer
 def price_vpc_connector(connector: Reader) -> Parts:
     """Yield the machines that a connector runs, of which a connector of any traffic has its minimum."""
-    return _list_machines(connector, "machine", CONNECTOR)
+
+    def find_size() -> Range:
+        minimum = connector.number("minInstances", "its number of machines", CONNECTOR_MINIMUM)
+        maximum = connector.number("maxInstances", "its largest size", CONNECTOR_MAXIMUM)
+        return Range.spanning(minimum, minimum, maximum)
+
+    return _list_machines(with_default_type(connector, CONNECTOR_TYPE).times(find_size))
 
 
 @pricer
 def price_workstation_config(config: Reader) -> Parts:
     """Yield the machines that a configuration keeps ready; workstations bill while they run."""
-    yield from _list_machines(config, "machine", WORKSTATION)
+    host = with_default_type(config.inside("host.gceInstance"), WORKSTATION_TYPE)
+    if host.find_number("poolSize"):
+        machines = host.times(
+            lambda: Range.from_exact_value(host.number("poolSize", "its number of machines"))
+        )
+        yield from _list_machines(machines)
+        yield from _list_addresses(machines, host.find_flag("disablePublicIpAddresses"))
     raise config.of("hours").refuse(
         "its workstations bill while they run, which the program does not declare"
     )
+
+
+def _list_machines(machine: Reader, cards: str = "", local_ssds: str = "") -> Parts:
+    """Yield machines with their cards and local disks; ``cards`` and ``local_ssds`` are inputs with those."""
+    yield from list_machine(machine, cards)
+    yield from list_local_ssds(
+        machine.all_month(),
+        find_machine_type(machine),
+        lambda disks: disks.number(local_ssds, "its local disks", 0) if local_ssds else 0,
+    )
+
+
+def _list_addresses(machine: Reader, is_internal: bool | UnreadableValue | None) -> Parts:
+    """Yield the external address of each machine unless it is internal."""
+    with machine.of(ADDRESS) as address:
+        if not address.known(is_internal or False, "whether it has external addresses"):
+            yield make_address(address)
 
 
 @pricer
@@ -150,85 +172,4 @@ def _list_prediction_machines(service: Reader, path: str) -> Parts:
         card = cards.text(f"{path}.machineSpec.acceleratorType", "its accelerator", NO_CARD)
         if card != NO_CARD:
             number = cards.number(f"{path}.machineSpec.acceleratorCount", "the number of its accelerators")
-            yield cards.part(f"vertex:prediction:{_join_words(card)}", cards.group_size(*bounds), number)
-
-
-def _list_machines(service: Reader, name: str, pool: Pool, *, is_spot: bool = False) -> Parts:
-    """Yield the machines of a pool, with what bills while they run, and their local disks."""
-    number = service.find_number(pool.count)
-    if (pool.default_count if number is None else number) == 0:
-        return
-    machines = (
-        service.prefixed("" if name == "machine" else f"{name}:")
-        .bought(spot=is_spot or None)
-        .times(lambda: _count(service, pool))
-    )
-    with machines.of("machine") as machine:
-        yield machine.machines(_find_type(machine, pool))
-    with machines.of("accelerators") as cards:
-        for index, entry in enumerate(cards.entries(pool.cards) if pool.cards else ()):
-            name = f"accelerators:{index}" if index else "accelerators"
-            with entry.of(name) as card:
-                if includes_cards(_find_type(machines.of(name), pool)):
-                    continue
-                kind, number = (
-                    card.text(pool.entry[0], "accelerator type"),
-                    card.number(pool.entry[1], "their number"),
-                )
-                yield card.machines(f"{CARD_PREFIX}{_join_words(kind)}", size=number, is_part=True)
-    machine_type = last_url_segment(text_if_known(machines.find_text(pool.machine)) or pool.machine_type)
-    yield from list_local_ssds(
-        machines.all_month(),
-        machine_type,
-        lambda disks: disks.number(pool.local_ssds, "its local disks", 0) if pool.local_ssds else 0,
-    )
-    with machines.of(ADDRESS) as address:
-        if not _is_internal(address, pool):
-            yield make_address(address)
-
-
-def _list_boot_disk(service: Reader, name: str, pool: Pool) -> Parts:
-    """Yield the boot disks, which remain while their machines are stopped."""
-    with service.of(f"disk:{name}") as disk:
-        kind = disk.text(_disk_path(pool, "Type"), "type of its boot disk", pool.disk_type)
-        size = disk.number(_disk_path(pool, "SizeGb"), "size of its boot disk", pool.disk_gib)
-        yield disk.kept(_join_words(kind), _count(disk, pool), size)
-
-
-def _disk_path(pool: Pool, key: str) -> str:
-    return f"{pool.disk.format(f'bootDisk{key}')} or {pool.disk.format(f'disk{key}')}"
-
-
-def _is_internal(service: Reader, pool: Pool) -> bool:
-    if not pool.internal:
-        return pool.is_internal
-    return service.flag(pool.internal, "whether it has external addresses", default=pool.is_internal)
-
-
-def _count(service: Reader, pool: Pool) -> Range:
-    count = Range.from_exact_value(pool.default_count)
-    if pool.count:
-        count = Range.from_exact_value(
-            service.number(pool.count, "its number of machines", pool.default_count)
-        )
-    if not pool.maximum:
-        return count
-    maximum = service.number(pool.maximum, "its largest size", pool.default_maximum)
-    return Range.spanning(count.low, count.expected, maximum)
-
-
-def _find_type(service: Reader, pool: Pool) -> str:
-    return last_url_segment(service.text(pool.machine, "machine type", pool.machine_type))
-
-
-def _find_vcpus(service: Reader, machine_type: str) -> Decimal:
-    """Return the vCPUs that a machine type's name says."""
-    match = _VCPUS.search(machine_type)
-    if match is None:
-        raise service.refuse(f"how many vCPUs {machine_type} has is not known")
-    return Decimal(match[1])
-
-
-def _join_words(name: str) -> str:
-    """Return Compute Engine's name of a card or a disk: NVIDIA_TESLA_T4 is nvidia-tesla-t4, PD_SSD is pd-ssd."""
-    return last_url_segment(name).lower().replace("_", "-")
+            yield cards.part(f"vertex:prediction:{normalize_name(card)}", cards.group_size(*bounds), number)

@@ -38,9 +38,14 @@ LARGEST_FUNCTION_VCPUS = Decimal(8)
 FUNCTION_GHZ = ((0.125, "0.2"), (0.25, "0.4"), (0.5, "0.8"), (1, "1.4"), (2, "2.4"))
 FASTEST_GHZ = Decimal("4.8")
 GIB_BY_SUFFIX = {
-    "": Decimal(1) / 1024**3, "K": Decimal(1000) / 1024**3, "Ki": Decimal(1) / 1024**2,
-    "M": Decimal(1000**2) / 1024**3, "Mi": Decimal(1) / 1024, "G": Decimal(1000**3) / 1024**3, "Gi": Decimal(1),
-}  # fmt: skip
+    "": Decimal(1) / 1024**3,
+    "K": Decimal(1000) / 1024**3,
+    "Ki": Decimal(1) / 1024**2,
+    "M": Decimal(1000**2) / 1024**3,
+    "Mi": Decimal(1) / 1024,
+    "G": Decimal(1000**3) / 1024**3,
+    "Gi": Decimal(1),
+}
 _AMOUNT = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([KMG]i?|m)?\Z")
 UNITS = {"vcpus": "vcpu", "memory": "gib"}
 
