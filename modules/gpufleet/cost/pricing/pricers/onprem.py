@@ -13,7 +13,7 @@ from gpufleet.cost.inputs.values import (
     MARKER_REASONS,
     Number,
     read_input_number,
-    read_input_text,
+    read_reference,
     text_if_known,
 )
 from gpufleet.cost.pricing.component import Components, CostComponent, UnpricedComponent
@@ -32,12 +32,12 @@ class OwnedMachineInputs:
 
 def parse_owned_machine_inputs(inputs: Any) -> OwnedMachineInputs:
     """Parse a rack or workstation."""
-    source = text_if_known(read_input_text(inputs, "usd_per_hour_source"))
+    source = text_if_known(read_reference(inputs, "usd_per_hour_source"))
     return OwnedMachineInputs(
         usd_per_hour=read_input_number(inputs, "usd_per_hour"),
         source="declared in the fleet" if source is None else source,
-        as_of=text_if_known(read_input_text(inputs, "usd_per_hour_as_of")),
-        machine=text_if_known(read_input_text(inputs, "machine")),
+        as_of=text_if_known(read_reference(inputs, "usd_per_hour_as_of")),
+        machine=text_if_known(read_reference(inputs, "machine")),
     )
 
 

@@ -42,13 +42,14 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from gpufleet.cost.inputs.graph import ResourceGraph
-from gpufleet.cost.inputs.reading import MAPPING_TYPES, is_list
 from gpufleet.cost.inputs.terms import TERMS, PurchaseTerms
 from gpufleet.cost.inputs.usage import ResourceUsage
 from gpufleet.cost.inputs.values import (
+    MAPPING_TYPES,
     MARKER_REASONS,
     Number,
     Text,
+    is_list,
     list_if_known,
     parse_input_flag,
     parse_input_number,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Decimal
 
-from gpufleet.cost.inputs.values import Number, is_input_true, number_if_known, read_input
+from gpufleet.cost.inputs.values import Number, number_if_known, read_input
 from gpufleet.cost.money import Range
 from gpufleet.cost.pricing.component import CostComponent, ReservationClaim
 from gpufleet.cost.pricing.pricers.aws.address import list_public_address
@@ -83,7 +83,7 @@ def keeps_template_version(
         return False
     version = owner.find_text(version_path)
     if version in (None, "", "$Default"):
-        moves = is_input_true(template.inputs, "updateDefaultVersion")
+        moves = owner.reading(template).find_flag("updateDefaultVersion") is True
         versions = [read_input(each.inputs, "defaultVersion") for each in (earlier_template, template)]
         return not moves and versions[0] == versions[1]
     earlier = owner.graph.find_earlier_resource(owner.resource)
