@@ -22,13 +22,14 @@ calls the input; a plural ends with its verb: ``its network cards are``. An entr
 (``entries``). Without a default an input is required. ``choice`` is for a text that the pricer compares: a word that it
 does not know is as unreadable as a number that is none.
 
-``part`` bills by time: it obeys the hours of the usage file and of the tags. ``kept`` bills the whole month, such as
-disks that remain while a machine is stopped. ``instances`` are machines that a service runs, which commitments may
-pay; ``machines`` are those of the cloud itself, whose reader says how they are bought (``bought``) and how many there
-are (``times``): a part is then in each of them. ``used`` bills an amount of the usage file, ``derived`` one that
-several keys determine. A part of nothing is None and costs nothing. ``find_number``, ``find_text``, ``find_choice``
-and ``find_flag`` return a marker instead of raising: only where what is unreadable counts as the dearer case. To
-refuse for another reason: ``raise reader.refuse("no price with read replicas")``.
+``part`` bills by time: it obeys the hours of the usage file. ``kept`` bills the whole month, such as disks that remain
+while a machine is stopped. ``instances`` are machines that a service runs, which commitments may pay; ``machines`` are
+those of the cloud itself. Their reader says how they are bought (``bought``) and how many there are (``times``): a part
+is then in each of them, for the hours that their tags say too. ``used`` bills an amount of the usage file, ``derived``
+one that several keys determine. A part of nothing is None and costs nothing.
+
+``find_number``, ``find_text``, ``find_choice`` and ``find_flag`` return a marker instead of raising: only where what is
+unreadable counts as the dearer case. To refuse for another reason: ``raise reader.refuse("no price with replicas")``.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ from gpufleet.cost.inputs.values import (
     read_input,
     read_reference,
 )
-from gpufleet.cost.money import ONE, Range
+from gpufleet.cost.money import HOURS_PER_MONTH, ONE, Range
 from gpufleet.cost.pricing.component import (
     Component,
     Components,
@@ -87,8 +88,9 @@ class Reader:
     """What a resource says about one of its components: its inputs, its usage, where it is and how it is bought.
 
     ``inputs`` are those of ``source``, which is ``resource`` or one that it refers to. ``prefix`` is of its
-    components' names. ``machine_count`` is in how many machines each part is, or why that is not known. ``refused``
-    are the components without a price so far, shared by all readers of a resource.
+    components' names. ``hours`` are those of a month for which parts bill. ``machine_count`` is in how many machines
+    each part is, or why that is not known. ``refused`` are the components without a price so far, shared by all
+    readers of a resource.
     """
 
     resource: StateResource
@@ -101,6 +103,7 @@ class Reader:
     inputs: Any
     component: str = ""
     prefix: str = ""
+    hours: Decimal = HOURS_PER_MONTH
     machine_count: Range | Unpriced = ONE
     refused: Components = field(default_factory=list)
 
@@ -143,15 +146,15 @@ class Reader:
         spot: bool | UnreadableValue | None = None,
         max_price: Number = None,
     ) -> Reader:
-        """Return the reader of machines with a market setting and a maximum price, and tags of their templates too."""
+        """Return the reader of machines that are bought as the tags say, also of templates; ``spot`` has priority."""
         terms = self.graph.purchase_terms_of(self.resource, *templates, spot=spot)
-        return replace(
-            self, terms=replace(terms, max_price=max_price if isinstance(max_price, Decimal) else None)
-        )
+        known_price = max_price if isinstance(max_price, Decimal) else None
+        terms = replace(terms, max_price=known_price)
+        return replace(self, terms=terms, hours=terms.billed_hours_per_month)
 
     def all_month(self) -> Reader:
         """Return the reader for what bills the whole month, also while what it belongs to is stopped."""
-        return replace(self, terms=PurchaseTerms(pool=self.terms.pool))
+        return replace(self, hours=HOURS_PER_MONTH)
 
     def times(self, find_count: Callable[[], Range]) -> Reader:
         """Return the reader for what each of several machines has: without their number nothing has a price."""
@@ -185,7 +188,7 @@ class Reader:
 
     def number(self, path: str, name: str = "", default: Decimal | int | None = None) -> Decimal:
         """Return a number that is not negative."""
-        number = self._find(path, parse_input_number)
+        number = self.find_number(path)
         return self._required(number, name or path, None if default is None else Decimal(default))
 
     def bytes(self, path: str, name: str) -> Decimal:
@@ -228,16 +231,15 @@ class Reader:
 
     def copies(self, path: str) -> Range:
         """Return one, two if the input is true, either if it cannot be read."""
-        flag = self._find(path, parse_input_flag)
-        return (
-            UNKNOWN_COPIES if isinstance(flag, UnreadableValue) else Range.from_exact_value(2 if flag else 1)
-        )
+        flag = self.find_flag(path)
+        if isinstance(flag, UnreadableValue):
+            return UNKNOWN_COPIES
+        return Range.from_exact_value(2 if flag else 1)
 
     def count(self, path: str, name: str = "", default: Decimal | int | None = None) -> Decimal:
         """Return a number, or how long a list is."""
-        return self._required(
-            self.find_count(path), name or path, None if default is None else Decimal(default)
-        )
+        count = self.find_count(path)
+        return self._required(count, name or path, None if default is None else Decimal(default))
 
     def up_to(self, count: Range, path: str) -> Range:
         """Return a count that an autoscaler may raise to the number at ``path``, if that is set."""
@@ -269,8 +271,7 @@ class Reader:
         self, item: str, count: Count = ONE, size: Decimal = Decimal(1), note: str = ""
     ) -> CostComponent | None:
         """Return ``count`` parts that bill by time, of ``size`` price units each."""
-        terms = PurchaseTerms(pool=self.terms.pool)
-        part = self._make(item, count, size, terms, self.terms.billed_hours_per_month)
+        part = self._make(item, count, size, PurchaseTerms(pool=self.terms.pool), self.hours)
         return part and replace(part, note=note)
 
     def kept(self, item: str, count: Count = ONE, size: Decimal = Decimal(1)) -> CostComponent | None:
@@ -283,20 +284,13 @@ class Reader:
         return self._make(item, count, Decimal(1), terms, terms.billed_hours_per_month)
 
     def machines(
-        self,
-        item: str,
-        count: Range = ONE,
-        size: Decimal = Decimal(1),
-        *,
-        spot: bool | UnreadableValue | None = None,
-        is_part: bool = False,
+        self, item: str, count: Range = ONE, size: Decimal = Decimal(1), *, is_part: bool = False
     ) -> CostComponent | None:
-        """Return machines of the cloud itself, bought as the tags say; ``spot`` has priority over them.
+        """Return machines of the cloud itself.
 
         ``is_part``: it is ``size`` cards in each of the machines, which are bought with them.
         """
-        terms = self.terms if spot is None else self.graph.purchase_terms_of(self.resource, spot=spot)
-        part = self._make(item, count, size, terms, terms.billed_hours_per_month)
+        part = self._make(item, count, size, self.terms, self.terms.billed_hours_per_month)
         return part and replace(part, is_part=is_part)
 
     def used(
@@ -309,9 +303,7 @@ class Reader:
         amount = self.usage.amounts.get(key)
         if amount is None and not listed:
             return None
-        return UsageComponent(
-            self.component, item, key, self.cloud, self.region, amount, stored, self.terms.pool
-        )
+        return replace(self.derived(item, key, amount), is_stored=stored)
 
     def derived(self, item: str, key: str, amount: Decimal | None) -> UsageComponent:
         """Return what bills by an amount that several keys determine; without it ``key`` is the next one to give."""
@@ -327,16 +319,9 @@ class Reader:
             return None
         if isinstance(self.machine_count, Unpriced):
             raise self.refuse(self.machine_count.args[0])
+        counts *= self.machine_count
         return CostComponent(
-            self.component,
-            (item,),
-            self.cloud,
-            self.region,
-            self.machine_count * counts,
-            size,
-            terms,
-            hours,
-            is_part=True,
+            self.component, (item,), self.cloud, self.region, counts, size, terms, hours, is_part=True
         )
 
     def _find(
@@ -370,7 +355,10 @@ def make_pricer_decorator(
         def price(resource: StateResource, graph: ResourceGraph) -> Components:
             terms, usage = graph.purchase_terms_of(resource), graph.usage_of_resource(resource)
             region = find_region(resource, graph)
-            reader = Reader(resource, graph, cloud, region, terms, usage, resource, resource.inputs)
+            hours = HOURS_PER_MONTH if usage.hours_per_month is None else usage.hours_per_month
+            reader = Reader(
+                resource, graph, cloud, region, terms, usage, resource, resource.inputs, hours=hours
+            )
             parts: Components = []
             with reader:
                 parts += filter(None, list_parts(reader))

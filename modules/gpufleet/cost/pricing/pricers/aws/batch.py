@@ -42,7 +42,7 @@ def price_batch_environment(environment: Reader) -> Parts:
         low, high = min(count.low for count in counts), max(count.high for count in counts)
         size = machine.resize(Range(low, counts[0].expected, high), "its number of machines")
         first, *others = dict.fromkeys(names)
-        part = machine.machines(first, size, spot=kind == "SPOT")
+        part = machine.bought(spot=kind == "SPOT").machines(first, size)
         yield part and replace(part, note=f"or {', '.join(others)}"[:NOTE_LENGTH] if others else "")
 
 

@@ -24,7 +24,7 @@ PLANS = (
     "azure:appservice/servicePlan:ServicePlan",
     "azure:appservice/plan:Plan",
 )
-PLAN_INPUTS = ("serverFarmId", "servicePlanId", "appServicePlanId")
+PLAN = "serverFarmId or servicePlanId or appServicePlanId"
 
 
 CONSUMPTION_SIZES = ("y1", "fc1")
@@ -62,11 +62,7 @@ def price_function_app(app: Reader) -> Parts:
 
 
 def _list_function_use(app: Reader) -> Parts:
-    graph, resource = app.graph, app.resource
-    plans = (
-        graph.find_referenced_resource(resource, (name,), *PLANS) for name in PLAN_INPUTS if app.has(name)
-    )
-    plan = next((each for each in plans if each), None)
+    plan = app.find_resource(PLAN, *PLANS)
     if plan is None or app.reading(plan).text(*SIZE).lower() in CONSUMPTION_SIZES:
         yield app.of("executions").used("functions:execution", "monthly_executions")
         yield app.of("compute").used("functions:gib_second", "monthly_execution_gib_seconds")

@@ -64,7 +64,7 @@ def _make_cluster(machine: Reader) -> CostComponent | None:
     count = machine.group_size("scaleSettings.minNodeCount", "scaleSettings.maxNodeCount", default=0)
     priority = machine.find_choice("vmPriority", ("Dedicated", "LowPriority"))
     is_spot = priority if isinstance(priority, UnreadableValue) else priority == "LowPriority"
-    return machine.machines(machine.text("vmSize", "machine size"), count, spot=is_spot)
+    return machine.bought(spot=is_spot).machines(machine.text("vmSize", "machine size"), count)
 
 
 @pricer
@@ -88,7 +88,7 @@ def price_batch_pool(pool: Reader) -> Parts:
                 raise pool.of("machine").refuse("its size follows a formula")
             if machine.find_number(path):
                 size = machine.text("vmSize", "machine size")
-                yield machine.machines(size, machine.group_size(path), spot=is_spot)
+                yield machine.bought(spot=is_spot).machines(size, machine.group_size(path))
 
 
 @pricer

@@ -26,7 +26,7 @@ SEVERAL_WRITERS_RATE = Decimal(2)  # times the rate, in an account that writes i
 @pricer
 def price_cosmos_resource(container: Reader) -> Parts:
     """Yield the throughput of a database or container in each region of its account, and what it keeps."""
-    target = container.graph.find_referenced_resource(container.resource, ("accountName",), *ACCOUNTS)
+    target = container.find_resource("accountName", *ACCOUNTS)
     account = replace(container, inputs=target.inputs if target else {})
     regions = [*_list_regions(account)] if account.has("locations or geoLocations") else [container.region]
     is_serverless = any(

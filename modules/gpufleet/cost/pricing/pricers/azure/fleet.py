@@ -28,11 +28,10 @@ def price_compute_fleet(fleet: Reader) -> Parts:
             max_price = part.find_number(f"{priority}.maxPricePerVM")  # -1 is none
             machine = part.bought(spot=priority == SPOT, max_price=max_price).machines(sizes[0], count)
             yield machine and replace(machine, items=sizes)
-    profile = fleet.inside("computeProfile.baseVirtualMachineProfile").times(
-        lambda: _find_capacity(fleet, REGULAR) + _find_capacity(fleet, SPOT)
-    )
-    yield from list_attached_disks(profile)
-    yield from list_profile_addresses(profile)
+    profile = fleet.inside("computeProfile.baseVirtualMachineProfile").bought()
+    machines = profile.times(lambda: _find_capacity(fleet, REGULAR) + _find_capacity(fleet, SPOT))
+    yield from list_attached_disks(machines)
+    yield from list_profile_addresses(machines)
 
 
 def _find_capacity(fleet: Reader, priority: str) -> Range:

@@ -9,9 +9,8 @@ from gpufleet.cost.pricing.pricers.azure.location import pricer
 from gpufleet.cost.pricing.pricers.extensions import Pricer
 from gpufleet.cost.pricing.pricers.reader import Parts, Reader
 
-UNITS_PER_INSTANCE = Decimal(
-    10
-)  # capacity units that an instance of version 2 reserves (learn.microsoft.com)
+# Capacity units that an instance of version 2 reserves (learn.microsoft.com).
+UNITS_PER_INSTANCE = Decimal(10)
 DEFAULT_PREFIX_LENGTH = 28  # the API's own
 ADDRESS_BITS = 32
 INCLUDED_CONNECTIONS = 10  # in a gateway's price (azure.microsoft.com, "VPN Gateway pricing")
@@ -23,7 +22,7 @@ CONNECTIONS = (
     "azure-native:network:VirtualNetworkGatewayConnection",
     "azure:network/virtualNetworkGatewayConnection:VirtualNetworkGatewayConnection",
 )
-CONNECTION_GATEWAYS = (("virtualNetworkGateway1", "id"), ("virtualNetworkGatewayId",))
+CONNECTION_GATEWAYS = ("virtualNetworkGateway1.id", "virtualNetworkGatewayId")
 CONNECTION_KINDS = ("IPsec", "Vnet2Vnet", "ExpressRoute", "VPNClient")
 
 
@@ -78,11 +77,10 @@ def price_gateway_connection(connection: Reader) -> Parts:
 
 
 def _is_included(connection: Reader) -> bool:
-    graph, resource = connection.graph, connection.resource
     for path in CONNECTION_GATEWAYS:
-        if gateway := graph.find_referenced_resource(resource, path, *GATEWAYS):
-            urns = sorted(each.urn for each in graph.find_referring_resources(gateway, path, *CONNECTIONS))
-            if resource.urn in urns[:INCLUDED_CONNECTIONS]:
+        if gateway := connection.find_resource(path, *GATEWAYS):
+            urns = sorted(each.urn for each in connection.reading(gateway).find_referrers(path, *CONNECTIONS))
+            if connection.resource.urn in urns[:INCLUDED_CONNECTIONS]:
                 return True
     return False
 

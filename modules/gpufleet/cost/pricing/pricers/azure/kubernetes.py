@@ -21,8 +21,10 @@ from gpufleet.cost.pricing.pricers.licence import list_licences
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS, KUBERNETES
 from gpufleet.cost.pricing.pricers.reader import Parts, Reader
 
-CLUSTER = "azure-native:containerservice:ManagedCluster"
-CLASSIC_CLUSTER = "azure:containerservice/kubernetesCluster:KubernetesCluster"
+CLUSTERS = (
+    "azure-native:containerservice:ManagedCluster",
+    "azure:containerservice/kubernetesCluster:KubernetesCluster",
+)
 AGENT_POOL = "azure-native:containerservice:AgentPool"
 POOLS, CLASSIC_POOL = "agentPoolProfiles", "defaultNodePool"
 DISK_SIZE = "osDiskSizeGB or osDiskSizeGb"
@@ -51,34 +53,32 @@ def price_aks_cluster(cluster: Reader) -> Parts:
             if name is None or name not in separate_names:
                 known_name = text_if_known(name)
                 prefix = f"{index if known_name is None else known_name}:"
-                place = (key, index) if key == POOLS else (key,)
-                yield from _list_nodes(pool.prefixed(prefix), *place)
+                place = f"{POOLS}.{index}." if key == POOLS else f"{CLASSIC_POOL}."
+                yield from _list_nodes(pool.prefixed(prefix), place)
 
 
 @pricer
 def price_aks_agent_pool(pool: Reader) -> Parts:
     """Yield an agent pool, in its cluster's region."""
-    graph, resource = pool.graph, pool.resource
-    cluster = graph.find_referenced_resource(resource, ("resourceName",), CLUSTER)
-    cluster = cluster or graph.find_referenced_resource(resource, ("kubernetesClusterId",), CLASSIC_CLUSTER)
-    return _list_nodes(pool.within(find_region(cluster or resource, graph)))
+    cluster = pool.find_resource("resourceName or kubernetesClusterId", *CLUSTERS)
+    return _list_nodes(pool.within(find_region(cluster or pool.resource, pool.graph)))
 
 
 def _find_separate_names(cluster: Reader) -> set[object]:
     """Return the names of the agent pools of a cluster that are resources of their own."""
-    pools = cluster.graph.find_referring_resources(cluster.resource, ("resourceName",), AGENT_POOL)
+    pools = cluster.find_referrers("resourceName", AGENT_POOL)
     return {cluster.reading(pool).find_text("agentPoolName") for pool in pools}
 
 
-def _list_nodes(pool: Reader, *place: str | int) -> Parts:
-    """Yield the machines, disks and addresses of an agent pool, which is at a place in the resource's inputs."""
+def _list_nodes(pool: Reader, place: str = "") -> Parts:
+    """Yield the machines, disks and addresses of an agent pool; ``place`` is where the resource has its inputs."""
     if pool.find_text("powerState.code") == "Stopped":
         return
     nodes = buy(pool).times(lambda: pool.resize(_find_declared_size(pool), "agent pool size"))
     with nodes.of("machine") as part:
         machine = part.machines(part.text("vmSize", "machine size"))
         is_spot = nodes.terms.purchase == "spot"
-        claim = None if is_spot else find_reservation_claim(pool, *place)
+        claim = None if is_spot else find_reservation_claim(pool, place)
         yield machine and replace(machine, claim=claim)
     yield from _list_disk(nodes)
     system = nodes.find_choice("osType", ("Linux", "Windows"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import Decimal
 
-from gpufleet.cost.inputs.values import number_if_known, read_input, text_if_known
+from gpufleet.cost.inputs.values import number_if_known, text_if_known
 from gpufleet.cost.money import ZERO
 from gpufleet.cost.pricing.component import ReservationClaim
 from gpufleet.cost.pricing.pricers.azure.disk import list_attached_disks
@@ -20,10 +20,10 @@ from gpufleet.engine import UnreadableValue
 
 RESERVATION_GROUP = "azure-native:compute:CapacityReservationGroup"
 OUTSIDE_STACK = "outside this stack"  # the target of a reservation group that no resource here is
-RESERVATION_PATHS: tuple[tuple[str, ...], ...] = (
-    ("capacityReservation", "capacityReservationGroup", "id"),
-    ("capacityReservationGroupID",),
-    ("capacityReservationGroupId",),
+RESERVATION_PATHS = (
+    "capacityReservation.capacityReservationGroup.id",
+    "capacityReservationGroupID",
+    "capacityReservationGroupId",
 )
 LICENCES_BROUGHT = ("Windows_Server", "Windows_Client", "RHEL_BYOS", "SLES_BYOS")
 # Publishers of Windows images (learn.microsoft.com, "Find and use Azure Marketplace VM images").
@@ -57,7 +57,7 @@ def buy(profile: Reader) -> Reader:
 
 def find_sizes_by_rank(mix: Reader, path: str) -> tuple[str, ...]:
     """Return the sizes of an instance mix, the one with the lowest rank first."""
-    sizes = mix.entries(path)
+    sizes = mix.entries(path, "machine sizes are")
     sizes.sort(key=lambda size: number_if_known(size.find_number("rank")) or ZERO)
     return tuple(size.text("name", "machine size") for size in sizes)
 
@@ -77,13 +77,16 @@ def list_profile_addresses(profile: Reader) -> Parts:
         yield part.part(ADDRESS, size=Decimal(number))
 
 
-def find_reservation_claim(machine: Reader, *place: str | int) -> ReservationClaim | None:
-    """Return the capacity reservation group that an input at a place names: Azure matches none implicitly."""
-    for path in ((*place, *keys) for keys in RESERVATION_PATHS):
-        if read_input(machine.resource.inputs, *path) is not None:
-            group = machine.graph.find_referenced_resource(machine.resource, path, RESERVATION_GROUP)
-            return ReservationClaim(target_urn=group.urn if group else OUTSIDE_STACK)
-    return None
+def find_reservation_claim(machine: Reader, place: str = "") -> ReservationClaim | None:
+    """Return the capacity reservation group that an input names: Azure matches none implicitly.
+
+    ``place`` is where the resource has the inputs of the machine.
+    """
+    path = " or ".join(f"{place}{key}" for key in RESERVATION_PATHS)
+    if not machine.reading(machine.resource).has(path):
+        return None
+    group = machine.find_resource(path, RESERVATION_GROUP)
+    return ReservationClaim(target_urn=group.urn if group else OUTSIDE_STACK)
 
 
 def find_licensed_system(machine: Reader) -> str | None:
@@ -91,6 +94,8 @@ def find_licensed_system(machine: Reader) -> str | None:
 
     It is empty for Linux and a licence that is brought.
     """
+    if isinstance(machine.inputs, UnreadableValue):
+        return None
     if machine.find_text("licenseType") in LICENCES_BROUGHT:
         return ""
     image = machine.inside("storageProfile.imageReference or sourceImageReference or storageImageReference")

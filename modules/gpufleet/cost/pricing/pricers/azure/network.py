@@ -18,19 +18,19 @@ DEFAULT_BASTION = "Standard"
 UNUSED_IS_FREE = Range(ZERO, Decimal(1), Decimal(1))  # what uses the address may be in another program
 # Where what uses a public address names it: network cards and VPN gateways, balancers and application gateways.
 ADDRESS_USERS = (
-    (("ipConfigurations", 0, "publicIPAddress", "id"), ("NetworkInterface", "VirtualNetworkGateway")),
-    (("frontendIPConfigurations", 0, "publicIPAddress", "id"), ("LoadBalancer", "ApplicationGateway")),
+    ("ipConfigurations.0.publicIPAddress.id", ("NetworkInterface", "VirtualNetworkGateway")),
+    ("frontendIPConfigurations.0.publicIPAddress.id", ("LoadBalancer", "ApplicationGateway")),
 )
 CLASSIC_ADDRESS_USERS = (
     (
-        ("ipConfigurations", 0, "publicIpAddressId"),
+        "ipConfigurations.0.publicIpAddressId",
         (
             "azure:network/networkInterface:NetworkInterface",
             "azure:network/virtualNetworkGateway:VirtualNetworkGateway",
         ),
     ),
     (
-        ("frontendIpConfigurations", 0, "publicIpAddressId"),
+        "frontendIpConfigurations.0.publicIpAddressId",
         ("azure:lb/loadBalancer:LoadBalancer", "azure:network/applicationGateway:ApplicationGateway"),
     ),
 )
@@ -80,10 +80,7 @@ def _is_used(address: Reader) -> bool:
     native = [
         (path, tuple(f"azure-native:network:{name}" for name in names)) for path, names in ADDRESS_USERS
     ]
-    return any(
-        address.graph.find_referring_resources(address.resource, path, *types)
-        for path, types in (*native, *CLASSIC_ADDRESS_USERS)
-    )
+    return any(address.find_referrers(path, *types) for path, types in (*native, *CLASSIC_ADDRESS_USERS))
 
 
 @pricer
@@ -147,5 +144,4 @@ def _count_rules(balancer: Reader) -> int:
 
 
 def _count_classic_rules(balancer: Reader) -> int:
-    graph, path = balancer.graph, ("loadbalancerId",)
-    return len(graph.find_referring_resources(balancer.resource, path, *CLASSIC_RULES))
+    return len(balancer.find_referrers("loadbalancerId", *CLASSIC_RULES))

@@ -40,7 +40,7 @@ def price_classic_scale_set(scale_set: Reader) -> Parts:
 
 def _list_machines(scale_set: Reader) -> Parts:
     """Yield a scale set at its capacity, between the bounds of its autoscale setting if it has one."""
-    place = (PROFILE,) if scale_set.has(PROFILE) else ()
+    place = f"{PROFILE}." if scale_set.has(PROFILE) else ""
     profile = scale_set.inside(PROFILE) if place else scale_set
     machines = buy(profile).times(
         lambda: scale_set.resize(_find_declared_size(scale_set), "scale set capacity")
@@ -49,7 +49,7 @@ def _list_machines(scale_set: Reader) -> Parts:
         sizes = find_sizes_by_rank(scale_set.of("machine"), "skuProfile.vmSizes")
         sizes = sizes or (scale_set.of("machine").text("sku.name or sku or skuName", "machine size"),)
         if component := machine.machines(sizes[0]):
-            claimed = replace(component, items=sizes, claim=find_reservation_claim(scale_set, *place))
+            claimed = replace(component, items=sizes, claim=find_reservation_claim(scale_set, place))
             yield from split_machine_by_purchase(claimed, _find_purchase_mix(scale_set))
     yield from list_attached_disks(machines)
     yield from list_profile_addresses(machines)
@@ -67,10 +67,11 @@ def _find_purchase_mix(scale_set: Reader) -> PurchaseMix | None:
 
 def _find_declared_size(scale_set: Reader) -> Range | None:
     """Return the capacity between the bounds of all profiles of the autoscale setting; None if one is not known."""
-    graph, resource = scale_set.graph, scale_set.resource
     capacity = scale_set.find_number("sku.capacity or instances")
-    autoscalers = graph.find_referring_resources(resource, ("targetResourceUri",), *AUTOSCALERS)
-    autoscalers += graph.find_referring_resources(resource, ("targetResourceId",), CLASSIC_AUTOSCALER)
+    autoscalers = [
+        *scale_set.find_referrers("targetResourceUri", *AUTOSCALERS),
+        *scale_set.find_referrers("targetResourceId", CLASSIC_AUTOSCALER),
+    ]
     if not autoscalers:
         return group_size_range(capacity, capacity, capacity)
     profiles: list[Range | None] = []

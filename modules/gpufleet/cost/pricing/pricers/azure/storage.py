@@ -10,7 +10,7 @@ from gpufleet.cost.pricing.pricers.reader import Parts, Reader
 from gpufleet.engine import StateResource
 
 ACCOUNTS = ("azure-native:storage:StorageAccount", "azure:storage/account:Account")
-ACCOUNT_INPUTS = ("accountName", "storageAccountName", "storageAccountId")
+ACCOUNT = "accountName or storageAccountName or storageAccountId"
 ACCOUNT_KINDS = ("BlobStorage", "BlockBlobStorage", "FileStorage", "Storage", "StorageV2")
 ACCESS_TIERS = ("Hot", "Cool", "Cold", "Premium")
 SHARE_TIERS = ("TransactionOptimized", "Hot", "Cool", "Premium")
@@ -91,12 +91,7 @@ def _name_blobs(account: Reader) -> str:
 
 
 def _find_account(share: Reader) -> StateResource | None:
-    accounts = (
-        share.graph.find_referenced_resource(share.resource, (name,), *ACCOUNTS)
-        for name in ACCOUNT_INPUTS
-        if share.has(name)
-    )
-    return next((account for account in accounts if account), None)
+    return share.find_resource(ACCOUNT, *ACCOUNTS)
 
 
 PRICERS: dict[str, Pricer] = {

@@ -18,16 +18,16 @@ from gpufleet.engine import StateResource
 REGIONAL_ZONES = Decimal(3)
 
 
-def locate(pool: Reader, source: StateResource) -> Reader:
+def locate(pool: Reader) -> Reader:
     """Return the reader of a cluster or node pool, in its region and with the location that it gets."""
-    located = replace(pool, inputs=_add_location(source, pool.graph))
-    return located.within(find_location_region(located, source))
+    located = replace(pool, inputs=_add_location(pool.source, pool.graph))
+    return located.within(find_location_region(located))
 
 
-def find_location_region(pool: Reader, source: StateResource) -> str:
+def find_location_region(pool: Reader) -> str:
     """Return the region of the location, or that of the provider if there is none."""
     location = _find_location(pool)
-    return gcp_region_of_zone(location) if location else find_region(source, pool.graph)
+    return gcp_region_of_zone(location) if location else find_region(pool.source, pool.graph)
 
 
 def count_zones(pool: Reader, cluster: Reader | None = None) -> Decimal | None:

@@ -87,7 +87,7 @@ def _count_bigtable_nodes(cluster: Reader) -> Range:
 @pricer
 def price_alloydb_instance(instance: Reader) -> Parts:
     """Yield an instance's vCPUs and memory, in its cluster's region; a regional primary has a standby."""
-    cluster = instance.graph.find_referenced_resource(instance.resource, ("cluster",), ALLOYDB_CLUSTER)
+    cluster = instance.find_resource("cluster", ALLOYDB_CLUSTER)
     location = (instance.reading(cluster) if cluster else instance).find_text("location")
     place = instance.within(location.lower()) if isinstance(location, str) else instance
     for name, item, gib_or_vcpu in (

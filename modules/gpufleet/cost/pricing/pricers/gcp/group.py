@@ -31,6 +31,7 @@ RESIZE_REQUESTS = (
     "gcp:compute/resizeRequest:ResizeRequest",
     "gcp:compute/regionResizeRequest:RegionResizeRequest",
 )
+TEMPLATE = "versions.0.instanceTemplate"
 Window = tuple[WeeklyCronSchedule, int, Decimal]  # recurrence, minutes, least size
 BAD_SCHEDULE = "a schedule of its autoscaler is not known, or not weekly: what it adds is not priced"
 
@@ -38,17 +39,16 @@ BAD_SCHEDULE = "a schedule of its autoscaler is not known, or not weekly: what i
 @pricer
 def price_instance_group(group: Reader) -> Parts:
     """Yield a group at its target size, between the bounds of its autoscaler if it has one."""
-    graph, resource = group.graph, group.resource
-    template = graph.find_referenced_resource(resource, ("versions", 0, "instanceTemplate"), *TEMPLATES)
+    template = group.find_resource(TEMPLATE, *TEMPLATES)
     if template is None:
         raise group.of("machine").refuse("its instance template is not in this stack")
     autoscaler = _find_autoscaler(group)
-    size = graph.resolve_group_size(resource, _find_declared_size(group, autoscaler))
-    if size is None and graph.find_referring_resources(resource, ("instanceGroupManager",), *RESIZE_REQUESTS):
+    size = group.graph.resolve_group_size(group.resource, _find_declared_size(group, autoscaler))
+    if size is None and group.find_referrers("instanceGroupManager", *RESIZE_REQUESTS):
         return  # its requests are the size, and are components of their own
     merged = replace(group, inputs={**template.inputs, **group.inputs})  # the group chooses the zones
     machine = (
-        merged.within(group.region or find_region(template, graph))
+        merged.within(group.region or find_region(template, group.graph))
         .bought(template, spot=find_spot(merged))
         .times(lambda: group.known(size, "group size"))
     )
@@ -66,7 +66,7 @@ def _refuse_other_parts(group: Reader, autoscaler: Reader | None) -> None:
         if autoscaler and _find_windows(autoscaler) is None:
             raise schedules.refuse(BAD_SCHEDULE)
     with group.of("versions") as versions:
-        number = versions.count("versions")
+        number = versions.count("versions", "how many versions it has")
         if number > 1:
             raise versions.refuse(f"it has {number} versions, and all machines are priced as the first")
     for state in ("suspended", "stopped"):
@@ -77,7 +77,7 @@ def _refuse_other_parts(group: Reader, autoscaler: Reader | None) -> None:
 
 def _find_autoscaler(group: Reader) -> Reader | None:
     """Return the reader of the policy of a group's autoscaler."""
-    found = group.graph.find_referring_resources(group.resource, ("target",), *AUTOSCALERS)
+    found = group.find_referrers("target", *AUTOSCALERS)
     return group.reading(found[0]).inside("autoscalingPolicy") if found else None
 
 

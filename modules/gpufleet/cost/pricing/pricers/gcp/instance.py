@@ -29,7 +29,7 @@ TEMPLATES = (
     "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate",
 )
 DISK = "gcp:compute/disk:Disk"
-RESERVATION_PATH: tuple[str | int, ...] = ("reservationAffinity", "specificReservation", "values", 0)
+RESERVATION_PATH = "reservationAffinity.specificReservation.values.0"
 STOPPED = ("TERMINATED", "SUSPENDED")
 
 
@@ -51,7 +51,7 @@ def price_compute_instance(instance: Reader) -> Parts:
 def list_boot_image_licence(instance: Reader) -> Parts:
     """Yield the licence of the image of an instance, also of a boot disk that is a resource of its own."""
     licences = list(list_image_licence(instance))
-    disk = instance.graph.find_referenced_resource(instance.resource, ("bootDisk", "source"), DISK)
+    disk = instance.find_resource("bootDisk.source", DISK)
     if disk and not licences:
         image = instance.reading(disk).find_text("image")
         licences += list_licences(instance, None if isinstance(image, UnreadableValue) else image or "")
@@ -61,9 +61,7 @@ def list_boot_image_licence(instance: Reader) -> Parts:
 @pricer
 def price_instance_from_template(instance: Reader) -> Parts:
     """Yield an instance that takes from a template the inputs that it leaves out."""
-    template = instance.graph.find_referenced_resource(
-        instance.resource, ("sourceInstanceTemplate",), *TEMPLATES
-    )
+    template = instance.find_resource("sourceInstanceTemplate", *TEMPLATES)
     if template is None:
         raise instance.of("machine").refuse("its instance template is not in this stack")
     merged = replace(instance, inputs={**template.inputs, **instance.inputs})
@@ -91,8 +89,8 @@ def find_reservation_claim(machine: Reader, source: StateResource) -> Reservatio
     if refuses or machine.terms.purchase == "spot":
         return None
     attributes = find_reservation_attributes(machine)
-    if affinity.has("reservationAffinity.specificReservation.values.0"):
-        target = machine.graph.find_referenced_resource(source, RESERVATION_PATH, RESERVATION)
+    if affinity.has(RESERVATION_PATH):
+        target = affinity.find_resource(RESERVATION_PATH, RESERVATION)
         return ReservationClaim(target_urn=target.urn if target else OUTSIDE_STACK, attributes=attributes)
     zone = text_if_known(machine.find_text("zone"))
     return ReservationClaim(

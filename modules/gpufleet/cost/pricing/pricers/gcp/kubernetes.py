@@ -34,13 +34,12 @@ from gpufleet.cost.pricing.pricers.reader import Parts, Reader
 CLUSTER = "gcp:container/cluster:Cluster"
 # What GKE makes where a program has no setting (the provider's documentation of these inputs).
 DEFAULT_TYPE, DEFAULT_DISK_GIB, DEFAULT_DISK = "e2-medium", 100, "pd-balanced"
-RESERVATION_PATH = ("nodeConfig", "reservationAffinity", "values", 0)
 
 
 @pricer
 def price_gke_cluster(cluster: Reader) -> Parts:
     """Yield a cluster's management fee, and the node pools that it declares itself."""
-    located = locate(cluster, cluster.resource)
+    located = locate(cluster)
     yield located.of("control_plane").kept(KUBERNETES)
     with located.of("pods") as pods:
         if pods.flag("enableAutopilot"):
@@ -55,7 +54,8 @@ def price_gke_cluster(cluster: Reader) -> Parts:
     with located.of("machine") as machines:
         for index, pool in enumerate(machines.entries("nodePools", "its node pools are")):
             name = text_if_known(pool.find_text("name"))
-            yield from _list_nodes(pool.prefixed(f"{index if name is None else name}:"), located)
+            prefix = f"{index if name is None else name}:"
+            yield from _list_nodes(pool.prefixed(prefix), located, f"nodePools.{index}.")
     if not located.has("nodePools") and located.find_flag("removeDefaultNodePool") is not True:
         yield from _list_nodes(located, located)
 
@@ -63,16 +63,19 @@ def price_gke_cluster(cluster: Reader) -> Parts:
 @pricer
 def price_gke_node_pool(pool: Reader) -> Parts:
     """Yield a node pool, in its cluster's region."""
-    found = pool.graph.find_referenced_resource(pool.resource, ("cluster",), CLUSTER)
+    found = pool.find_resource("cluster", CLUSTER)
     if found is None:
-        return _list_nodes(locate(pool, pool.resource), None)
-    cluster = locate(pool.reading(found), found)
-    region = find_location_region(pool, pool.resource) if pool.has("location") else ""
+        return _list_nodes(locate(pool), None)
+    cluster = locate(pool.reading(found))
+    region = find_location_region(pool) if pool.has("location") else ""
     return _list_nodes(pool.within(region or cluster.region), cluster)
 
 
-def _list_nodes(pool: Reader, cluster: Reader | None) -> Parts:
-    """Yield the nodes of a pool with their disks and addresses; the cluster is None if it is not in the stack."""
+def _list_nodes(pool: Reader, cluster: Reader | None, place: str = "") -> Parts:
+    """Yield the nodes of a pool with their disks and addresses; the cluster is None if it is not in the stack.
+
+    ``place`` is where the resource has the inputs of the pool.
+    """
     with pool.of("machine") as machine:
         config = machine.inside("nodeConfig", "its node configuration")
         nodes = (
@@ -81,7 +84,7 @@ def _list_nodes(pool: Reader, cluster: Reader | None) -> Parts:
             .times(lambda: pool.resize(_find_declared_size(pool, cluster), "node pool size"))
         )
         is_flex_start = True in (config.find_flag("flexStart"), pool.find_flag("queuedProvisioning.enabled"))
-        claim = None if is_flex_start else _find_reservation_claim(pool, nodes)
+        claim = None if is_flex_start else _find_reservation_claim(pool, nodes, place)
         local_ssds = list_local_ssds(nodes, find_machine_type(nodes), _count_local_ssds)
         yield from with_reservation_claim(list_machine(nodes, is_flex_start=is_flex_start), claim)
         yield from with_reservation_claim(local_ssds, claim)
@@ -141,14 +144,14 @@ def _list_addresses(pool: Reader, cluster: Reader | None, nodes: Reader) -> Part
             yield make_address(address)
 
 
-def _find_reservation_claim(pool: Reader, nodes: Reader) -> ReservationClaim | None:
+def _find_reservation_claim(pool: Reader, nodes: Reader, place: str) -> ReservationClaim | None:
     """Return the reservation that nodes target, else any open one that matches; spot uses none."""
     affinity = nodes.find_text("reservationAffinity.consumeReservationType")
     if affinity == "NO_RESERVATION" or nodes.terms.purchase == "spot":
         return None
     attributes = find_reservation_attributes(nodes)
     if affinity == "SPECIFIC_RESERVATION":
-        target = pool.graph.find_referenced_resource(pool.resource, RESERVATION_PATH, RESERVATION)
+        target = pool.find_resource(f"{place}nodeConfig.reservationAffinity.values.0", RESERVATION)
         return ReservationClaim(target_urn=target.urn if target else OUTSIDE_STACK, attributes=attributes)
     zones = find_possible_zones(pool)
     zone = next(iter(zones)) if len(zones) == 1 else None

@@ -67,9 +67,11 @@ def list_machine(machine: Reader, cards: str = CARDS, *, is_flex_start: bool = F
         return
     with machine.of("accelerators") as accelerators:
         for index, card in enumerate(accelerators.entries(cards, "its accelerators are")):
-            with card.of(f"accelerators:{index}" if index else "accelerators") as part:
-                if not machine_type:
-                    raise part.refuse("machine type is not known: its price may include accelerators")
+            component = f"accelerators:{index}" if index else "accelerators"
+            with card.of(component) as part:
+                machine.of(component).text(
+                    "machineType", "machine type, whose price may include accelerators,"
+                )
                 name = normalize_name(part.text(CARD_TYPE, "accelerator type"))
                 number = part.number(CARD_COUNT, "accelerator count")
                 yield part.machines(f"{CARD_PREFIX}{name}", size=number, is_part=True)

@@ -42,7 +42,7 @@ _VCPUS = re.compile(r"-(\d{1,4})(?:-\d{1,8}(?:-ext)?)?\Z")
 @pricer
 def price_workbench(notebook: Reader) -> Parts:
     """Yield the machine of a notebook and its disk; a stopped one keeps its disk."""
-    setup = with_default_type(notebook.inside("gceSetup"), WORKBENCH_TYPE)
+    setup = with_default_type(notebook.inside("gceSetup"), WORKBENCH_TYPE).bought()
     if notebook.find_text("desiredState") != STOPPED:
         yield from _list_machines(setup, "acceleratorConfigs")
         yield from _list_addresses(setup, setup.find_flag("disablePublicIp"))
@@ -113,7 +113,7 @@ def price_vpc_connector(connector: Reader) -> Parts:
 @pricer
 def price_workstation_config(config: Reader) -> Parts:
     """Yield the machines that a configuration keeps ready; workstations bill while they run."""
-    host = with_default_type(config.inside("host.gceInstance"), WORKSTATION_TYPE)
+    host = with_default_type(config.inside("host.gceInstance"), WORKSTATION_TYPE).bought()
     if host.find_number("poolSize"):
         machines = host.times(
             lambda: Range.from_exact_value(host.number("poolSize", "its number of machines"))

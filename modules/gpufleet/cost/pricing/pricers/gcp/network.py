@@ -55,4 +55,4 @@ def _is_external(address: Reader) -> bool:
     """Return whether no forwarding rule uses an external address, which then costs nothing (cloud.google.com/vpc)."""
     if address.choice("addressType", ("EXTERNAL", "INTERNAL"), "EXTERNAL") == "INTERNAL":
         return False
-    return not address.graph.find_referring_resources(address.resource, ("ipAddress",), *FORWARDING_RULES)
+    return not address.find_referrers("ipAddress", *FORWARDING_RULES)

@@ -16,15 +16,14 @@ from gpufleet.cost.pricing.pricers.gcp.machine import (
     list_machine,
 )
 from gpufleet.cost.pricing.pricers.reader import Parts, Reader
-from gpufleet.cost.pricing.pricers.reservation import reservation_terms
+from gpufleet.cost.pricing.pricers.reservation import with_reservation_terms
 
 
 @pricer
 def price_reservation(reservation: Reader) -> Parts:
     """Yield the machines of a reservation, their cards and their local SSDs."""
-    terms = reservation_terms(reservation.resource, reservation.graph)
     machine = (
-        replace(reservation, terms=terms)
+        with_reservation_terms(reservation)
         .inside("specificReservation.instanceProperties")
         .times(
             lambda: Range.from_exact_value(reservation.number("specificReservation.count", "reserved count"))

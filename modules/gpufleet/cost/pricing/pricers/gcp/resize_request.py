@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from gpufleet.cost.formatting import format_number
+from gpufleet.cost.pricing.pricers.gcp.group import TEMPLATE
 from gpufleet.cost.pricing.pricers.gcp.instance import TEMPLATES
 from gpufleet.cost.pricing.pricers.gcp.location import pricer
 from gpufleet.cost.pricing.pricers.gcp.machine import find_machine_type
@@ -20,10 +21,8 @@ SECONDS_PER_HOUR = Decimal(3600)
 @pricer
 def price_resize_request(request: Reader) -> Parts:
     """Refuse what a request starts: no price list here has the scheduler's rates."""
-    graph = request.graph
-    group = graph.find_referenced_resource(request.resource, ("instanceGroupManager",), *GROUPS)
-    path = ("versions", 0, "instanceTemplate")
-    template = graph.find_referenced_resource(group, path, *TEMPLATES) if group else None
+    group = request.find_resource("instanceGroupManager", *GROUPS)
+    template = request.reading(group).find_resource(TEMPLATE, *TEMPLATES) if group else None
     machine = (template and find_machine_type(request.reading(template))) or "machine"
     count, seconds = request.find_number("resizeBy"), request.find_number("requestedRunDuration.seconds")
     number = f"{format_number(count)} x " if isinstance(count, Decimal) else ""

@@ -14,7 +14,7 @@ SECRET = "gcp:secretmanager/secret:Secret"  # noqa: S105 - a type
 def price_secret_version(version: Reader) -> Parts:
     """Yield a version of a secret, in each place where its secret is kept: one if Google chooses them."""
     with version.within(GLOBAL).of("version") as part:
-        secret = part.graph.find_referenced_resource(part.resource, ("secret",), SECRET)
+        secret = part.find_resource("secret", SECRET)
         replicas = part.reading(secret).entries("replication.userManaged.replicas") if secret else []
         yield part.part("secret_manager:version", len(replicas) or 1)
     yield version.within(GLOBAL).of("accesses").used("secret_manager:access", "monthly_access_operations")
@@ -46,7 +46,7 @@ def _is_default(rule: Reader) -> bool:
 def price_certificate_authority(authority: Reader) -> Parts:
     """Yield an authority by the tier of its pool."""
     with authority.within(GLOBAL).of("authority") as part:
-        pool = part.graph.find_referenced_resource(part.resource, ("pool",), CA_POOL)
+        pool = part.find_resource("pool", CA_POOL)
         tier = part.reading(pool).find_text("tier") if pool else None
         if not isinstance(tier, str):
             raise part.refuse("the tier of its pool is not known")

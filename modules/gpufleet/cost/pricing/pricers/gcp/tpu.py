@@ -51,7 +51,7 @@ def price_queued_tpu(queued: Reader) -> Parts:
 def _make_slice(tpu: Reader) -> CostComponent | None:
     version, chips = _find_version_and_chips(tpu)
     spot = find_any_flag(tpu, "schedulingConfig.spot", "schedulingConfig.preemptible")
-    return tpu.machines(f"tpu:{version}", size=Decimal(chips), spot=spot, is_part=True)
+    return tpu.bought(spot=spot).machines(f"tpu:{version}", size=Decimal(chips), is_part=True)
 
 
 def _find_version_and_chips(tpu: Reader) -> tuple[str, int]:
