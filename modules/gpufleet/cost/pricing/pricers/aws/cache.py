@@ -17,9 +17,7 @@ NODES = "the number of nodes"
 @pricer
 def price_cache_cluster(cluster: Reader) -> Parts:
     """Yield the nodes of an ElastiCache cluster; one in a replication group is a replica of the group's type."""
-    group = cluster.graph.find_referenced_resource(
-        cluster.resource, ("replicationGroupId",), REPLICATION_GROUP
-    )
+    group = cluster.find_resource("replicationGroupId", REPLICATION_GROUP)
     inherited = (
         {key: group.inputs[key] for key in ("nodeType", "engine") if key in group.inputs} if group else {}
     )

@@ -74,7 +74,7 @@ def price_neptune_instance(instance: Reader) -> Parts:
 
 
 def _list_instance(instance: Reader, cluster_type: str, service: str) -> Parts:
-    owner = instance.graph.find_referenced_resource(instance.resource, ("clusterIdentifier",), cluster_type)
+    owner = instance.find_resource("clusterIdentifier", cluster_type)
     cluster = replace(instance, inputs=owner.inputs if owner else {})
     yield from list_insights(replace(instance, inputs={**cluster.inputs, **instance.inputs}))
     if instance.find_text("instanceClass") == SERVERLESS_CLASS:

@@ -9,14 +9,15 @@ from decimal import Decimal
 from gpufleet.boundary import decode_json
 from gpufleet.cost.money import ZERO, Range
 from gpufleet.cost.pricing.pricers.aws.location import pricer
+from gpufleet.cost.pricing.pricers.aws.scaling import find_scaled_range
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS
 from gpufleet.cost.pricing.pricers.reader import Parts, Reader
+from gpufleet.engine import UnreadableValue
 from gpufleet.errors import InputError
 
 CLUSTER = "aws:ecs/cluster:Cluster"
 TASK_DEFINITION = "aws:ecs/taskDefinition:TaskDefinition"
 CLUSTER_PROVIDERS = "aws:ecs/clusterCapacityProviders:ClusterCapacityProviders"
-SCALING_TARGET = "aws:appautoscaling/target:Target"
 FARGATE, FARGATE_SPOT = "FARGATE", "FARGATE_SPOT"
 PROVIDER, STRATEGY = "capacityProvider", "what its tasks run on"
 ARCHITECTURES = ("X86_64", "ARM64")
@@ -65,15 +66,8 @@ def _read_share(entry: Reader) -> tuple[str, Decimal, Decimal]:
 def _find_task_count(service: Reader) -> Range:
     """Return the declared tasks between the bounds of the service's autoscaling."""
     desired = service.find_number("desiredCount")
-    declared = (
-        Range.from_exact_value(desired or ZERO) if not desired or isinstance(desired, Decimal) else None
-    )
-    for target in service.find_referrers("resourceId", SCALING_TARGET):
-        low, high = (service.reading(target).find_number(key) for key in ("minCapacity", "maxCapacity"))
-        if isinstance(low, Decimal) and isinstance(high, Decimal) and low <= high:
-            expected = declared.expected if declared else high
-            declared = Range(low, min(max(expected, low), high), high)
-    return service.resize(declared, "the number of tasks")
+    declared = None if isinstance(desired, UnreadableValue) else desired or ZERO
+    return service.resize(find_scaled_range(service, declared), "the number of tasks")
 
 
 def split_tasks(count: Range, providers: tuple[tuple[str, Decimal, Decimal], ...]) -> dict[str, Range]:

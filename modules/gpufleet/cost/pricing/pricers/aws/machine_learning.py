@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-
-from gpufleet.cost.money import Range
 from gpufleet.cost.pricing.pricers.aws.location import pricer
+from gpufleet.cost.pricing.pricers.aws.scaling import find_scaled_range
 from gpufleet.cost.pricing.pricers.reader import Parts, Reader
 
 ENDPOINT_CONFIGURATION = "aws:sagemaker/endpointConfiguration:EndpointConfiguration"
-SCALING_TARGET = "aws:appautoscaling/target:Target"
 DEFAULT_NOTEBOOK_GIB = 5  # the provider's documentation of volumeSize
 
 
@@ -26,9 +23,7 @@ def price_notebook(notebook: Reader) -> Parts:
 @pricer
 def price_endpoint(endpoint: Reader) -> Parts:
     """Yield the instances of an endpoint's variants, shadows included."""
-    found = endpoint.graph.find_referenced_resource(
-        endpoint.resource, ("endpointConfigName",), ENDPOINT_CONFIGURATION
-    )
+    found = endpoint.find_resource("endpointConfigName", ENDPOINT_CONFIGURATION)
     if found is None:
         raise endpoint.of("instance").refuse("its configuration is not in this stack")
     configuration = endpoint.reading(found).of("instance")
@@ -39,21 +34,9 @@ def price_endpoint(endpoint: Reader) -> Parts:
             if instance.has("serverlessConfig"):
                 raise instance.refuse("a serverless variant bills by the length of its requests")
             item = f"sagemaker:hosting:{instance.text('instanceType', 'instance type')}"
-            scaled = _find_scaled_range(
-                instance, instance.number("initialInstanceCount", "instance count", 1)
-            )
-            yield instance.instances(
-                item, instance.graph.resolve_group_size(instance.resource, scaled) or scaled
-            )
-
-
-def _find_scaled_range(endpoint: Reader, count: Decimal) -> Range:
-    """Return the declared instances between the bounds of the endpoint's autoscaling."""
-    for target in endpoint.graph.find_referring_resources(endpoint.resource, ("resourceId",), SCALING_TARGET):
-        low, high = (endpoint.reading(target).find_number(key) for key in ("minCapacity", "maxCapacity"))
-        if isinstance(low, Decimal) and isinstance(high, Decimal) and low <= high:
-            return Range.spanning(low, min(max(count, low), high), high)
-    return Range.from_exact_value(count)
+            declared = instance.number("initialInstanceCount", "instance count", 1)
+            size = instance.resize(find_scaled_range(instance, declared), "instance count")
+            yield instance.instances(item, size)
 
 
 @pricer

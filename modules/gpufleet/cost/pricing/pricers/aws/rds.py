@@ -34,7 +34,7 @@ INHERITED = (
 @pricer
 def price_rds_instance(database: Reader) -> Parts:
     """Yield a database instance, its standby, its storage and its backups."""
-    source = database.graph.find_referenced_resource(database.resource, ("replicateSourceDb",), INSTANCE)
+    source = database.find_resource("replicateSourceDb", INSTANCE)
     inherited = {key: source.inputs[key] for key in INHERITED if key in source.inputs} if source else {}
     database = replace(database, inputs={**inherited, **database.inputs})
     with database.of("instance") as instance:

@@ -43,7 +43,7 @@ def price_lambda_function(function: Reader) -> Parts:
 def price_provisioned_concurrency(concurrency: Reader) -> Parts:
     """Yield the memory that instances of a function hold while they wait for calls."""
     with concurrency.of("concurrency") as part:
-        owner = part.graph.find_referenced_resource(part.resource, ("functionName",), FUNCTION)
+        owner = part.find_resource("functionName", FUNCTION)
         if owner is None:
             raise part.refuse("its function is not in this stack")
         function = part.reading(owner)
