@@ -77,8 +77,8 @@ def _refuse_other_parts(group: Reader, autoscaler: Reader | None) -> None:
 
 def _find_autoscaler(group: Reader) -> Reader | None:
     """Return the reader of the policy of a group's autoscaler."""
-    found = group.find_referrers("target", *AUTOSCALERS)
-    return group.reading(found[0]).inside("autoscalingPolicy") if found else None
+    autoscalers = group.find_referrers("target", *AUTOSCALERS)
+    return group.reading(autoscalers[0]).inside("autoscalingPolicy") if autoscalers else None
 
 
 def _find_declared_size(group: Reader, autoscaler: Reader | None) -> Range | None:

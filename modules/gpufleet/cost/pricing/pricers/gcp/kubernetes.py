@@ -63,10 +63,10 @@ def price_gke_cluster(cluster: Reader) -> Parts:
 @pricer
 def price_gke_node_pool(pool: Reader) -> Parts:
     """Yield a node pool, in its cluster's region."""
-    found = pool.find_resource("cluster", CLUSTER)
-    if found is None:
+    resource = pool.find_resource("cluster", CLUSTER)
+    if resource is None:
         return _list_nodes(locate(pool), None)
-    cluster = locate(pool.reading(found))
+    cluster = locate(pool.reading(resource))
     region = find_location_region(pool) if pool.has("location") else ""
     return _list_nodes(pool.within(region or cluster.region), cluster)
 
