@@ -136,7 +136,7 @@ def _find_parameters(claim: Reader) -> tuple[Reader, str]:
 
 
 def _find_storage_class(claim: Reader) -> Reader | None:
-    """Return the reader of a claim's storage class, if it is here."""
+    """Return the reader of a claim's storage class: of a name that is known at deployment the only one of the stack."""
     name = claim.find_text("spec.storageClassName")
     classes = [claim.reading(each) for each in claim.graph.resources_of_types(*STORAGE_CLASSES)]
     if name is None:
@@ -146,7 +146,7 @@ def _find_storage_class(claim: Reader) -> Reader | None:
             each
             for each in classes
             if (text_if_known(each.find_text("metadata.name")) or each.source.name) == name
-        ]  # of a name that is known at deployment: the only class of the stack
+        ]
     return classes[0] if len(classes) == 1 else None
 
 

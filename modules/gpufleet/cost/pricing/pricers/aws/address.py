@@ -1,4 +1,4 @@
-"""Public IPv4 addresses: elastic ones, and those that machines get at launch."""
+"""Public IPv4 addresses that machines get at launch; elastic ones bill attached or not (``data/charges.csv``)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from gpufleet.cost.pricing.pricers.aws.location import (
     find_subnets,
     gives_public_address,
     is_in_default_subnet,
-    pricer,
 )
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS
 from gpufleet.cost.pricing.pricers.reader import Parts, Reader
@@ -18,12 +17,6 @@ ELASTIC_ADDRESSES = {"aws:ec2/eip:Eip": "instance", "aws:ec2/eipAssociation:EipA
 SETTING = "associatePublicIpAddress"
 PATHS = f"{SETTING} or networkInterfaces.0.{SETTING}"  # a template has it on its first network interface only
 DEFAULT_SUBNET_NOTE = "default subnets give one"
-
-
-@pricer
-def price_elastic_ip(address: Reader) -> Parts:
-    """Yield an elastic address: AWS charges for it attached or not."""
-    yield address.of(ADDRESS).part(ADDRESS)
 
 
 def list_public_address(launch: Reader, owner: Reader) -> Parts:

@@ -15,8 +15,8 @@ from gpufleet.cost.pricing.pricers.aws.launch import (
     make_machines,
     read_weights,
 )
-from gpufleet.cost.pricing.pricers.aws.launch_inputs import bills_machine, find_reservation_claim
 from gpufleet.cost.pricing.pricers.aws.location import pricer
+from gpufleet.cost.pricing.pricers.aws.machine import bills_machine, find_reservation_claim
 from gpufleet.cost.pricing.pricers.aws.volume import list_attached_volumes
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS
 from gpufleet.cost.pricing.pricers.reader import Parts, Reader
@@ -59,6 +59,7 @@ def price_spot_fleet(fleet: Reader) -> Parts:
 
 
 def _list_fleet(fleet: Reader, kind: FleetKind) -> Parts:
+    """Yield the machines, and the parts of the first template or specification in each of them."""
     template = _find_template(fleet, kind, 0)
     fleet = fleet.bought(template, spot=False)
     with fleet.of("machine") as machine:

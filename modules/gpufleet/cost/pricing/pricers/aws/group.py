@@ -14,8 +14,8 @@ from gpufleet.cost.pricing.pricers.aws.launch import (
     make_machines,
     read_weights,
 )
-from gpufleet.cost.pricing.pricers.aws.launch_inputs import bills_machine, find_reservation_claim
 from gpufleet.cost.pricing.pricers.aws.location import find_possible_zones, pricer
+from gpufleet.cost.pricing.pricers.aws.machine import bills_machine, find_reservation_claim
 from gpufleet.cost.pricing.pricers.aws.schedule import apply_scheduled_actions
 from gpufleet.cost.pricing.pricers.group_size import group_size_range
 from gpufleet.cost.pricing.pricers.purchase_mix import split_on_demand_and_spot

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpufleet.cost.pricing.pricers.aws.address import list_public_address
-from gpufleet.cost.pricing.pricers.aws.launch_inputs import (
+from gpufleet.cost.pricing.pricers.aws.location import pricer
+from gpufleet.cost.pricing.pricers.aws.machine import (
     MAX_PRICE,
     TEMPLATE,
     bills_machine,
@@ -14,7 +15,6 @@ from gpufleet.cost.pricing.pricers.aws.launch_inputs import (
     list_surcharges,
     list_volumes,
 )
-from gpufleet.cost.pricing.pricers.aws.location import pricer
 from gpufleet.cost.pricing.pricers.reader import Parts, Reader
 
 

@@ -14,7 +14,8 @@ from gpufleet.cost.pricing.pricers.aws.launch import (
     find_template,
     list_launched_parts,
 )
-from gpufleet.cost.pricing.pricers.aws.launch_inputs import (
+from gpufleet.cost.pricing.pricers.aws.location import find_possible_zones, pricer
+from gpufleet.cost.pricing.pricers.aws.machine import (
     IN_CAPACITY_BLOCK,
     WINDOWS,
     bills_machine,
@@ -22,7 +23,6 @@ from gpufleet.cost.pricing.pricers.aws.launch_inputs import (
     find_reservation_claim,
     list_platform_licences,
 )
-from gpufleet.cost.pricing.pricers.aws.location import find_possible_zones, pricer
 from gpufleet.cost.pricing.pricers.group_size import group_size_range
 from gpufleet.cost.pricing.pricers.part_names import KUBERNETES
 from gpufleet.cost.pricing.pricers.reader import Parts, Reader

@@ -10,7 +10,7 @@ from gpufleet.cost.inputs.values import Number, number_if_known, read_input
 from gpufleet.cost.money import Range
 from gpufleet.cost.pricing.component import CostComponent, ReservationClaim
 from gpufleet.cost.pricing.pricers.aws.address import list_public_address
-from gpufleet.cost.pricing.pricers.aws.launch_inputs import (
+from gpufleet.cost.pricing.pricers.aws.machine import (
     CONFIGURATION,
     MAX_PRICE,
     TEMPLATE,

@@ -8,13 +8,13 @@ from decimal import Decimal
 from gpufleet.cost.formatting import format_number
 from gpufleet.cost.inputs.values import text_if_known
 from gpufleet.cost.pricing.component import ReservedCapacity
-from gpufleet.cost.pricing.pricers.aws.launch_inputs import (
+from gpufleet.cost.pricing.pricers.aws.location import pricer
+from gpufleet.cost.pricing.pricers.aws.machine import (
     DEDICATED_TENANCY,
     LINUX,
     SHARED_TENANCY,
     TENANCIES,
 )
-from gpufleet.cost.pricing.pricers.aws.location import pricer
 from gpufleet.cost.pricing.pricers.licence import system_licence_components
 from gpufleet.cost.pricing.pricers.reader import Parts, Reader
 from gpufleet.cost.pricing.pricers.reservation import reserve_machines

@@ -1,4 +1,4 @@
-"""What an EC2 instance, a launch template or a launch configuration asks for."""
+"""What an EC2 machine bills, whatever asks for it: an instance, a launch template or a launch configuration."""
 
 from __future__ import annotations
 
