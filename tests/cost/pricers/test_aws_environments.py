@@ -171,3 +171,15 @@ def test_weight_that_cannot_be_read_is_the_reason_of_each_part_of_a_group():
     assert {line.reason for line in bill.unpriced_resources} == {
         "the weight of a type is not known until deployment"
     }
+
+
+def test_parts_of_a_reserved_instance_bill_while_it_runs():
+    inputs = {
+        "instanceType": "m5.large",
+        "associatePublicIpAddress": True,
+        "rootBlockDevice": {"volumeSize": 20, "volumeType": "gp3"},
+        "tags": {"gpufleet-purchase": "reserved_1y", "gpufleet-hours-per-month": "100"},
+    }
+    bill = price(make_service("aws:ec2/instance:Instance", inputs), prices=MACHINE_PRICES)
+    hours = {charge.component: charge.hours_per_month for charge in bill.charges}
+    assert hours == {"machine": 730, "disk:root": 730, "public_ipv4": 100}

@@ -31,6 +31,7 @@ _AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*(vcpu|gb)?", re.IGNORECASE)
 @pricer
 def price_ecs_service(service: Reader) -> Parts:
     """Yield the tasks of a service on Fargate; nothing if they run on instances, which bill themselves."""
+    service = replace(service, hours=service.terms.hours)
     definition = service.find_resource("taskDefinition", TASK_DEFINITION)
     task = service.reading(definition) if definition else replace(service, inputs={})
     strategy = _find_strategy(service.of("task"), task.of("task"))

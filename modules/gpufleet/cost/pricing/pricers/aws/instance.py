@@ -35,5 +35,6 @@ def price_ec2_instance(instance: Reader) -> Parts:
             part = machine.machines(machine.text("instanceType", "instance type"))
             yield part and replace(part, claim=find_reservation_claim(machine))
     yield from list_volumes(instance.all_month())  # a stopped instance keeps them
-    yield from list_public_address(instance, instance)
-    yield from list_surcharges(instance)
+    running = replace(instance, hours=instance.terms.hours)  # also of one whose reservation bills all month
+    yield from list_public_address(running, running)
+    yield from list_surcharges(running)
