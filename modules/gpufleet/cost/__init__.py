@@ -76,7 +76,7 @@ if TYPE_CHECKING:
         compute_break_evens,
         load_commitments,
     )
-    from gpufleet.cost.pricing.component import CostComponent, MachinePartContext, UnpricedComponent
+    from gpufleet.cost.pricing.component import CostComponent, UnpricedComponent
     from gpufleet.cost.pricing.rates import PriceBook
 
 __all__ = [
@@ -96,7 +96,6 @@ __all__ = [
     "CostOptions",
     "CostPolicy",
     "GateFileReader",
-    "MachinePartContext",
     "OutOfUse",
     "PolicyResult",
     "PolicyViolation",
@@ -296,7 +295,6 @@ NAMES_BY_MODULE = {
     ),
     "pricing.component": (
         "CostComponent",
-        "MachinePartContext",
         "UnpricedComponent",
     ),
     "pricing.rates": ("PriceBook",),

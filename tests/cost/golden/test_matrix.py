@@ -11,8 +11,9 @@ import pytest
 from aws_service_cases import CASES as SERVICE_CASES
 from gpufleet.cost.inputs.graph import strip_api_version
 from gpufleet.cost.pricing.pricers import PRICERS
-from gpufleet.cost.pricing.pricers.aws.declared_service import load_declared_charges
 from gpufleet.cost.pricing.pricers.aws.native import COUNTERPARTS
+from gpufleet.cost.pricing.pricers.aws.services import EARLIER_NAMES
+from gpufleet.cost.pricing.pricers.charge_table import load_charges
 
 CASES = golden.load_cases()
 CASE_TABLES = Path(__file__).resolve().parents[1] / "pricers"
@@ -77,7 +78,11 @@ def test_every_pricer_has_a_golden_program_or_a_case_of_its_service():
         for side in (case.old, case.new)
         for resource in side.program.values()
     }
-    used |= {case.type for case in SERVICE_CASES.values()} | set(load_declared_charges()) | set(COUNTERPARTS)
+    used |= {case.type for case in SERVICE_CASES.values()} | {
+        *load_charges("aws:"),
+        *COUNTERPARTS,
+        *EARLIER_NAMES,
+    }
     files = [*CASE_TABLES.glob("test_*.py"), *CASE_FILES.glob("*.json")]
     cases = "".join(path.read_text() for path in files)
     assert {type_ for type_ in set(PRICERS) - used if f'"{type_}"' not in cases} == set()

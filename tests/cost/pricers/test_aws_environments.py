@@ -8,6 +8,7 @@ import pytest
 
 from aws_service_prices import make_book, make_service, make_usage
 from gpufleet.cost import price_resources
+from gpufleet.engine import SECRET, UNKNOWN
 
 
 def price(*resources, prices):
@@ -64,6 +65,16 @@ def test_single_beanstalk_instance_has_no_load_balancer():
     assert bill.usd_per_month.is_exact
 
 
+def test_setting_without_a_readable_name_takes_nothing_along():
+    settings = make_settings(InstanceType="t3.large", RootVolumeSize="20", EnvironmentType="SingleInstance")
+    known = price(make_service(BEANSTALK, {"settings": settings}), prices=BEANSTALK_PRICES)
+    settings.append({"namespace": "aws:autoscaling:asg", "name": UNKNOWN, "value": "9"})
+    bill = price(make_service(BEANSTALK, {"settings": settings}), prices=BEANSTALK_PRICES)
+    assert bill.charges == known.charges
+    (line,) = bill.unpriced_resources
+    assert line.reason == "the name of a setting is not known until deployment"
+
+
 def test_batch_environment_of_an_ordinary_machine():
     resources = {"type": "EC2", "minVcpus": 4, "maxVcpus": 16, "instanceTypes": ["m5.large"]}
     type_ = "aws:batch/computeEnvironment:ComputeEnvironment"
@@ -93,3 +104,82 @@ def test_instance_of_an_old_aurora_version_bills_extended_support(version, lifec
         },
     )
     assert month_of(bill) == Decimal(usd_per_month)
+
+
+MACHINE_PRICES = {
+    "m5.large": ("0.096", "hour"),
+    "ebs:gp3": ("0.08", "month"),
+    "public_ipv4": ("0.005", "hour"),
+}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "notes"),
+    [
+        (
+            {
+                "capacityReservationSpecification": {
+                    "capacityReservationTarget": {"capacityReservationId": UNKNOWN}
+                }
+            },
+            {"machine": "", "disk:root": "", "public_ipv4": ""},
+        ),
+        (
+            {"userData": SECRET},
+            {
+                "machine": "priced as Linux: its user data is not known until deployment",
+                "disk:root": "",
+                "public_ipv4": "",
+            },
+        ),
+    ],
+)
+def test_input_that_cannot_be_read_is_a_note_of_what_depends_on_it(inputs, notes):
+    instance = make_service(
+        "aws:ec2/instance:Instance",
+        {
+            "instanceType": "m5.large",
+            "associatePublicIpAddress": True,
+            "rootBlockDevice": {"volumeSize": 20, "volumeType": "gp3"},
+            **inputs,
+        },
+    )
+    bill = price(instance, prices=MACHINE_PRICES)
+    assert {charge.component: charge.note for charge in bill.charges} == notes
+    assert bill.unpriced_resources == ()
+
+
+def test_weight_that_cannot_be_read_is_the_reason_of_each_part_of_a_group():
+    template = make_service(
+        "aws:ec2/launchTemplate:LaunchTemplate",
+        {
+            "name": "t",
+            "blockDeviceMappings": [{"ebs": {"volumeSize": 20, "volumeType": "gp3"}}],
+            "networkInterfaces": [{"associatePublicIpAddress": True}],
+        },
+        "t",
+    )
+    launch = {
+        "launchTemplateSpecification": {"launchTemplateName": "t"},
+        "overrides": [{"instanceType": "m5.large", "weightedCapacity": UNKNOWN}],
+    }
+    inputs = {"desiredCapacity": 2, "maxSize": 4, "mixedInstancesPolicy": {"launchTemplate": launch}}
+    group = make_service("aws:autoscaling/group:Group", inputs, "g")
+    bill = price(template, group, prices=MACHINE_PRICES)
+    assert bill.charges == ()
+    assert {line.component for line in bill.unpriced_resources} == {"machine", "disk:root", "public_ipv4"}
+    assert {line.reason for line in bill.unpriced_resources} == {
+        "the weight of a type is not known until deployment"
+    }
+
+
+def test_parts_of_a_reserved_instance_bill_while_it_runs():
+    inputs = {
+        "instanceType": "m5.large",
+        "associatePublicIpAddress": True,
+        "rootBlockDevice": {"volumeSize": 20, "volumeType": "gp3"},
+        "tags": {"gpufleet-purchase": "reserved_1y", "gpufleet-hours-per-month": "100"},
+    }
+    bill = price(make_service("aws:ec2/instance:Instance", inputs), prices=MACHINE_PRICES)
+    hours = {charge.component: charge.hours_per_month for charge in bill.charges}
+    assert hours == {"machine": 730, "disk:root": 730, "public_ipv4": 100}

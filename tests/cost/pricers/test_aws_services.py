@@ -13,9 +13,8 @@ from gpufleet.boundary import read_packaged_rows
 from gpufleet.catalog import HOURS_PER_MONTH, find_cloud_part_price
 from gpufleet.cost import price_resources
 from gpufleet.cost.pricing.billing import load_free_resource_types, load_usage_billed_resource_types
-from gpufleet.cost.pricing.pricers.aws.declared_service import EARLIER_NAMES, load_declared_charges
-from gpufleet.cost.pricing.pricers.aws.native import COUNTERPARTS
 from gpufleet.cost.pricing.pricers.aws.services import SERVICE_PRICERS
+from gpufleet.cost.pricing.pricers.charge_table import load_charges
 from gpufleet.engine import UnreadableValue
 
 REGIONS = ("us-east-1", "global", "us-east-2", "eu-west-2")  # the data of some services is of one region only
@@ -89,15 +88,16 @@ def test_no_priced_type_is_also_free_or_billed_by_use_alone():
     assert set(SERVICE_PRICERS) & {*load_free_resource_types(), *load_usage_billed_resource_types()} == set()
 
 
-def test_every_usage_key_of_a_table_is_one_that_a_usage_file_may_have():
+def test_every_usage_key_of_the_table_is_one_that_a_usage_file_may_have():
     known = {(row["type"], row["key"]) for row in read_packaged_rows("gpufleet.cost", "data/usage_keys.csv")}
-    declared = {
+    used = {
         (type_, charge.key)
-        for type_, charges in load_declared_charges().items()
+        for type_, charges in load_charges("aws:").items()
         for charge in charges
-        if charge.is_by_use and type_ not in EARLIER_NAMES | COUNTERPARTS
+        if charge.is_by_use
     }
-    assert declared - known == set()
+    assert used
+    assert used - known == set()
 
 
 def test_embedded_prices_are_the_list_prices_of_the_cases():

@@ -103,7 +103,7 @@ def test_balancer_with_unknown_rules_bills_the_first_and_lists_the_others():
     balancer = {**EAST, **STANDARD, "loadBalancingRules": HIDDEN}
     usd, reasons = monthly_usd("azure-native:network:LoadBalancer", balancer)
     assert usd == month("0.025")
-    assert reasons == ["this input is not known until deployment: what it may add is not priced"]
+    assert reasons == ["the list of its rules is not known until deployment"]
 
 
 AKS, CLASSIC_AKS = (

@@ -198,7 +198,7 @@ def test_database_costs_what_the_list_prices_say(type_, inputs, usd):
         (
             "azure-native:dbforpostgresql:Server",
             {"sku": {"name": "Standard_D2ds_v5"}},
-            "its size is not set: Azure chooses it",
+            "its size is not set",
         ),
         ("azure-native:redis:Redis", {"sku": {"name": "Basic", "family": "C"}}, "its size is not set"),
         ("azure:redis/enterpriseCluster:EnterpriseCluster", {}, "its size is not set"),

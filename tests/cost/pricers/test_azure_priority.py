@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.cost.pricing.pricers.azure.machine_inputs import parse_virtual_machine_inputs
+from azure_bill import make
+from gpufleet.catalog import Price
+from gpufleet.cost import PriceBook, price_resources
 
 
 @pytest.mark.parametrize(
-    ("priority", "is_spot"), [("Spot", True), ("Low", True), ("Regular", False), (None, None)]
+    ("priority", "purchase"),
+    [("Spot", "spot"), ("Low", "spot"), ("Regular", "on_demand"), (None, "on_demand")],
 )
-def test_spot_and_low_priority_machines_are_spot(priority, is_spot):
-    assert parse_virtual_machine_inputs({} if priority is None else {"priority": priority}).is_spot is is_spot
+def test_spot_and_low_priority_machines_are_spot(priority, purchase):
+    inputs = {"location": "eastus", "hardwareProfile": {"vmSize": "Standard_D4s_v3"}}
+    machine = make(
+        "azure-native:compute:VirtualMachine", inputs | ({"priority": priority} if priority else {})
+    )
+
+    def price(cloud, region, item, purchase):
+        return Price(1.0, "unit", "2026-07-06", "written by hand", "high", region, purchase)
+
+    assert [each.purchase for each in price_resources([machine], PriceBook(price, price)).charges] == [
+        purchase
+    ]

@@ -424,13 +424,13 @@ def test_amounts_of_the_usage_file_are_billed(tmp_path, case):
 @pytest.mark.parametrize(
     ("type_", "inputs", "reason"),
     [
-        ("azure-native:search:Service", {"sku": {"name": UNKNOWN}}, "its tier is not known until deployment"),
+        ("azure-native:search:Service", {"sku": {"name": UNKNOWN}}, "sku.name is not known until deployment"),
         (
             "azure-native:eventhub:Namespace",
             {"sku": {"capacity": UNKNOWN}},
-            "the number of its units is not known until deployment",
+            "sku.capacity is not known until deployment",
         ),
-        ("azure-native:apimanagement:ApiManagementService", {}, "its tier is not set"),
+        ("azure-native:apimanagement:ApiManagementService", {}, "sku.name is not set"),
         (
             "azure-native:network:ApplicationGateway",
             {"sku": {"name": UnreadableValue.SECRET}},

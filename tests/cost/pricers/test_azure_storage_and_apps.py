@@ -369,7 +369,7 @@ def test_compute_cluster_ranges_between_its_bounds_and_may_be_spot():
         (
             "azure-native:containerinstance:ContainerGroup",
             {"containers": [{"resources": {"requests": {"cpu": UNKNOWN, "memoryInGB": 1}}}]},
-            "the number of its units is not known until deployment",
+            "the size of a container is not known until deployment",
         ),
         (
             "azure-native:batch:Pool",

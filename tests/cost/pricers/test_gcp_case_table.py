@@ -10,7 +10,8 @@ from gpufleet import cost
 from gpufleet.boundary import read_packaged_rows
 from gpufleet.cost.inputs.usage.model import NO_USAGE, ResourceUsage, UsageFile, UsageFileEntry
 from gpufleet.cost.pricing.billing import is_free_resource, load_usage_billed_resource_types
-from gpufleet.cost.pricing.pricers.gcp import PRICERS, simple_service
+from gpufleet.cost.pricing.pricers.charge_table import load_charges
+from gpufleet.cost.pricing.pricers.gcp import PRICERS
 from gpufleet.engine import StateResource
 
 PLACE = {"region": "us-central1", "location": "us-central1"}
@@ -162,9 +163,10 @@ def test_traffic_that_is_not_declared_is_not_listed(type_):
     assert (bill.charges, bill.unpriced_resources) == ((), ())
 
 
-def test_every_usage_key_of_a_simple_service_is_in_the_table():
+def test_every_usage_key_of_the_table_is_known():
     known = {row["key"] for row in read_packaged_rows("gpufleet.cost", "data/usage_keys.csv")}
-    used = {part.usage_key for parts in simple_service.PARTS.values() for part in parts} - {""}
+    used = {charge.key for charges in load_charges("gcp:").values() for charge in charges if charge.is_by_use}
+    assert used
     assert used - known == set()
 
 

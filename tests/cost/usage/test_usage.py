@@ -11,7 +11,7 @@ from gpufleet import cost
 from gpufleet.catalog import Price
 from gpufleet.cost.money import Range
 from gpufleet.cost.pricing import pricers
-from gpufleet.cost.pricing.component import MachinePartContext
+from gpufleet.cost.pricing.component import UsageComponent
 from gpufleet.errors import InputError
 
 GROUP = "aws:autoscaling/group:Group"
@@ -177,10 +177,15 @@ def test_missing_file_is_refused(tmp_path):
 def price_bucket(resource, graph):
     """Price a bucket by what its usage file has."""
     usage = graph.usage_of_resource(resource)
-    context = MachinePartContext("aws", "us-east-1")
+    items = (
+        ("storage", "s3:standard", "standard.storage_gb"),
+        ("calls", "s3:tier_1", "standard.monthly_tier_1_requests"),
+    )
     return [
-        context.make_usage_component("storage", "s3:standard", "standard.storage_gb", usage, is_stored=True),
-        context.make_usage_component("calls", "s3:tier_1", "standard.monthly_tier_1_requests", usage),
+        UsageComponent(
+            name, item, key, "aws", "us-east-1", usage.amounts.get(key), is_stored=name == "storage"
+        )
+        for name, item, key in items
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import TypeVar
 
 from gpufleet.cost.inputs.default_region import (
@@ -21,7 +22,7 @@ from gpufleet.cost.inputs.terms import (
 )
 from gpufleet.cost.inputs.usage import EMPTY_USAGE, NO_USAGE, ResourceUsage, UsageFile, UsageRecord
 from gpufleet.cost.inputs.values import read_reference
-from gpufleet.cost.money import Range
+from gpufleet.cost.money import HOURS_PER_MONTH, Range
 from gpufleet.engine import StateResource, UnreadableValue
 
 Key = TypeVar("Key")
@@ -172,6 +173,11 @@ class ResourceGraph:
         """Return the usage of a resource from the usage file, and record what is read of it."""
         usage = self._usage.find_resource_usage(resource)
         return usage if usage is EMPTY_USAGE else self._usage_record.record(resource, usage)
+
+    def record_billed_hours(self, resource: StateResource, hours_per_month: Decimal) -> None:
+        """Record that a resource has a component that bills for so many hours, which the usage file may have."""
+        if self._usage.find_resource_usage(resource).hours_per_month in (hours_per_month, HOURS_PER_MONTH):
+            self._usage_record.record_billed_hours(resource)
 
     def format_unread_usage_notes(self) -> tuple[str, ...]:
         """Return a note for each figure of the usage file that no pricer has read."""

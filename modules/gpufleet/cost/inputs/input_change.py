@@ -9,7 +9,7 @@ from typing import Any
 
 from gpufleet.boundary import read_packaged_rows
 from gpufleet.cost.inputs.graph import NAME_KEYS, is_default_provider, strip_api_version
-from gpufleet.cost.inputs.reading import LIST_TYPES, MAPPING_TYPES
+from gpufleet.cost.inputs.values import MAPPING_TYPES, is_list
 from gpufleet.engine import SECRET, StateResource, UnreadableValue
 
 DEFAULTS_KEY = "__defaults"  # where a bridged provider lists the inputs that it filled by itself
@@ -50,7 +50,7 @@ def _declared_keys(before: StateResource, after: StateResource, *, is_deployed_b
     filled = before.inputs.get(DEFAULTS_KEY) if is_deployed_before else ()
     if filled is None:  # such a provider does not tell: what only the state has may be its own
         return set(before.inputs) & set(after.inputs)
-    return set(before.inputs) - set(map(str, filled if isinstance(filled, LIST_TYPES) else ()))
+    return set(before.inputs) - set(map(str, filled if is_list(filled) else ()))
 
 
 def _compare(path: str, old: Any, new: Any, *, can_match_unknown: bool) -> Iterator[str]:
@@ -63,7 +63,7 @@ def _compare(path: str, old: Any, new: Any, *, can_match_unknown: bool) -> Itera
         for key in {*old, *new}:
             values = old.get(key, MISSING), new.get(key, MISSING)
             yield from _compare(f"{path}.{key}", *values, can_match_unknown=can_match_unknown)
-    elif _is_list(old) and _is_list(new) and len(old) == len(new):
+    elif is_list(old) and is_list(new) and len(old) == len(new):
         for index, values in enumerate(zip(old, new, strict=True)):
             yield from _compare(f"{path}[{index}]", *values, can_match_unknown=can_match_unknown)
     elif not _is_same_scalar(old, new):
@@ -73,10 +73,6 @@ def _compare(path: str, old: Any, new: Any, *, can_match_unknown: bool) -> Itera
 def _is_placeholder(value: Any) -> bool:
     """Return whether a text is what an evaluation without the cloud answers a look-up with: <subnet-1>."""
     return isinstance(value, str) and value.startswith("<") and value.endswith(">")
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, LIST_TYPES) and not isinstance(value, str)
 
 
 def _is_same_scalar(old: Any, new: Any) -> bool:
@@ -92,7 +88,7 @@ def _contains(value: Any, marker: Any) -> bool:
     """Return whether a value is or holds a marker, or one of a class of markers."""
     if isinstance(value, MAPPING_TYPES):
         return any(_contains(each, marker) for each in value.values())
-    if _is_list(value):
+    if is_list(value):
         return any(_contains(each, marker) for each in value)
     return isinstance(value, marker) if isinstance(marker, type) else value is marker
 
@@ -130,6 +126,6 @@ def list_texts(value: Any) -> Iterator[str]:
     elif isinstance(value, Mapping):
         for each in value.values():
             yield from list_texts(each)
-    elif _is_list(value):
+    elif is_list(value):
         for each in value:
             yield from list_texts(each)

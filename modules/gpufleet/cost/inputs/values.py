@@ -1,27 +1,20 @@
 """Read typed values out of resource inputs, any of which may be unknown or secret (a ``Marker``).
 
-A value of another kind than the one that is asked for counts as unknown, as does everything inside it. Readers that
-cannot return a marker take an unreadable list for an empty one and an unreadable flag for false. ``reading`` has what
-they found, so that no bill gets smaller in silence.
+A value of another kind than the one that is asked for counts as unknown, as does everything inside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from gpufleet.cost.inputs.reading import (
-    MAPPING_TYPES,
-    find_reading,
-    is_list,
-    step_into,
-)
 from gpufleet.cost.money import to_decimal
 from gpufleet.engine import UnreadableValue
 
 Text = str | UnreadableValue | None  # an input: known, unknown or secret, or absent
 Number = Decimal | UnreadableValue | None
+MAPPING_TYPES, LIST_TYPES = (dict, Mapping), (list, Sequence)  # the concrete type first: it is checked faster
 MAX_NUMBER = Decimal(10) ** 9  # a greater count or size is a mistake, and products would not be exact
 MARKER_REASONS = {UnreadableValue.UNKNOWN: "not known until deployment", UnreadableValue.SECRET: "a secret"}
 
@@ -35,86 +28,25 @@ def read_input(inputs: Any, *path: str | int) -> Any:
         elif current is None or isinstance(current, UnreadableValue):
             return current
         else:
-            current = step_into(current, step)
+            current = _step_into(current, step)
     return current
 
 
-def read_input_marker(inputs: Any, *path: str | int) -> UnreadableValue | None:
-    """Return the marker at ``path`` if the input is unknown or secret: the caller reports it."""
-    current = read_input(inputs, *path)
-    if not isinstance(current, UnreadableValue):
-        return None
-    if reading := find_reading():
-        reading.mark_reported(inputs, path)
-    return current
+def _step_into(value: Any, step: str | int) -> Any:
+    """Return what is in a container, None if there is nothing; in a value of another kind everything is unknown."""
+    if isinstance(step, int) and is_list(value):
+        return value[step] if len(value) > step else None
+    return value.get(step) if isinstance(value, MAPPING_TYPES) else UnreadableValue.UNKNOWN
 
 
-def read_list_marker(inputs: Any, *path: str | int) -> UnreadableValue | None:
-    """Return the marker of a list; None while stand-ins have its entries."""
-    reading = find_reading()
-    marker = read_input_marker(inputs, *path)
-    return None if reading and reading.stand_ins else marker
-
-
-def is_input_true(inputs: Any, *path: str | int) -> bool:
-    """Return whether the input at ``path`` is known to be true; an unreadable one is recorded."""
-    current = read_input(inputs, *path)
-    if current is None or isinstance(current, bool):
-        return current is True
-    if reading := find_reading():
-        reading.add_ignored(inputs, path, _describe_unreadable(current, "neither true nor false"))
-        return reading.stand_ins is not None and reading.stand_ins.flag
-    return False
-
-
-def read_input_list(inputs: Any, *path: str | int) -> list[Any]:
-    """Return the list at ``path``; empty if it is absent, or unreadable, which is recorded."""
-    current = read_input(inputs, *path)
-    if current is None:
-        return []
-    if is_list(current) or isinstance(current, MAPPING_TYPES):
-        return list_if_known(current)
-    if reading := find_reading():
-        reading.add_ignored(inputs, path, _describe_unreadable(current, "not a list"))
-        return list(reading.stand_ins.entries) if reading.stand_ins else []
-    return []
+def is_list(value: Any) -> bool:
+    """Return whether a value is a list."""
+    return isinstance(value, LIST_TYPES) and not isinstance(value, str)
 
 
 def read_input_number(inputs: Any, *path: str | int) -> Number:
     """Return the number at ``path``; a negative, absurd or malformed one counts as unknown."""
-    current = read_input(inputs, *path)
-    if current is None:
-        return None
-    number = current if isinstance(current, UnreadableValue) else _parse_number(current)
-    reading = find_reading() if isinstance(number, UnreadableValue) else None
-    if reading:
-        reading.add(path)
-        return reading.stand_ins.number if reading.stand_ins else number
-    return number
-
-
-def read_input_text(inputs: Any, *path: str | int) -> Text:
-    """Return the text at ``path``; a list or mapping counts as unknown."""
-    current = read_input(inputs, *path)
-    if current is None or isinstance(current, str):  # nearly always
-        return current
-    text = read_reference(current)
-    reading = find_reading() if isinstance(text, UnreadableValue) else None
-    if reading:
-        reading.add(path)
-        return reading.stand_ins.text if reading.stand_ins else text
-    return text
-
-
-def read_input_choice(inputs: Any, choices: Collection[str], *path: str | int) -> Text:
-    """Return the one of ``choices`` that is at ``path``, in their spelling; any other word counts as unknown."""
-    text = read_reference(inputs, *path)
-    if text is None:
-        return None
-    known = next((each for each in choices if isinstance(text, str) and each.lower() == text.lower()), None)
-    if known is None and (reading := find_reading()):
-        reading.add(path)
-    return UnreadableValue.UNKNOWN if known is None else known
+    return parse_input_number(read_input(inputs, *path))
 
 
 def parse_input_flag(value: Any) -> bool | UnreadableValue | None:
@@ -124,8 +56,19 @@ def parse_input_flag(value: Any) -> bool | UnreadableValue | None:
     return {"true": True, "false": False}.get(str(value).lower(), UnreadableValue.UNKNOWN)
 
 
+def parse_input_number(value: Any) -> Number:
+    """Return the number that an input is; a negative, absurd or malformed one counts as unknown."""
+    if value is None or isinstance(value, UnreadableValue):
+        return value
+    try:
+        number = to_decimal(value)
+    except (InvalidOperation, ValueError):
+        return UnreadableValue.UNKNOWN
+    return number if number.is_finite() and 0 <= number <= MAX_NUMBER else UnreadableValue.UNKNOWN
+
+
 def read_reference(inputs: Any, *path: str | int) -> Text:
-    """Return the text at ``path`` by which resources are found, which no stand-in can replace."""
+    """Return the text at ``path``; a list or mapping counts as unknown."""
     current = read_input(inputs, *path)
     if current is None or isinstance(current, (str, UnreadableValue)):
         return current
@@ -138,18 +81,6 @@ def list_if_known(value: Any) -> list[Any]:
     if value is None:
         return []
     return [value] if isinstance(value, MAPPING_TYPES) else list(value) if is_list(value) else []
-
-
-def _parse_number(value: Any) -> Decimal | UnreadableValue:
-    try:
-        number = to_decimal(value)
-    except (InvalidOperation, ValueError):
-        return UnreadableValue.UNKNOWN
-    return number if number.is_finite() and 0 <= number <= MAX_NUMBER else UnreadableValue.UNKNOWN
-
-
-def _describe_unreadable(value: Any, kind: str) -> str:
-    return MARKER_REASONS[value] if isinstance(value, UnreadableValue) else kind
 
 
 def number_if_known(number: Number) -> Decimal | None:

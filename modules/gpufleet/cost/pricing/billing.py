@@ -23,7 +23,6 @@ from gpufleet.cost.pricing.by_use import resolve_usage_component
 from gpufleet.cost.pricing.component import Components, CostComponent, UnpricedComponent, UsageComponent
 from gpufleet.cost.pricing.coverage import ReservationShare, allocate_reservations
 from gpufleet.cost.pricing.name_suggestion import find_name_suggestions, get_priced_name
-from gpufleet.cost.pricing.neighbour import price_with_neighbours
 from gpufleet.cost.pricing.pricers import find_pricer
 from gpufleet.cost.pricing.pricers.licence import include_priced_licences, uncovered_licence
 from gpufleet.cost.pricing.rates import PriceBook, find_component_rate, with_price_cache
@@ -66,6 +65,8 @@ def price_resources(
         for entry in include_priced_licences(_components(resource, graph), prices.find_machine_price)
     ]
     components = [(resource, entry) for resource, entry in entries if isinstance(entry, CostComponent)]
+    for resource, component in components:
+        graph.record_billed_hours(resource, component.hours_per_month)
     unpriced = [
         _unpriced_resource(resource, entry, graph)
         for resource, entry in entries
@@ -151,7 +152,7 @@ def _components(resource: StateResource, graph: ResourceGraph) -> Components:
         return [UnpricedComponent(reason)]
     pricer = find_pricer(strip_api_version(resource.type))
     if pricer:
-        return price_with_neighbours(pricer, resource, graph)
+        return list(pricer(resource, graph))
     if is_free_resource(resource):
         return []
     patterns = load_usage_billed_resource_types().items()

@@ -5,12 +5,11 @@ FOCUS calls the priced result a charge (``cost.bill.Charge``).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 
 from gpufleet.catalog import Price
 from gpufleet.cost.inputs.terms import DEFAULT_TERMS, PurchaseTerms
-from gpufleet.cost.inputs.usage import ResourceUsage
 from gpufleet.cost.money import HOURS_PER_MONTH, ONE, Range
 from gpufleet.cost.pricing.monthly_use import MonthlyUse
 
@@ -113,44 +112,6 @@ class UsageComponent:
     is_stored: bool = False
     pool: str = ""
     note: str = ""
-
-
-@dataclass(frozen=True)
-class MachinePartContext:
-    """What the parts of a machine share with it. Parts bill on demand, however the machine is bought."""
-
-    cloud: str
-    region: str
-    pool: str = ""
-    count: Range = ONE
-    hours_per_month: Decimal = HOURS_PER_MONTH
-
-    def make_part_component(self, component: str, item: str, size: Decimal = Decimal(1)) -> CostComponent:
-        """Return the cost component of one such part per machine."""
-        return CostComponent(
-            component,
-            (item,),
-            self.cloud,
-            self.region,
-            self.count,
-            size,
-            PurchaseTerms(pool=self.pool),
-            self.hours_per_month,
-            is_part=True,
-        )
-
-    def make_usage_component(
-        self, component: str, item: str, usage_key: str, usage: ResourceUsage, *, is_stored: bool = False
-    ) -> UsageComponent:
-        """Return a component that bills by use, with its amount of the usage file."""
-        amount = usage.amounts.get(usage_key)
-        return UsageComponent(
-            component, item, usage_key, self.cloud, self.region, amount, is_stored, self.pool
-        )
-
-    def with_billed_hours(self, hours_per_month: Decimal) -> MachinePartContext:
-        """Return the same context, billed for other hours."""
-        return replace(self, hours_per_month=hours_per_month)
 
 
 Component = CostComponent | UnpricedComponent | UsageComponent

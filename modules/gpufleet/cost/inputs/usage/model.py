@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
 from fnmatch import fnmatchcase
@@ -73,6 +73,15 @@ class UsageFileEntry:
     usage: ResourceUsage
     line: int
 
+    def matches_name(self, resource: StateResource) -> bool:
+        """Return whether the pattern is of a resource's name or URN."""
+        names = (resource.urn, resource.name)
+        return self.pattern in names or any(fnmatchcase(name, self.pattern) for name in names)
+
+    def matches_type(self, resource: StateResource) -> bool:
+        """Return whether the pattern is of a resource's type."""
+        return fnmatchcase(resource.type, self.pattern)
+
 
 @dataclass(frozen=True)
 class UsageFile:
@@ -85,33 +94,32 @@ class UsageFile:
 
     def find_resource_usage(self, resource: StateResource) -> ResourceUsage:
         """Return the file's usage of a resource."""
-        by_name = [e for e in self.resources if _matches(e.pattern, resource.urn, resource.name)]
-        by_type = [e for e in self.types if fnmatchcase(resource.type, e.pattern)]
+        by_name = [e for e in self.resources if e.matches_name(resource)]
+        by_type = [e for e in self.types if e.matches_type(resource)]
         usage = EMPTY_USAGE
         for entry in (*_widest_first(by_type), *_widest_first(by_name)):
             usage = entry.usage.with_defaults_from(usage)
         return usage
 
+    def match_entries(
+        self, resources: Sequence[StateResource]
+    ) -> Iterator[tuple[UsageFileEntry, list[StateResource]]]:
+        """Yield each entry with the resources that it matches."""
+        for entry in self.resources:
+            yield entry, [each for each in resources if entry.matches_name(each)]
+        for entry in self.types:
+            yield entry, [each for each in resources if entry.matches_type(each)]
+
     def format_unmatched_pattern_notes(self, resources: Iterable[StateResource]) -> tuple[str, ...]:
         """Return a note for each pattern that matches no resource."""
-        resource_list = list(resources)
-        unmatched_entries = [
-            e for e in self.resources if not any(_matches(e.pattern, r.urn, r.name) for r in resource_list)
-        ]
-        unmatched_entries += [
-            e for e in self.types if not any(fnmatchcase(r.type, e.pattern) for r in resource_list)
-        ]
         return tuple(
             f"{self.path}:{entry.line}: {entry.pattern} is not a resource of this stack"
-            for entry in unmatched_entries
+            for entry, matches in self.match_entries(tuple(resources))
+            if not matches
         )
 
 
 NO_USAGE = UsageFile()
-
-
-def _matches(pattern: str, urn: str, name: str) -> bool:
-    return pattern in (urn, name) or fnmatchcase(name, pattern) or fnmatchcase(urn, pattern)
 
 
 def _widest_first(entries: Iterable[UsageFileEntry]) -> list[UsageFileEntry]:

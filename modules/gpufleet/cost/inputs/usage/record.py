@@ -10,7 +10,8 @@ from typing import Any
 from gpufleet.cost.inputs.usage.model import ResourceUsage, UsageFile
 from gpufleet.engine import StateResource
 
-# Hours and what belongs to spot are read for every resource, whether they have an effect or not.
+HOURS = "hours_per_month"
+# What belongs to spot is read for every resource, whether it has an effect or not.
 RECORDED = frozenset({"egress_gib", "processed_gib", "load_balancer_units", "desired", "min", "max"})
 LISTED_NAMES = 3
 LISTED_KEYS = 6
@@ -56,19 +57,24 @@ class UsageRecord:
         values = {each.name: getattr(usage, each.name) for each in fields(ResourceUsage)}
         return RecordedUsage(**values | {"amounts": _RecordedAmounts(usage.amounts.items(), read)}, read=read)
 
+    def record_billed_hours(self, resource: StateResource) -> None:
+        """Record that the hours have an effect on the price of a resource; every pricer reads them."""
+        self.read_by_urn.setdefault(resource.urn, set()).add(HOURS)
+
     def format_unread_key_notes(self, resources: Iterable[StateResource], usage: UsageFile) -> Iterator[str]:
-        """Yield a note for each key that no pricer read of any resource that has it."""
-        resources_by_key: dict[str, list[StateResource]] = {}
-        for resource in resources:
-            for key in _list_given_keys(usage.find_resource_usage(resource)):
-                resources_by_key.setdefault(key, []).append(resource)
-        for key, having in sorted(resources_by_key.items()):
-            if not any(key in self.read_by_urn.get(resource.urn, ()) for resource in having):
-                names = sorted({resource.name for resource in having})
-                more = f" and {len(names) - LISTED_NAMES} more" if len(names) > LISTED_NAMES else ""
-                listed = f"{', '.join(names[:LISTED_NAMES])}{more}"
-                read_keys = set().union(*(self.read_by_urn.get(resource.urn, ()) for resource in having))
-                yield f"{usage.path}: {key} has no effect on the price of {listed}{_format_read_keys(read_keys)}"
+        """Yield a note for each key of an entry that has no effect on any resource that the entry matches."""
+        resource_list = tuple(resources)
+        having_by_key: dict[str, list[StateResource]] = {}
+        for entry, matches in usage.match_entries(resource_list):
+            for key in _list_given_keys(entry.usage):
+                if matches and not any(key in self.read_by_urn.get(each.urn, ()) for each in matches):
+                    having_by_key.setdefault(key, []).extend(matches)
+        for key, having in sorted(having_by_key.items()):
+            names = sorted({resource.name for resource in having})
+            more = f" and {len(names) - LISTED_NAMES} more" if len(names) > LISTED_NAMES else ""
+            listed = f"{', '.join(names[:LISTED_NAMES])}{more}"
+            read_keys = set().union(*(self.read_by_urn.get(resource.urn, ()) for resource in having))
+            yield f"{usage.path}: {key} has no effect on the price of {listed}{_format_read_keys(read_keys)}"
 
 
 def _format_read_keys(keys: Iterable[str]) -> str:
@@ -79,4 +85,4 @@ def _format_read_keys(keys: Iterable[str]) -> str:
 
 def _list_given_keys(usage: ResourceUsage) -> Iterator[str]:
     yield from usage.amounts
-    yield from (name for name in RECORDED if getattr(usage, name) is not None)
+    yield from (name for name in (HOURS, *RECORDED) if getattr(usage, name) is not None)

@@ -6,40 +6,29 @@ Objects are found by group and kind, whatever their version: custom resources ha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
-
-from gpufleet.cost.inputs.graph import ResourceGraph
-from gpufleet.cost.inputs.values import (
-    Text,
-    read_input,
-    read_input_choice,
-    read_input_text,
-    text_if_known,
-)
-from gpufleet.cost.pricing.component import Components, CostComponent, MachinePartContext, UnpricedComponent
+from gpufleet.cost.inputs.values import read_input, text_if_known
+from gpufleet.cost.pricing.component import CostComponent
 from gpufleet.cost.pricing.pricers.extensions import Pricer
-from gpufleet.cost.pricing.pricers.kubernetes_cluster import find_cluster_place
+from gpufleet.cost.pricing.pricers.kubernetes_cluster import pricer, within_cluster
 from gpufleet.cost.pricing.pricers.kubernetes_storage import (
     price_persistent_volume,
     price_stateful_set,
     price_volume_claim,
 )
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS, LOAD_BALANCER
-from gpufleet.engine import StateResource, UnreadableValue
+from gpufleet.cost.pricing.pricers.reader import Parts, Reader
+from gpufleet.engine import UnreadableValue
 
 PREFIX = "kubernetes:"
 # Annotations and classes of the AWS Load Balancer Controller and of EKS Auto Mode (their documentation).
-AWS_TYPE = "service.beta.kubernetes.io/aws-load-balancer-type"
-AWS_SCHEME = "service.beta.kubernetes.io/aws-load-balancer-scheme"
+AWS_TYPE = 'metadata.annotations["service.beta.kubernetes.io/aws-load-balancer-type"]'
+AWS_SCHEME = 'metadata.annotations["service.beta.kubernetes.io/aws-load-balancer-scheme"]'
 AWS_NETWORK_TYPES = ("nlb", "nlb-ip", "external")
 AWS_NETWORK_CLASSES = ("service.k8s.aws/nlb", "eks.amazonaws.com/nlb")
-AWS_INGRESS_SCHEME, AWS_INGRESS_GROUP = (
-    "alb.ingress.kubernetes.io/scheme",
-    "alb.ingress.kubernetes.io/group.name",
-)
-INGRESS_CLASS = "kubernetes.io/ingress.class"
+AWS_INGRESS_SCHEME = 'metadata.annotations["alb.ingress.kubernetes.io/scheme"]'
+AWS_INGRESS_GROUP = "alb.ingress.kubernetes.io/group.name"
+PUBLIC = "internet-facing"
+INGRESS_CLASS = 'spec.ingressClassName or metadata.annotations["kubernetes.io/ingress.class"]'
 GKE_INGRESS_CLASSES = ("gce", "gce-internal")
 GKE_GATEWAY_PREFIX = "gke-l7-"
 POD_INGRESS_CLASSES = (
@@ -75,42 +64,7 @@ NODE_POOL_KINDS = (
 # Components of objects from files and charts: the engine lists their objects, an evaluation without it may not.
 OBJECT_COMPONENTS = ("ConfigFile", "ConfigGroup", "Chart", "Directory")
 
-
 SERVICE_TYPES = ("ClusterIP", "NodePort", "LoadBalancer", "ExternalName")
-
-
-@dataclass(frozen=True)
-class BalancerInputs:
-    """What a service, an ingress or a gateway says about its load balancer."""
-
-    wants_balancer: bool
-    annotations: Mapping[str, Any]
-    class_name: Text
-
-
-def parse_service_inputs(inputs: Any) -> BalancerInputs:
-    """Parse a service."""
-    return BalancerInputs(
-        wants_balancer=read_input_choice(inputs, SERVICE_TYPES, "spec", "type")
-        in ("LoadBalancer", *UnreadableValue),
-        annotations=_parse_annotations(inputs),
-        class_name=read_input_text(inputs, "spec", "loadBalancerClass"),
-    )
-
-
-def parse_ingress_inputs(inputs: Any) -> BalancerInputs:
-    """Parse an ingress."""
-    annotations = _parse_annotations(inputs)
-    name = read_input_text(inputs, "spec", "ingressClassName")
-    return BalancerInputs(
-        True, annotations, read_input_text(annotations, INGRESS_CLASS) if name is None else name
-    )
-
-
-def parse_gateway_inputs(inputs: Any) -> BalancerInputs:
-    """Parse a gateway."""
-    name = read_input_text(inputs, "spec", "gatewayClassName")
-    return BalancerInputs(True, _parse_annotations(inputs), name)
 
 
 def find_kubernetes_pricer(type_token: str) -> Pricer | None:
@@ -129,113 +83,101 @@ def find_kubernetes_pricer(type_token: str) -> Pricer | None:
     return price_cloud_object if is_cloud_object else None
 
 
-def price_kubernetes_service(resource: StateResource, graph: ResourceGraph) -> Components:
-    """Return the load balancer that a service requests from its cloud."""
-    service = parse_service_inputs(resource.inputs)
-    if not service.wants_balancer:
-        return []
-    cloud, region = find_cluster_place(resource, graph)
-    is_network = (
-        service.annotations.get(AWS_TYPE) in AWS_NETWORK_TYPES or service.class_name in AWS_NETWORK_CLASSES
-    )
-    if is_network:
-        is_public = service.annotations.get(AWS_SCHEME) == "internet-facing"
-        return _aws_balancer(resource, graph, "network", is_public=is_public)
-    if cloud == "gcp":
-        return [_forwarding_rule(region)]
-    reason = "the cluster creates a load balancer for it, and the cloud chooses its type"
-    return [UnpricedComponent(reason, LOAD_BALANCER)]
+@pricer
+def price_kubernetes_service(service: Reader) -> Parts:
+    """Yield the load balancer that a service requests from its cloud."""
+    if service.find_choice("spec.type", SERVICE_TYPES) not in ("LoadBalancer", *UnreadableValue):
+        return
+    class_name = service.find_text("spec.loadBalancerClass")
+    if service.find_text(AWS_TYPE) in AWS_NETWORK_TYPES or class_name in AWS_NETWORK_CLASSES:
+        yield from _list_aws_balancer(service, "network", AWS_SCHEME)
+    elif within_cluster(service).cloud == "gcp":
+        yield _make_forwarding_rule(service)
+    else:
+        reason = "the cluster creates a load balancer for it, and the cloud chooses its type"
+        raise service.of(LOAD_BALANCER).refuse(reason)
 
 
-def price_ingress(resource: StateResource, graph: ResourceGraph) -> Components:
-    """Return the load balancer of an ingress; one that pods serve is billed with their service."""
-    ingress = parse_ingress_inputs(resource.inputs)
-    cloud, region = find_cluster_place(resource, graph)
-    name = ingress.class_name
+@pricer
+def price_ingress(ingress: Reader) -> Parts:
+    """Yield the load balancer of an ingress; one that pods serve is billed with their service."""
+    name = ingress.find_text(INGRESS_CLASS)
     if name == "alb":
-        if not _is_first_of_its_group(resource, ingress, graph):
-            return []
-        is_public = ingress.annotations.get(AWS_INGRESS_SCHEME) == "internet-facing"
-        return _aws_balancer(resource, graph, "application", is_public=is_public)
-    if name in GKE_INGRESS_CLASSES or (name is None and cloud == "gcp"):
-        return [_forwarding_rule(region)]
-    if isinstance(name, str) and name.startswith(POD_INGRESS_CLASSES):
-        return []
-    label = f" {name}" if isinstance(name, str) else ""
-    reason = f"its ingress class{label} may create a load balancer, which the program does not show"
-    return [UnpricedComponent(reason, LOAD_BALANCER)]
+        if _is_first_of_its_group(ingress):
+            yield from _list_aws_balancer(ingress, "application", AWS_INGRESS_SCHEME)
+    elif name in GKE_INGRESS_CLASSES or (name is None and within_cluster(ingress).cloud == "gcp"):
+        yield _make_forwarding_rule(ingress)
+    elif not isinstance(name, str) or not name.startswith(POD_INGRESS_CLASSES):
+        label = f" {name}" if isinstance(name, str) else ""
+        reason = f"its ingress class{label} may create a load balancer, which the program does not show"
+        raise ingress.of(LOAD_BALANCER).refuse(reason)
 
 
-def price_gateway(resource: StateResource, graph: ResourceGraph) -> Components:
-    """Return the load balancer of a gateway."""
-    name = parse_gateway_inputs(resource.inputs).class_name
-    if isinstance(name, str) and name.startswith(GKE_GATEWAY_PREFIX):
-        return [_forwarding_rule(find_cluster_place(resource, graph, "gcp")[1])]
-    label = f" {name}" if isinstance(name, str) else ""
-    reason = f"its gateway class{label} may create a load balancer, which the program does not show"
-    return [UnpricedComponent(reason, LOAD_BALANCER)]
+@pricer
+def price_gateway(gateway: Reader) -> Parts:
+    """Yield the load balancer of a gateway."""
+    name = text_if_known(gateway.find_text("spec.gatewayClassName")) or ""
+    if not name.startswith(GKE_GATEWAY_PREFIX):
+        label = f" {name}" if name else ""
+        reason = f"its gateway class{label} may create a load balancer, which the program does not show"
+        raise gateway.of(LOAD_BALANCER).refuse(reason)
+    yield _make_forwarding_rule(gateway)
 
 
-def price_helm_release(resource: StateResource, graph: ResourceGraph) -> Components:  # noqa: ARG001 - every pricer's signature
-    """Return what a Helm chart may make in addition to pods."""
-    return [
-        UnpricedComponent("a Helm chart's inputs do not list the load balancers and disks that it creates")
-    ]
+@pricer
+def price_helm_release(release: Reader) -> Parts:
+    """Refuse what a Helm chart may make in addition to pods."""
+    raise release.refuse("a Helm chart's inputs do not list the load balancers and disks that it creates")
 
 
-def price_object_component(resource: StateResource, graph: ResourceGraph) -> Components:
-    """Return the objects of a file or chart without a price if none of them is here."""
-    if any(each.parent == resource.urn for each in graph.resources):
-        return []
-    return [UnpricedComponent("its objects are not listed here; a preview by the engine lists them")]
+@pricer
+def price_object_component(component: Reader) -> Parts:
+    """Refuse the objects of a file or chart if none of them is here."""
+    if not any(each.parent == component.resource.urn for each in component.graph.resources):
+        raise component.refuse("its objects are not listed here; a preview by the engine lists them")
+    return iter(())
 
 
-def price_node_pool(resource: StateResource, graph: ResourceGraph) -> Components:  # noqa: ARG001 - every pricer's signature
-    """Return the machines that Karpenter starts without a price: they follow the pods."""
-    limit = text_if_known(read_input_text(resource.inputs, "spec", "limits", "cpu"))
+@pricer
+def price_node_pool(pool: Reader) -> Parts:
+    """Refuse the machines that Karpenter starts: they follow the pods."""
+    limit = text_if_known(pool.find_text("spec.limits.cpu"))
     most = f", up to {limit} CPUs" if limit else ""
-    return [UnpricedComponent(f"Karpenter starts machines as pods ask for them{most}", "machine")]
+    raise pool.of("machine").refuse(f"Karpenter starts machines as pods ask for them{most}")
 
 
-def price_cloud_object(resource: StateResource, graph: ResourceGraph) -> Components:  # noqa: ARG001 - every pricer's signature
-    """Return the cloud resource that a controller makes from an object, without a price."""
-    group_version, _, kind = resource.type.removeprefix(PREFIX).rpartition(":")
+@pricer
+def price_cloud_object(cloud_object: Reader) -> Parts:
+    """Refuse the cloud resource that a controller makes from an object."""
+    group_version, _, kind = cloud_object.resource.type.removeprefix(PREFIX).rpartition(":")
     group = group_version.partition("/")[0]
-    if group.startswith(FREE_CONTROLLER_GROUPS):
-        return []
-    controller = next(name for end, name in CLOUD_CONTROLLERS.items() if group.endswith(end))
-    return [UnpricedComponent(f"{controller} creates the {kind} in the cloud, which is not priced here")]
+    if not group.startswith(FREE_CONTROLLER_GROUPS):
+        controller = next(name for end, name in CLOUD_CONTROLLERS.items() if group.endswith(end))
+        raise cloud_object.refuse(f"{controller} creates the {kind} in the cloud, which is not priced here")
+    return iter(())
 
 
-def _aws_balancer(
-    resource: StateResource, graph: ResourceGraph, balancer_type: str, *, is_public: bool
-) -> Components:
-    context = MachinePartContext("aws", find_cluster_place(resource, graph, "aws")[1])
-    balancer = context.make_part_component(LOAD_BALANCER, f"{LOAD_BALANCER}:{balancer_type}")
-    return [balancer, *([UnpricedComponent(PER_SUBNET, ADDRESS)] if is_public else [])]
+def _list_aws_balancer(owner: Reader, balancer_type: str, scheme: str) -> Parts:
+    yield within_cluster(owner, "aws").of(LOAD_BALANCER).part(f"{LOAD_BALANCER}:{balancer_type}")
+    with owner.of(ADDRESS) as address:
+        if address.find_text(scheme) == PUBLIC:
+            raise address.refuse(PER_SUBNET)
 
 
-def _forwarding_rule(region: str) -> CostComponent:
-    context = MachinePartContext("gcp", region)
-    return context.make_part_component(LOAD_BALANCER, f"{LOAD_BALANCER}:forwarding_rule")
+def _make_forwarding_rule(owner: Reader) -> CostComponent | None:
+    return within_cluster(owner, "gcp").of(LOAD_BALANCER).part(f"{LOAD_BALANCER}:forwarding_rule")
 
 
-def _is_first_of_its_group(resource: StateResource, ingress: BalancerInputs, graph: ResourceGraph) -> bool:
+def _is_first_of_its_group(ingress: Reader) -> bool:
     """Return whether an ingress is the first of those that share a load balancer."""
-    group = ingress.annotations.get(AWS_INGRESS_GROUP)
-    if group is None:
-        return True
+    path = ("metadata", "annotations", AWS_INGRESS_GROUP)
+    group, own = read_input(ingress.inputs, *path), ingress.resource.urn
     others = (
         each.urn
-        for each in graph.resources
-        if each.type.endswith(":Ingress") and _parse_annotations(each.inputs).get(AWS_INGRESS_GROUP) == group
+        for each in ingress.graph.resources
+        if each.type.endswith(":Ingress") and read_input(each.inputs, *path) == group
     )
-    return resource.urn == min(others, default=resource.urn)
-
-
-def _parse_annotations(inputs: Any) -> Mapping[str, Any]:
-    annotations = read_input(inputs, "metadata", "annotations")
-    return annotations if isinstance(annotations, Mapping) else {}
+    return group is None or own == min(others, default=own)
 
 
 OBJECT_PRICERS: dict[tuple[str, str], Pricer] = {

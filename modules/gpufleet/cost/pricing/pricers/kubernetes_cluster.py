@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.pricing.pricers.aws import location as aws_location
 from gpufleet.cost.pricing.pricers.azure import location as azure_location
 from gpufleet.cost.pricing.pricers.gcp import location as gcp_location
+from gpufleet.cost.pricing.pricers.reader import Reader, make_pricer_decorator
 from gpufleet.engine import StateResource
 
 CLUSTERS = {
@@ -23,17 +25,23 @@ REGION_FINDERS: dict[str, Callable[[StateResource, ResourceGraph], str]] = {
 }
 
 
-def find_cluster_place(resource: StateResource, graph: ResourceGraph, cloud: str = "") -> tuple[str, str]:
-    """Return cloud and region of the cluster that an object is in, which is of ``cloud`` if that is known.
+pricer = make_pricer_decorator("", lambda _resource, _graph: "")
+
+
+def within_cluster(reader: Reader, cloud: str = "") -> Reader:
+    """Return the reader of an object in the cloud and region of its cluster, which is of ``cloud`` if that is known.
 
     It is a cluster of the stack; if that has none, the region is the default one. Empty if clusters differ.
     """
     places = {
-        (name, REGION_FINDERS[name](cluster, graph))
+        (name, REGION_FINDERS[name](cluster, reader.graph))
         for type_, name in CLUSTERS.items()
         if cloud in ("", name)
-        for cluster in graph.resources_of_types(type_)
+        for cluster in reader.graph.resources_of_types(type_)
     }
     if len(places) == 1:
-        return next(iter(places))
-    return cloud, graph.find_default_region(cloud, resource) if cloud and not places else ""
+        cloud, region = next(iter(places))
+    else:
+        is_default = cloud and not places
+        region = reader.graph.find_default_region(cloud, reader.resource) if is_default else ""
+    return replace(reader, cloud=cloud, region=region)

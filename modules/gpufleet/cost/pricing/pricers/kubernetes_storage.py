@@ -6,38 +6,21 @@ A claim has a price if the program shows its storage class, or if the cluster's 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import ROUND_CEILING, Decimal
-from typing import Any
 
-from gpufleet.cost.inputs.graph import ResourceGraph
-from gpufleet.cost.inputs.values import (
-    MARKER_REASONS,
-    MAX_NUMBER,
-    Number,
-    Text,
-    read_input,
-    read_input_list,
-    read_input_number,
-    read_input_text,
-    text_if_known,
-)
+from gpufleet.cost.inputs.values import MAX_NUMBER, text_if_known
 from gpufleet.cost.money import Range
-from gpufleet.cost.pricing.component import Components, MachinePartContext, UnpricedComponent
-from gpufleet.cost.pricing.pricers.aws.volume import (
-    AttachedVolumes,
-    EbsVolumeInputs,
-    attached_volume_components,
-)
+from gpufleet.cost.pricing.pricers.aws.volume import list_volume
 from gpufleet.cost.pricing.pricers.azure.disk import managed_disk_part
-from gpufleet.cost.pricing.pricers.kubernetes_cluster import find_cluster_place
-from gpufleet.engine import StateResource, UnreadableValue
+from gpufleet.cost.pricing.pricers.kubernetes_cluster import pricer, within_cluster
+from gpufleet.cost.pricing.pricers.reader import Parts, Reader
 
 STORAGE_CLASSES = (
     "kubernetes:storage.k8s.io/v1:StorageClass",
     "kubernetes:storage.k8s.io/v1beta1:StorageClass",
 )
-DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+DEFAULT_CLASS = 'metadata.annotations["storageclass.kubernetes.io/is-default-class"]'
 # Provisioners that make disks, with the disk that each makes without a parameter (their documentation).
 PROVISIONERS = {
     "ebs.csi.aws.com": ("aws", "gp3"),
@@ -66,123 +49,51 @@ DISK_RESOURCES = (
     "azure-native:compute:Disk",
     "azure:compute/managedDisk:ManagedDisk",
 )
-HANDLES: tuple[tuple[str, ...], ...] = (
-    ("csi", "volumeHandle"),
-    ("awsElasticBlockStore", "volumeID"),
-    ("gcePersistentDisk", "pdName"),
-    ("azureDisk", "diskURI"),
+HANDLES = (
+    "spec.csi.volumeHandle",
+    "spec.awsElasticBlockStore.volumeID",
+    "spec.gcePersistentDisk.pdName",
+    "spec.azureDisk.diskURI",
 )
+DISK_TYPES = "type or skuName or skuname or storageaccounttype or storageAccountType"
+REPLICATIONS = ("none", "regional-pd")
 _QUANTITY = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)([kMGTP]|[KMGTP]i)?")
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
 _UNITS |= {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}
 
 
-@dataclass(frozen=True)
-class VolumeClaimInputs:
-    """The inputs of a volume claim: its size as Kubernetes writes it (100Gi), and its class."""
-
-    requested_size: Text
-    storage_class: Text
-    is_bound: bool
-
-
-@dataclass(frozen=True)
-class StatefulSetInputs:
-    """The inputs of a stateful set: each of its replicas gets a disk for each claim."""
-
-    replicas: Number
-    claims: tuple[tuple[str, VolumeClaimInputs], ...]
+@pricer
+def price_volume_claim(claim: Reader) -> Parts:
+    """Yield the disk that a volume claim makes; one that names its volume bills with that."""
+    with claim.of("disk") as disk:
+        specification = disk.inside("spec", "its specification")
+        if specification.find_text("volumeName") in (None, ""):
+            yield from _list_disk(claim, "disk")
 
 
-@dataclass(frozen=True)
-class StorageClassInputs:
-    """The disk that a class makes. ``disk_type`` is None if its cloud's default counts."""
-
-    name: str
-    provisioner: str
-    disk_type: Text
-    is_regional: bool
-    is_default: bool
-    iops: Number
-    throughput: Number
-
-
-def parse_volume_claim_inputs(inputs: Any) -> VolumeClaimInputs:
-    """Parse a volume claim, or a template of one."""
-    return VolumeClaimInputs(
-        requested_size=read_input_text(inputs, "spec", "resources", "requests", "storage"),
-        storage_class=read_input_text(inputs, "spec", "storageClassName"),
-        is_bound=isinstance(read_input(inputs, "spec"), dict)
-        and read_input(inputs, "spec", "volumeName") not in (None, ""),
+@pricer
+def price_stateful_set(stateful_set: Reader) -> Parts:
+    """Yield the disks that the claims of a stateful set make for each replica."""
+    name = "how many disks its claims make"
+    replicas = stateful_set.times(
+        lambda: Range.from_exact_value(stateful_set.number("spec.replicas", name, 1))
     )
+    with replicas.of("disk") as disks:
+        for index, claim in enumerate(disks.entries("spec.volumeClaimTemplates", name)):
+            yield from _list_disk(claim, f"disk:{text_if_known(claim.find_text('metadata.name')) or index}")
 
 
-def parse_stateful_set_inputs(inputs: Any) -> StatefulSetInputs:
-    """Parse a stateful set."""
-    replicas = read_input_number(inputs, "spec", "replicas")
-    templates = enumerate(read_input_list(inputs, "spec", "volumeClaimTemplates"))
-    return StatefulSetInputs(
-        replicas=Decimal(1) if replicas is None else replicas,
-        claims=tuple(
-            (
-                text_if_known(read_input_text(each, "metadata", "name")) or str(index),
-                parse_volume_claim_inputs(each),
+@pricer
+def price_persistent_volume(volume: Reader) -> Parts:
+    """Refuse the existing disk that a volume names, unless this stack declares it or no cloud sells it."""
+    for path in HANDLES:
+        if volume.has(path) and not volume.find_resource(path, *DISK_RESOURCES):
+            name = text_if_known(volume.find_text(path))
+            text = f" ({name})" if name else ""
+            raise volume.of("disk").refuse(
+                f"it names an existing disk{text}, which bills where it is declared"
             )
-            for index, each in templates
-        ),
-    )
-
-
-def parse_storage_class_inputs(resource: StateResource) -> StorageClassInputs:
-    """Parse a storage class."""
-    inputs = resource.inputs
-    keys = ("type", "skuName", "skuname", "storageaccounttype", "storageAccountType")
-    types = (read_input_text(inputs, "parameters", key) for key in keys)
-    return StorageClassInputs(
-        name=text_if_known(read_input_text(inputs, "metadata", "name")) or resource.name,
-        provisioner=text_if_known(read_input_text(inputs, "provisioner")) or "",
-        disk_type=next((each for each in types if each is not None), None),
-        is_regional=read_input_text(inputs, "parameters", "replication-type") == "regional-pd",
-        is_default=read_input_text(inputs, "metadata", "annotations", DEFAULT_CLASS) == "true",
-        iops=read_input_number(inputs, "parameters", "iops"),
-        throughput=read_input_number(inputs, "parameters", "throughput"),
-    )
-
-
-def price_volume_claim(resource: StateResource, graph: ResourceGraph) -> Components:
-    """Return the disk that a volume claim makes; one that names its volume bills with that."""
-    claim = parse_volume_claim_inputs(resource.inputs)
-    return [] if claim.is_bound else _claim_components("disk", claim, Decimal(1), resource, graph)
-
-
-def price_stateful_set(resource: StateResource, graph: ResourceGraph) -> Components:
-    """Return the disks that the claims of a stateful set make for each replica."""
-    stateful_set = parse_stateful_set_inputs(resource.inputs)
-    if stateful_set.claims and isinstance(stateful_set.replicas, UnreadableValue):
-        return [
-            UnpricedComponent(
-                f"how many disks its claims make is {MARKER_REASONS[stateful_set.replicas]}", "disk"
-            )
-        ]
-    replicas = stateful_set.replicas if isinstance(stateful_set.replicas, Decimal) else Decimal(1)
-    components: Components = []
-    for name, claim in stateful_set.claims if replicas else ():
-        components += _claim_components(f"disk:{name}", claim, replicas, resource, graph)
-    return components
-
-
-def price_persistent_volume(resource: StateResource, graph: ResourceGraph) -> Components:
-    """Return the existing disk that a volume names, unless this stack declares it or no cloud sells it."""
-    for handle in HANDLES:
-        path = ("spec", *handle)
-        name = read_input_text(resource.inputs, *path)
-        if name is None or graph.find_referenced_resource(resource, path, *DISK_RESOURCES):
-            continue
-        text = f" ({name})" if isinstance(name, str) else ""
-        return [
-            UnpricedComponent(f"it names an existing disk{text}, which bills where it is declared", "disk")
-        ]
-    return []
+    return iter(())
 
 
 def parse_quantity_gib(text: str) -> Decimal | None:
@@ -194,60 +105,62 @@ def parse_quantity_gib(text: str) -> Decimal | None:
     return gib if 0 < gib <= MAX_NUMBER else None
 
 
-def _claim_components(
-    name: str, claim: VolumeClaimInputs, count: Decimal, resource: StateResource, graph: ResourceGraph
-) -> Components:
-    size = claim.requested_size
-    size_gib = parse_quantity_gib(size) if isinstance(size, str) else None
-    disk = f"disk of {size}" if isinstance(size, str) else "disk"
-    if size_gib is None:
-        return [UnpricedComponent(f"the cluster creates a {disk} for it, of a size that is not known", name)]
-    cloud, region = find_cluster_place(resource, graph)
-    storage_class = _find_storage_class(claim.storage_class, graph)
-    if storage_class is None:
-        disk_type = BUILT_IN_CLASSES.get((cloud, str(claim.storage_class)))
-        storage_class = StorageClassInputs("", "", disk_type, False, False, None, None) if disk_type else None
-    else:
-        cloud, default_type = PROVISIONERS.get(storage_class.provisioner, ("", ""))
-        region = find_cluster_place(resource, graph, cloud)[1]
-        disk_type = (
-            text_if_known(storage_class.disk_type) if storage_class.disk_type is not None else default_type
+def _list_disk(claim: Reader, name: str) -> Parts:
+    """Yield the disk that the cluster makes for a claim."""
+    with claim.all_month().of(name) as disk:
+        text = text_if_known(disk.find_text("spec.resources.requests.storage"))
+        creates = (
+            f"the cluster creates a disk of {text} for it" if text else "the cluster creates a disk for it"
         )
-    if storage_class is None or not disk_type or not cloud:
-        return [
-            UnpricedComponent(
-                f"the cluster creates a {disk} for it, and the storage class chooses its type", name
-            )
-        ]
-    context = replace(MachinePartContext(cloud, region), count=Range.from_exact_value(count))
-    return _disk_components(name, disk_type, size_gib, storage_class, context)
+        size = parse_quantity_gib(text) if text else None
+        if size is None:
+            raise disk.refuse(f"{creates}, of a size that is not known")
+        parameters, disk_type = _find_parameters(disk)
+        if not disk_type or not parameters.cloud:
+            raise disk.refuse(f"{creates}, and the storage class chooses its type")
+        yield from _list_typed_disk(parameters, name, disk_type, size)
 
 
-def _find_storage_class(name: Text, graph: ResourceGraph) -> StorageClassInputs | None:
-    classes = [parse_storage_class_inputs(each) for each in graph.resources_of_types(*STORAGE_CLASSES)]
+def _find_parameters(claim: Reader) -> tuple[Reader, str]:
+    """Return the reader of the parameters of a claim's storage class, where its disks are, and their type."""
+    storage_class = _find_storage_class(claim)
+    if storage_class is None:
+        placed = within_cluster(claim)
+        name = str(claim.find_text("spec.storageClassName"))
+        return replace(placed, inputs={}), BUILT_IN_CLASSES.get((placed.cloud, name), "")
+    provisioner = text_if_known(storage_class.find_text("provisioner")) or ""
+    cloud, default_type = PROVISIONERS.get(provisioner, ("", ""))
+    parameters = within_cluster(storage_class.inside("parameters"), cloud)
+    declared = parameters.find_text(DISK_TYPES)
+    return parameters, default_type if declared is None else text_if_known(declared) or ""
+
+
+def _find_storage_class(claim: Reader) -> Reader | None:
+    """Return the reader of a claim's storage class: of a name that is known at deployment the only one of the stack."""
+    name = claim.find_text("spec.storageClassName")
+    classes = [claim.reading(each) for each in claim.graph.resources_of_types(*STORAGE_CLASSES)]
     if name is None:
-        matches = [each for each in classes if each.is_default]
+        classes = [each for each in classes if each.find_text(DEFAULT_CLASS) == "true"]
     elif isinstance(name, str):
-        matches = [each for each in classes if each.name == name]
+        classes = [
+            each
+            for each in classes
+            if (text_if_known(each.find_text("metadata.name")) or each.source.name) == name
+        ]
+    return classes[0] if len(classes) == 1 else None
+
+
+def _list_typed_disk(disk: Reader, name: str, disk_type: str, size: Decimal) -> Parts:
+    """Yield a disk of a type; its reader has the parameters of the storage class."""
+    if disk.cloud == "aws":
+        speeds = {unit: disk.find_text(unit) for unit in ("iops", "throughput")}
+        yield from list_volume(replace(disk, inputs={"size": size, "type": disk_type, **speeds}), name)
+    elif disk.cloud == "gcp":
+        replication = disk.choice("replication-type", REPLICATIONS, "none", "its replication")
+        prefix = "regional-" if replication == "regional-pd" else ""
+        yield disk.part(prefix + disk_type, size=size)
     else:
-        matches = classes  # a name that is known at deployment: the only class of the stack
-    return matches[0] if len(matches) == 1 else None
-
-
-def _disk_components(
-    name: str,
-    disk_type: str,
-    size_gib: Decimal,
-    storage_class: StorageClassInputs,
-    context: MachinePartContext,
-) -> Components:
-    if context.cloud == "aws":
-        volume = EbsVolumeInputs(size_gib, disk_type, storage_class.iops, storage_class.throughput)
-        return attached_volume_components(AttachedVolumes(((name, volume),)), context)
-    if context.cloud == "gcp":
-        prefix = "regional-" if storage_class.is_regional else ""
-        return [context.make_part_component(name, prefix + disk_type, size_gib)]
-    part = managed_disk_part(disk_type, size_gib)
-    if part is None:
-        return [UnpricedComponent(f"no price for disk type {disk_type}", name)]
-    return [context.make_part_component(name, part)]
+        item = managed_disk_part(disk_type, size)
+        if item is None:
+            raise disk.refuse(f"no price for disk type {disk_type}")
+        yield disk.part(item)

@@ -2,60 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from decimal import Decimal
-from typing import Any
+from dataclasses import replace
 
 from gpufleet.catalog import Price
-from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.inputs.terms import PurchaseTerms
-from gpufleet.cost.inputs.values import (
-    MARKER_REASONS,
-    Number,
-    read_input_number,
-    read_input_text,
-    text_if_known,
-)
-from gpufleet.cost.pricing.component import Components, CostComponent, UnpricedComponent
-from gpufleet.engine import StateResource, UnreadableValue
+from gpufleet.cost.inputs.values import text_if_known
+from gpufleet.cost.pricing.component import CostComponent
+from gpufleet.cost.pricing.pricers.reader import Parts, Reader, make_pricer_decorator
+
+ONPREM = "onprem"
+pricer = make_pricer_decorator(ONPREM, lambda resource, graph: ONPREM)  # noqa: ARG005 - every cloud's signature
 
 
-@dataclass(frozen=True)
-class OwnedMachineInputs:
-    """The declared cost of a rack or workstation."""
-
-    usd_per_hour: Number
-    source: str
-    as_of: str | None
-    machine: str | None
-
-
-def parse_owned_machine_inputs(inputs: Any) -> OwnedMachineInputs:
-    """Parse a rack or workstation."""
-    source = text_if_known(read_input_text(inputs, "usd_per_hour_source"))
-    return OwnedMachineInputs(
-        usd_per_hour=read_input_number(inputs, "usd_per_hour"),
-        source="declared in the fleet" if source is None else source,
-        as_of=text_if_known(read_input_text(inputs, "usd_per_hour_as_of")),
-        machine=text_if_known(read_input_text(inputs, "machine")),
-    )
-
-
-def price_owned_machine(resource: StateResource, graph: ResourceGraph) -> Components:  # noqa: ARG001 - every pricer's signature
-    """Return a rack or workstation at its declared hourly cost."""
-    owned = parse_owned_machine_inputs(dict(resource.outputs) | dict(resource.inputs))
-    rate = owned.usd_per_hour
-    if not isinstance(rate, Decimal):
-        reason = MARKER_REASONS[rate] if isinstance(rate, UnreadableValue) else "not declared"
-        return [UnpricedComponent(f"hourly cost is {reason}", "machine")]
-    price = Price(float(rate), "rack", owned.as_of, owned.source, "medium", "onprem", "owned")
-    return [
-        CostComponent(
-            "machine",
-            (resource.name if owned.machine is None else owned.machine,),
-            "onprem",
-            "onprem",
-            terms=PurchaseTerms(pool=resource.name),
-            declared_price=price,
+@pricer
+def price_owned_machine(machine: Reader) -> Parts:
+    """Yield a rack or workstation at its declared hourly cost."""
+    name = machine.resource.name
+    inputs = {**machine.resource.outputs, **machine.resource.inputs}
+    with replace(machine, inputs=inputs).of("machine") as owned:
+        if not owned.has("usd_per_hour"):
+            raise owned.refuse("hourly cost is not declared")
+        usd_per_hour = float(owned.number("usd_per_hour", "hourly cost"))
+        as_of = text_if_known(owned.find_text("usd_per_hour_as_of"))
+        source = text_if_known(owned.find_text("usd_per_hour_source"))
+        source = "declared in the fleet" if source is None else source
+        yield CostComponent(
+            owned.component,
+            (text_if_known(owned.find_text("machine")) or name,),
+            ONPREM,
+            ONPREM,
+            terms=PurchaseTerms(pool=name),
+            declared_price=Price(usd_per_hour, "rack", as_of, source, "medium", ONPREM, "owned"),
         )
-    ]

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from decimal import Decimal
 
-from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.inputs.usage import ResourceUsage
-from gpufleet.cost.pricing.component import MachinePartContext, UsageComponent
 from gpufleet.cost.pricing.pricers.part_names import EGRESS_GIB, NAT_GIB
-from gpufleet.engine import StateResource
+from gpufleet.cost.pricing.pricers.reader import Parts, Reader
 
 INFRACOST_PROCESSED_KEY = "monthly_data_processed_gb"
 
 
-def traffic_components(
-    resource: StateResource,
-    graph: ResourceGraph,
-    context: MachinePartContext,
-    processed_item: str = NAT_GIB,
-) -> Iterator[UsageComponent]:
+def list_traffic(reader: Reader, processed_item: str = NAT_GIB) -> Parts:
     """Yield the traffic of a month that the usage file has of a resource; its processed data bills as an item."""
-    usage = graph.usage_of_resource(resource)
     for component, item, key, gib in (
-        ("processed", processed_item, "processed_gib", _read_processed_gib(usage)),
-        ("egress", EGRESS_GIB, "egress_gib", usage.egress_gib),
+        ("processed", processed_item, "processed_gib", _read_processed_gib(reader.usage)),
+        ("egress", EGRESS_GIB, "egress_gib", reader.usage.egress_gib),
     ):
         if gib:
-            yield UsageComponent(component, item, key, context.cloud, context.region, gib, pool=context.pool)
+            yield reader.of(component).derived(item, key, gib)
 
 
 def _read_processed_gib(usage: ResourceUsage) -> Decimal | None:

@@ -1,9 +1,8 @@
-"""Pricers of AWS resources. Each parses a resource's inputs once, into a frozen dataclass."""
+"""Pricers of AWS resources. ``reader`` says how they are written."""
 
 from __future__ import annotations
 
 from gpufleet.cost.pricing.pricers.aws import (
-    address,
     dedicated_host,
     fleet,
     group,
@@ -34,6 +33,5 @@ PRICERS: dict[str, Pricer] = {
     "aws:eks/nodeGroup:NodeGroup": kubernetes.price_eks_node_group,
     "aws:eks/fargateProfile:FargateProfile": kubernetes.price_fargate_profile,
     "aws:ebs/volume:Volume": volume.price_ebs_volume,
-    "aws:ec2/eip:Eip": address.price_elastic_ip,
     **SERVICE_PRICERS,
 }

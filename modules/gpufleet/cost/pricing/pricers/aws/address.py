@@ -1,65 +1,42 @@
-"""Public IPv4 addresses: elastic ones, and those that machines get at launch."""
+"""Public IPv4 addresses that machines get at launch; elastic ones bill attached or not (``data/charges.csv``)."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from gpufleet.cost.inputs.graph import ResourceGraph
-from gpufleet.cost.inputs.values import MARKER_REASONS
 from gpufleet.cost.money import ZERO, Range
-from gpufleet.cost.pricing.component import Components, MachinePartContext, UnpricedComponent
 from gpufleet.cost.pricing.pricers.aws.location import (
-    PlacementInputs,
     find_subnets,
-    standalone_part_context,
+    gives_public_address,
+    is_in_default_subnet,
 )
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS
-from gpufleet.engine import StateResource, UnreadableValue
+from gpufleet.cost.pricing.pricers.reader import Parts, Reader
 
-ELASTIC_ADDRESSES = (
-    ("aws:ec2/eip:Eip", "instance"),
-    ("aws:ec2/eipAssociation:EipAssociation", "instanceId"),
-)
+ELASTIC_ADDRESSES = {"aws:ec2/eip:Eip": "instance", "aws:ec2/eipAssociation:EipAssociation": "instanceId"}
+SETTING = "associatePublicIpAddress"
+PATHS = f"{SETTING} or networkInterfaces.0.{SETTING}"  # a template has it on its first network interface only
 DEFAULT_SUBNET_NOTE = "default subnets give one"
 
 
-def price_elastic_ip(resource: StateResource, graph: ResourceGraph) -> Components:
-    """Return an elastic address, billed around the clock: AWS charges for it attached or not."""
-    context = standalone_part_context(resource, graph)
-    return [context.make_part_component(ADDRESS, ADDRESS)]
-
-
-def public_address_components(
-    resource: StateResource,
-    placement: PlacementInputs,
-    graph: ResourceGraph,
-    has_public_address: bool | UnreadableValue | None,
-    context: MachinePartContext,
-    *,
-    is_in_default_subnet: bool = False,
-) -> Components:
-    """Return the public address of machines: by their own setting, else by their subnets'.
+def list_public_address(launch: Reader, owner: Reader) -> Parts:
+    """Yield the public address of machines: by the setting of what they launch from, else by their owner's subnets.
 
     An elastic address replaces it. Where only some of the subnets give one, the lower bound is none. The default
     subnets of the default VPC give one, unless somebody has changed them (Auto Scaling API reference,
     ``AssociatePublicIpAddress``).
     """
-    if any(graph.find_referring_resources(resource, (key,), type_) for type_, key in ELASTIC_ADDRESSES):
-        return []
-    if isinstance(has_public_address, UnreadableValue):
-        return [
-            UnpricedComponent(
-                f"whether it has a public address is {MARKER_REASONS[has_public_address]}", ADDRESS
-            )
-        ]
-    if has_public_address is not None:
-        return [context.make_part_component(ADDRESS, ADDRESS)] if has_public_address else []
-    if is_in_default_subnet:
-        return [replace(context.make_part_component(ADDRESS, ADDRESS), note=DEFAULT_SUBNET_NOTE)]
-    gives_address = [subnet.gives_public_address for subnet in find_subnets(resource, placement, graph)]
-    if not any(gives_address):
-        return []
-    address = context.make_part_component(ADDRESS, ADDRESS)
-    if all(gives_address):
-        return [address]
-    return [replace(address, count=Range(ZERO, address.count.expected, address.count.high))]
+    if any(owner.find_referrers(path, type_) for type_, path in ELASTIC_ADDRESSES.items()):
+        return
+    with launch.of(ADDRESS) as address:
+        if address.has(PATHS):
+            if address.flag(PATHS, "whether it has a public address"):
+                yield address.part(ADDRESS)
+        elif is_in_default_subnet(owner) and is_in_default_subnet(launch):
+            yield address.part(ADDRESS, note=DEFAULT_SUBNET_NOTE)
+        else:
+            gives = [gives_public_address(subnet) for subnet in find_subnets(owner)]
+            part = address.part(ADDRESS) if any(gives) else None
+            if part and not all(gives):
+                part = replace(part, count=Range(ZERO, part.count.expected, part.count.high))
+            yield part

@@ -2,213 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from decimal import ROUND_CEILING, Decimal
-from typing import Any
+from dataclasses import replace
+from decimal import ROUND_CEILING
 
 from gpufleet.catalog import find_machine
-from gpufleet.cost.inputs.graph import ResourceGraph
-from gpufleet.cost.inputs.values import (
-    Number,
-    Text,
-    read_input,
-    read_input_list,
-    read_input_number,
-    read_input_text,
-    text_if_known,
-)
 from gpufleet.cost.money import Range
-from gpufleet.cost.pricing.component import Components, CostComponent, MachinePartContext, UnpricedComponent
-from gpufleet.cost.pricing.pricers.aws.location import find_region
-from gpufleet.cost.pricing.pricers.aws.service import (
-    make_counted_component,
-    make_instance_component,
-    make_service_context,
-)
+from gpufleet.cost.pricing.pricers.aws.location import pricer
 from gpufleet.cost.pricing.pricers.group_size import group_size_range
-from gpufleet.cost.pricing.pricers.required_input import number_or_unpriced, text_or_unpriced
-from gpufleet.engine import StateResource, UnreadableValue
+from gpufleet.cost.pricing.pricers.reader import Parts, Reader
 
 EMR_ROLES = {"master": "masterInstanceGroup", "core": "coreInstanceGroup"}
 FLEETS = {"master": "masterInstanceFleet", "core": "coreInstanceFleet"}
 DEFAULT_VOLUME_TYPE = "gp2"
+VCPUS = ("minVcpus", "desiredVcpus", "maxVcpus")
+NOTE_LENGTH = 80
+ON_FARGATE = "Batch on Fargate bills the vCPUs and the memory of each job, which the program does not declare"
 
 
-@dataclass(frozen=True)
-class BatchEnvironmentInputs:
-    """The inputs of a compute environment: its capacity in vCPUs."""
+@pricer
+def price_batch_environment(environment: Reader) -> Parts:
+    """Yield a compute environment between its least and greatest number of vCPUs.
 
-    is_unmanaged: bool
-    kind: Text
-    min_vcpus: Number
-    desired_vcpus: Number
-    max_vcpus: Number
-    instance_types: tuple[Text, ...]
-
-
-@dataclass(frozen=True)
-class EmrInstanceGroupInputs:
-    """The machines of one role of an EMR cluster."""
-
-    role: str
-    instance_type: Text
-    count: Number
-    is_spot: bool
-    volumes: tuple[tuple[Text, Number, Number], ...]  # type, size in GiB, volumes of an instance
-
-
-def parse_batch_environment_inputs(inputs: Any) -> BatchEnvironmentInputs:
-    """Parse a compute environment."""
-    resources = read_input(inputs, "computeResources")
-    names = read_input(resources, "instanceTypes")
-    count = len(read_input_list(resources, "instanceTypes"))
-    return BatchEnvironmentInputs(
-        is_unmanaged=resources is None,
-        kind=read_input_text(resources, "type"),
-        min_vcpus=read_input_number(resources, "minVcpus"),
-        desired_vcpus=read_input_number(resources, "desiredVcpus"),
-        max_vcpus=read_input_number(resources, "maxVcpus"),
-        instance_types=(names,)
-        if isinstance(names, UnreadableValue)
-        else tuple(read_input_text(resources, "instanceTypes", index) for index in range(count)),
-    )
+    The machines of an unmanaged one are resources of their own.
+    """
+    if not environment.has("computeResources"):
+        return
+    with environment.inside("computeResources").of("machine") as machine:
+        kind = machine.text("type")
+        if kind.startswith("FARGATE"):
+            raise machine.of("jobs").refuse(ON_FARGATE)
+        vcpus = group_size_range(*map(machine.find_number, VCPUS))
+        if vcpus is None:
+            raise machine.refuse("its vCPUs are not known until deployment")
+        names = [each.text("", "instance type") for each in machine.entries("instanceTypes", "instance type")]
+        counts = [count for name in names if (count := _count_machines(name, vcpus))]
+        if not counts or len(counts) < len(names):
+            families = ", ".join(names)[:60] or "its machine types"
+            raise machine.refuse(f"Batch chooses the machines of {families} as jobs ask for them")
+        low, high = min(count.low for count in counts), max(count.high for count in counts)
+        size = machine.resize(Range(low, counts[0].expected, high), "its number of machines")
+        first, *others = dict.fromkeys(names)
+        part = machine.bought(spot=kind == "SPOT").machines(first, size)
+        yield part and replace(part, note=f"or {', '.join(others)}"[:NOTE_LENGTH] if others else "")
 
 
-def parse_emr_instance_group(role: str, inputs: Any) -> EmrInstanceGroupInputs:
-    """Parse a group of an EMR cluster, or a resource that adds one."""
-    return EmrInstanceGroupInputs(
-        role=role,
-        instance_type=read_input_text(inputs, "instanceType"),
-        count=read_input_number(inputs, "instanceCount"),
-        is_spot=read_input(inputs, "bidPrice") is not None,
-        volumes=tuple(
-            (
-                read_input_text(volume, "type") or DEFAULT_VOLUME_TYPE,
-                read_input_number(volume, "size"),
-                read_input_number(volume, "volumesPerInstance"),
-            )
-            for volume in read_input_list(inputs, "ebsConfigs")
-        ),
-    )
-
-
-def price_batch_environment(resource: StateResource, graph: ResourceGraph) -> Components:
-    """Return a compute environment between its least and greatest number of vCPUs."""
-    environment = parse_batch_environment_inputs(resource.inputs)
-    if environment.is_unmanaged:
-        return []  # unmanaged: its machines are resources of their own
-    kind = text_or_unpriced(environment.kind, "type")
-    if isinstance(kind, UnpricedComponent):
-        return [kind]
-    if kind.startswith("FARGATE"):
-        reason = (
-            "Batch on Fargate bills the vCPUs and the memory of each job, which the program does not declare"
-        )
-        return [UnpricedComponent(reason, "jobs")]
-    vcpus = group_size_range(environment.min_vcpus, environment.desired_vcpus, environment.max_vcpus)
-    if vcpus is None:
-        return [UnpricedComponent("its vCPUs are not known until deployment", "machine")]
-    types = [name for name in environment.instance_types if isinstance(name, str)]
-    counts = [_machine_count(name, vcpus) for name in types]
-    known = [(name, count) for name, count in zip(types, counts, strict=True) if count is not None]
-    if len(known) != len(environment.instance_types) or not known:
-        families = ", ".join(types)[:60] or "its machine types"
-        return [
-            UnpricedComponent(f"Batch chooses the machines of {families} as jobs ask for them", "machine")
-        ]
-    terms = graph.purchase_terms_of(resource, spot=kind == "SPOT")
-    first_count = known[0][1]
-    high = max(count.high for _, count in known)
-    low = min(count.low for _, count in known)
-    size = graph.resolve_group_size(resource, Range.spanning(low, first_count.expected, high))
-    names = tuple(dict.fromkeys(name for name, _ in known))
-    return [
-        CostComponent(
-            "machine",
-            names[:1],
-            "aws",
-            find_region(resource, graph),
-            size or first_count,
-            terms=terms,
-            hours_per_month=terms.billed_hours_per_month,
-            note="" if len(names) == 1 else f"or {', '.join(names[1:])}"[:80],
-        )
-    ]
-
-
-def _machine_count(name: str, vcpus: Range) -> Range | None:
+def _count_machines(name: str, vcpus: Range) -> Range | None:
     """Return how many machines of a type have these vCPUs; None for a family, or an unknown type."""
     machine = find_machine(name, "aws")
     if machine is None:
         return Range.from_exact_value(0) if "." in name and vcpus.high == 0 else None
-    each = Decimal(machine.vcpus)
-    counts = [
-        (value / each).to_integral_value(ROUND_CEILING) for value in (vcpus.low, vcpus.expected, vcpus.high)
-    ]
-    return Range(*counts)
+    amounts = (vcpus.low, vcpus.expected, vcpus.high)
+    return Range(*((amount / machine.vcpus).to_integral_value(ROUND_CEILING) for amount in amounts))
 
 
-def price_emr_cluster(resource: StateResource, graph: ResourceGraph) -> Components:
-    """Return the machines of a cluster, their volumes, and EMR's fee for each."""
-    components: Components = []
+@pricer
+def price_emr_cluster(cluster: Reader) -> Parts:
+    """Yield the machines of a cluster, their volumes, and EMR's fee for each."""
     for role, key in EMR_ROLES.items():
-        group = read_input(resource.inputs, key)
-        if isinstance(group, UnreadableValue):
-            components.append(UnpricedComponent(f"its {role} group is not known until deployment", role))
-        elif group is not None:
-            components += _emr_components(resource, graph, parse_emr_instance_group(role, group))
-    components += [
-        UnpricedComponent("EMR chooses the machines of an instance fleet by its target capacity", role)
-        for role, key in FLEETS.items()
-        if read_input(resource.inputs, key) is not None
-    ]
-    return components
+        if cluster.has(key):
+            yield from _list_group(cluster.inside(key), role)
+    for role, key in FLEETS.items():
+        with cluster.of(role) as fleet:
+            if fleet.has(key):
+                reason = "EMR chooses the machines of an instance fleet by its target capacity"
+                raise fleet.refuse(reason)
 
 
-def price_emr_instance_group(resource: StateResource, graph: ResourceGraph) -> Components:
-    """Return the machines of a task group."""
-    return list(_emr_components(resource, graph, parse_emr_instance_group("task", resource.inputs)))
+@pricer
+def price_emr_instance_group(group: Reader) -> Parts:
+    """Yield the machines of a task group."""
+    return _list_group(group, "task")
 
 
-def _emr_components(
-    resource: StateResource, graph: ResourceGraph, group: EmrInstanceGroupInputs
-) -> Iterator[CostComponent | UnpricedComponent]:
-    instance_type = text_or_unpriced(group.instance_type, f"{group.role} instance type", group.role)
-    count = number_or_unpriced(group.count, f"{group.role} instance count", group.role, Decimal(1))
-    if isinstance(instance_type, UnpricedComponent):
-        yield instance_type
-        return
-    if isinstance(count, UnpricedComponent):
-        yield count
-        return
-    terms = graph.purchase_terms_of(resource, spot=group.is_spot)
-    machines = Range.from_exact_value(count)
-    yield CostComponent(
-        group.role,
-        (instance_type,),
-        "aws",
-        find_region(resource, graph),
-        machines,
-        terms=terms,
-        hours_per_month=terms.billed_hours_per_month,
-    )
-    fee = make_instance_component(resource, graph, f"emr:{instance_type}", machines, f"{group.role}:emr")
-    yield replace(fee, hours_per_month=terms.billed_hours_per_month)
-    yield from _emr_volumes(group, count, make_service_context(resource, graph))
+def _list_group(group: Reader, role: str) -> Parts:
+    """Yield the machines of a role, EMR's fee for them, and their volumes."""
 
+    def count_machines() -> Range:
+        return Range.from_exact_value(group.number("instanceCount", f"{role} instance count", 1))
 
-def _emr_volumes(
-    group: EmrInstanceGroupInputs, count: Decimal, context: MachinePartContext
-) -> Iterator[CostComponent | UnpricedComponent]:
-    for index, (volume_type, size, number) in enumerate(group.volumes, start=1):
-        name = f"{group.role}:disk:{index}"
-        size_gib = number_or_unpriced(size, "volume size", name)
-        copies = number_or_unpriced(number, "the number of volumes", name, Decimal(1))
-        if isinstance(size_gib, UnpricedComponent):
-            yield size_gib
-        elif isinstance(copies, UnpricedComponent):
-            yield copies
-        else:
-            item = f"ebs:{text_if_known(volume_type) or DEFAULT_VOLUME_TYPE}"
-            yield make_counted_component(context, name, item, count * copies, size_gib)
+    machines = group.bought(spot=group.has("bidPrice")).times(count_machines)
+    with machines.of(role) as machine:
+        yield machine.machines(machine.text("instanceType", f"{role} instance type"))
+    with machines.of(f"{role}:emr") as fee:
+        yield fee.instances(f"emr:{fee.text('instanceType', f'{role} instance type')}")
+    with machines.of(f"{role}:disk:1") as volumes:
+        for index, volume in enumerate(volumes.entries("ebsConfigs", "the list of its volumes"), start=1):
+            with volume.of(f"{role}:disk:{index}") as disk:
+                kind = disk.text("type", "volume type", DEFAULT_VOLUME_TYPE)
+                copies = disk.number("volumesPerInstance", "the number of volumes", 1)
+                yield disk.kept(f"ebs:{kind}", copies, disk.number("size", "volume size"))

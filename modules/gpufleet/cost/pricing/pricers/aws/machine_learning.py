@@ -2,142 +2,47 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from decimal import Decimal
-from typing import Any
-
-from gpufleet.cost.inputs.graph import ResourceGraph
-from gpufleet.cost.inputs.values import (
-    Number,
-    Text,
-    read_input,
-    read_input_list,
-    read_input_number,
-    read_input_text,
-)
-from gpufleet.cost.money import Range
-from gpufleet.cost.pricing.component import Components, UnpricedComponent
-from gpufleet.cost.pricing.pricers.aws.service import (
-    make_counted_component,
-    make_instance_component,
-    make_service_context,
-)
-from gpufleet.cost.pricing.pricers.required_input import (
-    number_or_unpriced,
-    text_or_unpriced,
-    unpriced_if_unreadable,
-)
-from gpufleet.engine import StateResource, UnreadableValue
+from gpufleet.cost.pricing.pricers.aws.location import pricer
+from gpufleet.cost.pricing.pricers.aws.scaling import find_scaled_range
+from gpufleet.cost.pricing.pricers.reader import Parts, Reader
 
 ENDPOINT_CONFIGURATION = "aws:sagemaker/endpointConfiguration:EndpointConfiguration"
-SCALING_TARGET = "aws:appautoscaling/target:Target"
-DEFAULT_NOTEBOOK_GIB = Decimal(5)  # the provider's documentation of volumeSize
+DEFAULT_NOTEBOOK_GIB = 5  # the provider's documentation of volumeSize
 
 
-@dataclass(frozen=True)
-class NotebookInputs:
-    """The inputs of a notebook."""
-
-    instance_type: Text
-    volume_gib: Number
-
-
-@dataclass(frozen=True)
-class EndpointVariant:
-    """One variant of an endpoint; a serverless one bills by use."""
-
-    name: str
-    instance_type: Text
-    instance_count: Number
-    is_serverless: bool
+@pricer
+def price_notebook(notebook: Reader) -> Parts:
+    """Yield a notebook's instance for the hours that it runs, and its volume."""
+    with notebook.of("instance") as instance:
+        yield instance.instances(f"sagemaker:notebook:{instance.text('instanceType', 'instance type')}")
+    with notebook.of("storage") as storage:
+        size = storage.number("volumeSize", "volume size", DEFAULT_NOTEBOOK_GIB)
+        yield storage.kept("sagemaker:notebook:storage", size)
 
 
-def parse_notebook_inputs(inputs: Any) -> NotebookInputs:
-    """Parse a notebook."""
-    return NotebookInputs(read_input_text(inputs, "instanceType"), read_input_number(inputs, "volumeSize"))
+@pricer
+def price_endpoint(endpoint: Reader) -> Parts:
+    """Yield the instances of an endpoint's variants, shadows included."""
+    found = endpoint.find_resource("endpointConfigName", ENDPOINT_CONFIGURATION)
+    if found is None:
+        raise endpoint.of("instance").refuse("its configuration is not in this stack")
+    configuration = endpoint.reading(found).of("instance")
+    variants = configuration.entries("productionVariants", "the list of its variants")
+    variants += configuration.entries("shadowProductionVariants", "the list of its shadow variants")
+    for index, variant in enumerate(variants):
+        with variant.of(f"instance:{index}" if index else "instance") as instance:
+            if instance.has("serverlessConfig"):
+                raise instance.refuse("a serverless variant bills by the length of its requests")
+            item = f"sagemaker:hosting:{instance.text('instanceType', 'instance type')}"
+            declared = instance.number("initialInstanceCount", "instance count", 1)
+            size = instance.resize(find_scaled_range(instance, declared), "instance count")
+            yield instance.instances(item, size)
 
 
-def parse_endpoint_variants(inputs: Any) -> tuple[EndpointVariant, ...]:
-    """Parse the variants of an endpoint's configuration, shadows included."""
-    variants = [
-        *read_input_list(inputs, "productionVariants"),
-        *read_input_list(inputs, "shadowProductionVariants"),
-    ]
-    return tuple(
-        EndpointVariant(
-            name="instance" if index == 0 else f"instance:{index}",
-            instance_type=read_input_text(variant, "instanceType"),
-            instance_count=read_input_number(variant, "initialInstanceCount"),
-            is_serverless=read_input(variant, "serverlessConfig") is not None,
-        )
-        for index, variant in enumerate(variants)
-    )
-
-
-def price_notebook(resource: StateResource, graph: ResourceGraph) -> Components:
-    """Return a notebook's instance for the hours that it runs, and its volume."""
-    notebook = parse_notebook_inputs(resource.inputs)
-    instance_type = text_or_unpriced(notebook.instance_type, "instance type", "instance")
-    size_gib = number_or_unpriced(notebook.volume_gib, "volume size", "storage", DEFAULT_NOTEBOOK_GIB)
-    context = make_service_context(resource, graph)
-    return [
-        instance_type
-        if isinstance(instance_type, UnpricedComponent)
-        else make_instance_component(resource, graph, f"sagemaker:notebook:{instance_type}"),
-        size_gib
-        if isinstance(size_gib, UnpricedComponent)
-        else make_counted_component(context, "storage", "sagemaker:notebook:storage", size_gib),
-    ]
-
-
-def price_endpoint(resource: StateResource, graph: ResourceGraph) -> Components:
-    """Return the instances of an endpoint's variants."""
-    configuration = graph.find_referenced_resource(resource, ("endpointConfigName",), ENDPOINT_CONFIGURATION)
-    if configuration is None:
-        return [UnpricedComponent("its configuration is not in this stack", "instance")]
-    marker = read_input(configuration.inputs, "productionVariants")
-    if isinstance(marker, UnreadableValue):
-        return [*unpriced_if_unreadable(marker, "its variants are", "instance")]
-    components: Components = []
-    for variant in parse_endpoint_variants(configuration.inputs):
-        components += _variant_components(resource, graph, variant)
-    return components
-
-
-def _variant_components(
-    resource: StateResource, graph: ResourceGraph, variant: EndpointVariant
-) -> Components:
-    if variant.is_serverless:
-        return [UnpricedComponent("a serverless variant bills by the length of its requests", variant.name)]
-    instance_type = text_or_unpriced(variant.instance_type, "instance type", variant.name)
-    count = number_or_unpriced(variant.instance_count, "instance count", variant.name, Decimal(1))
-    if isinstance(instance_type, UnpricedComponent):
-        return [instance_type]
-    if isinstance(count, UnpricedComponent):
-        return [count]
-    size = graph.resolve_group_size(resource, _scaled_range(resource, graph, count)) or Range(
-        count, count, count
-    )
-    item = f"sagemaker:hosting:{instance_type}"
-    return [make_instance_component(resource, graph, item, size, variant.name)]
-
-
-def _scaled_range(resource: StateResource, graph: ResourceGraph, count: Decimal) -> Range:
-    """Return the declared instances between the bounds of the endpoint's autoscaling."""
-    for target in graph.find_referring_resources(resource, ("resourceId",), SCALING_TARGET):
-        low = read_input_number(target.inputs, "minCapacity")
-        high = read_input_number(target.inputs, "maxCapacity")
-        if isinstance(low, Decimal) and isinstance(high, Decimal) and low <= high:
-            return Range.spanning(low, min(max(count, low), high), high)
-    return Range.from_exact_value(count)
-
-
-def price_studio_app(resource: StateResource, graph: ResourceGraph) -> Components:
-    """Return a Studio application's instance; one of type ``system`` is free."""
-    declared = read_input_text(resource.inputs, "resourceSpec", "instanceType")
-    instance_type = text_or_unpriced(declared, "instance type", "instance")
-    if isinstance(instance_type, UnpricedComponent):
-        return [] if declared is None else [instance_type]
-    if instance_type == "system":
-        return []
-    return [make_instance_component(resource, graph, f"sagemaker:studio:{instance_type}")]
+@pricer
+def price_studio_app(app: Reader) -> Parts:
+    """Yield a Studio application's instance; one of type ``system`` is free."""
+    with app.of("instance") as instance:
+        kind = instance.text("resourceSpec.instanceType", "instance type", "system")
+        if kind != "system":
+            yield instance.instances(f"sagemaker:studio:{kind}")

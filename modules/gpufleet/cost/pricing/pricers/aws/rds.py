@@ -2,87 +2,57 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from decimal import Decimal
-from typing import Any
 
-from gpufleet.cost.inputs.graph import ResourceGraph
-from gpufleet.cost.inputs.values import (
-    Number,
-    Text,
-    is_input_true,
-    number_if_known,
-    parse_input_flag,
-    read_input,
-    read_input_number,
-    read_input_text,
-)
-from gpufleet.cost.money import ONE, Range
-from gpufleet.cost.pricing.component import Components, MachinePartContext, UnpricedComponent
-from gpufleet.cost.pricing.pricers.aws.rds_support import DISABLED as EXTENDED_SUPPORT_DISABLED
-from gpufleet.cost.pricing.pricers.aws.rds_support import price_extended_support
-from gpufleet.cost.pricing.pricers.aws.service import (
-    make_counted_component,
-    make_instance_component,
-    make_service_context,
-)
-from gpufleet.cost.pricing.pricers.required_input import number_or_unpriced, text_or_unpriced
-from gpufleet.engine import StateResource, UnreadableValue
+from gpufleet.cost.inputs.values import Text
+from gpufleet.cost.money import Range
+from gpufleet.cost.pricing.component import CostComponent
+from gpufleet.cost.pricing.pricers.aws.location import pricer
+from gpufleet.cost.pricing.pricers.aws.rds_support import COMPONENT, DISABLED, make_extended_support
+from gpufleet.cost.pricing.pricers.reader import Parts, Reader
 
 INSTANCE = "aws:rds/instance:Instance"
 PRICED_ENGINES = {"postgres": "postgresql", "aurora": "aurora-mysql", "oracle-ee": "oracle-ee-byol"}
 OWN_LICENCE = "bring-your-own-license"
-OPEN_SOURCE_ENGINES = ("mysql", "postgres", "mariadb")
 FREE_INSIGHTS_DAYS = 7  # of Performance Insights
-GP3_INCLUDED_IOPS = Decimal(3000)
-GP3_STRIPED_IOPS = Decimal(12000)  # of volumes that RDS stripes, which are larger
-GP3_INCLUDED_THROUGHPUT = Decimal(125)  # MiB/s
-GP3_STRIPED_THROUGHPUT = Decimal(500)
+# Of a gp3 volume, and of one that RDS stripes, which is larger. Throughput is MiB/s.
+GP3_INCLUDED = {"iops": (Decimal(3000), Decimal(12000)), "throughput": (Decimal(125), Decimal(500))}
 TYPES_WITH_IOPS = ("io1", "io2", "gp3")
+SIZE = ("allocatedStorage", "allocated storage")
+INHERITED = (
+    "engine",
+    "engineVersion",
+    "licenseModel",
+    "allocatedStorage",
+    "storageType",
+    "iops",
+    "storageThroughput",
+)  # by a replica from its source; it has a standby of its own only if it asks for one
 
 
-@dataclass(frozen=True)
-class RdsInstanceInputs:
-    """The inputs of a database instance. A replica or a restored one may leave out what its source has."""
-
-    instance_class: Text
-    engine: Text
-    engine_version: Text
-    has_extended_support: bool
-    license_model: Text
-    copies: Range  # a standby in another zone doubles instance and storage
-    storage_gib: Number
-    max_storage_gib: Number
-    storage_type: Text
-    iops: Number
-    throughput: Number
-    has_log_volume: bool
-
-
-def parse_rds_instance_inputs(inputs: Any) -> RdsInstanceInputs:
-    """Parse a database instance."""
-    return RdsInstanceInputs(
-        instance_class=read_input_text(inputs, "instanceClass"),
-        engine=read_input_text(inputs, "engine"),
-        engine_version=read_input_text(inputs, "engineVersion"),
-        has_extended_support=read_input(inputs, "engineLifecycleSupport") != EXTENDED_SUPPORT_DISABLED,
-        license_model=read_input_text(inputs, "licenseModel"),
-        copies=parse_copies(read_input(inputs, "multiAz")),
-        storage_gib=read_input_number(inputs, "allocatedStorage"),
-        max_storage_gib=read_input_number(inputs, "maxAllocatedStorage"),
-        storage_type=read_input_text(inputs, "storageType"),
-        iops=read_input_number(inputs, "iops"),
-        throughput=read_input_number(inputs, "storageThroughput"),
-        has_log_volume=is_input_true(inputs, "dedicatedLogVolume"),
-    )
-
-
-def parse_copies(multi_az: Any) -> Range:
-    """Return one copy, two in several zones, or their range with the upper bound expected if it is not known."""
-    flag = parse_input_flag(multi_az)
-    if isinstance(flag, UnreadableValue):
-        return Range(Decimal(1), Decimal(2), Decimal(2))
-    return Range.from_exact_value(2) if flag else ONE
+@pricer
+def price_rds_instance(database: Reader) -> Parts:
+    """Yield a database instance, its standby, its storage and its backups."""
+    source = database.find_resource("replicateSourceDb", INSTANCE)
+    inherited = {key: source.inputs[key] for key in INHERITED if key in source.inputs} if source else {}
+    database = replace(database, inputs={**inherited, **database.inputs})
+    with database.of("instance") as instance:
+        kind = instance.text("instanceClass", "instance class")
+        engine = rds_engine_name(instance.text("engine", "engine"), instance.find_text("licenseModel"))
+        yield instance.instances(f"rds:{engine}:{kind}", instance.copies("multiAz"))
+    with database.of(COMPONENT) as support:
+        if support.find_text("engineLifecycleSupport") != DISABLED:
+            engine, version = support.text("engine", "engine"), support.find_text("engineVersion")
+            copies = support.copies("multiAz")
+            yield make_extended_support(support, engine, version, "instanceClass", copies)
+    yield from list_insights(database)
+    if not str(database.find_text("engine")).startswith("aurora"):  # its cluster has the storage
+        yield from _list_storage(database)
+    with database.of("log_volume") as log:
+        if log.flag("dedicatedLogVolume", "whether it has a log volume"):
+            raise log.refuse("a dedicated log volume is not in the price list")
+    yield database.of("backup").used("rds:backup", "additional_backup_storage_gb", stored=True, listed=False)
 
 
 def rds_engine_name(engine: str, license_model: Text) -> str:
@@ -93,86 +63,45 @@ def rds_engine_name(engine: str, license_model: Text) -> str:
     return PRICED_ENGINES.get(name, name)
 
 
-def price_rds_instance(resource: StateResource, graph: ResourceGraph) -> Components:
-    """Return a database instance, its standby, its storage and its backups."""
-    source = graph.find_referenced_resource(resource, ("replicateSourceDb",), INSTANCE)
-    database = parse_rds_instance_inputs({**_inherited_inputs(source), **resource.inputs})
-    context = make_service_context(resource, graph)
-    components: Components = []
-    instance_class = text_or_unpriced(database.instance_class, "instance class", "instance")
-    engine = text_or_unpriced(database.engine, "engine", "instance")
-    if isinstance(instance_class, UnpricedComponent):
-        components.append(instance_class)
-    elif isinstance(engine, UnpricedComponent):
-        components.append(engine)
-    else:
-        item = f"rds:{rds_engine_name(engine, database.license_model)}:{instance_class}"
-        components.append(make_instance_component(resource, graph, item, database.copies))
-        if database.has_extended_support:
-            components += price_extended_support(
-                engine,
-                database.engine_version,
-                instance_class,
-                database.copies,
-                context,
-                on_date=graph.on_date,
-            )
-    components += insights_components(resource.inputs)
-    components += _storage_components(database, context)
-    if database.has_log_volume:
-        components.append(UnpricedComponent("a dedicated log volume is not in the price list", "log_volume"))
-    usage = graph.usage_of_resource(resource)
-    if "additional_backup_storage_gb" in usage.amounts:
-        key = "additional_backup_storage_gb"
-        components.append(context.make_usage_component("backup", "rds:backup", key, usage, is_stored=True))
-    return components
+def list_insights(database: Reader) -> Parts:
+    """Yield the monitoring that bills each vCPU (RDS User Guide, "Pricing and data retention" of insights)."""
+    with database.of("insights") as insights:
+        if insights.find_text("databaseInsightsMode") == "advanced":
+            reason = "Database Insights in advanced mode bills each vCPU, and is not in the price list"
+            raise insights.refuse(reason)
+        if insights.number("performanceInsightsRetentionPeriod", "its retention", 0) > FREE_INSIGHTS_DAYS:
+            reason = f"Performance Insights kept for more than {FREE_INSIGHTS_DAYS} days bills each vCPU"
+            raise insights.refuse(f"{reason}, and is not in the price list")
+    yield from ()
 
 
-def insights_components(inputs: Any) -> Components:
-    """Return the monitoring that bills each vCPU (RDS User Guide, "Pricing and data retention" of insights)."""
-    if read_input(inputs, "databaseInsightsMode") == "advanced":
-        reason = "Database Insights in advanced mode bills each vCPU, and is not in the price list"
-        return [UnpricedComponent(reason, "insights")]
-    days = number_if_known(read_input_number(inputs, "performanceInsightsRetentionPeriod"))
-    if days is None or days <= FREE_INSIGHTS_DAYS:
-        return []
-    reason = f"Performance Insights kept for more than {FREE_INSIGHTS_DAYS} days bills each vCPU"
-    return [UnpricedComponent(f"{reason}, and is not in the price list", "insights")]
+def _list_storage(database: Reader) -> Parts:
+    with database.of("storage") as storage:
+        size = storage.number(*SIZE)
+        largest = storage.find_number("maxAllocatedStorage")
+        sizes = Range.spanning(size, size, largest if isinstance(largest, Decimal) else size)
+        yield storage.kept(f"rds:storage:{_find_type(storage)}", sizes * storage.copies("multiAz"))
+    for unit, path in (("iops", "iops"), ("throughput", "storageThroughput")):
+        with database.of(f"storage:{unit}") as speed:
+            if amount := speed.number(path, f"provisioned {unit}", 0):
+                yield _make_speed(speed, unit, amount)
 
 
-def _inherited_inputs(source: StateResource | None) -> dict[str, Any]:
-    """Return what a replica takes from its source. It has a standby of its own only if it asks for one."""
-    keys = (
-        "engine",
-        "engineVersion",
-        "licenseModel",
-        "allocatedStorage",
-        "storageType",
-        "iops",
-        "storageThroughput",
-    )
-    return {key: source.inputs[key] for key in keys if key in source.inputs} if source else {}
+def _make_speed(speed: Reader, unit: str, amount: Decimal) -> CostComponent | None:
+    """Return the speed that is bought in addition to what a volume includes."""
+    kind = _find_type(speed)
+    if kind not in TYPES_WITH_IOPS:
+        return None
+    included = Decimal(0)
+    if kind == "gp3":
+        is_striped = _is_striped(speed.find_text("engine"), speed.number(*SIZE))
+        included = GP3_INCLUDED[unit][is_striped]
+    billed = max(amount - included, Decimal(0))
+    return speed.kept(f"rds:storage:{kind}:{unit}", speed.copies("multiAz") * billed)
 
 
-def _storage_components(database: RdsInstanceInputs, context: MachinePartContext) -> Components:
-    if isinstance(database.engine, str) and database.engine.startswith("aurora"):
-        return []  # the cluster has the storage
-    size_gib = number_or_unpriced(database.storage_gib, "allocated storage", "storage")
-    if isinstance(size_gib, UnpricedComponent):
-        return [size_gib]
-    if isinstance(database.storage_type, UnreadableValue):
-        return [UnpricedComponent("storage type is not known until deployment", "storage")]
-    storage_type = database.storage_type or ("gp2" if database.iops is None else "io1")
-    largest = number_if_known(database.max_storage_gib) or size_gib
-    sizes = Range.spanning(size_gib, size_gib, max(size_gib, largest))
-    item = f"rds:storage:{storage_type}"
-    components: Components = [
-        make_counted_component(context, "storage", item, sizes * database.copies),
-    ]
-    if storage_type in TYPES_WITH_IOPS:
-        is_striped = _is_striped(database.engine, size_gib)
-        components += _provisioned_components(database, storage_type, context, is_striped=is_striped)
-    return components
+def _find_type(database: Reader) -> str:
+    return database.text("storageType", "storage type", "io1" if database.has("iops") else "gp2")
 
 
 def _is_striped(engine: Text, size_gib: Decimal) -> bool:
@@ -180,25 +109,3 @@ def _is_striped(engine: Text, size_gib: Decimal) -> bool:
     if not isinstance(engine, str) or engine.startswith("sqlserver"):
         return False
     return size_gib >= (200 if engine.startswith("oracle") else 400)
-
-
-def _provisioned_components(
-    database: RdsInstanceInputs, storage_type: str, context: MachinePartContext, *, is_striped: bool
-) -> Components:
-    included = {"iops": Decimal(0), "throughput": Decimal(0)}
-    if storage_type == "gp3":
-        included = {
-            "iops": GP3_STRIPED_IOPS if is_striped else GP3_INCLUDED_IOPS,
-            "throughput": GP3_STRIPED_THROUGHPUT if is_striped else GP3_INCLUDED_THROUGHPUT,
-        }
-    components: Components = []
-    for unit, number in (("iops", database.iops), ("throughput", database.throughput)):
-        name = f"storage:{unit}"
-        amount = number_or_unpriced(number, f"provisioned {unit}", name, Decimal(0))
-        if isinstance(amount, UnpricedComponent):
-            components.append(amount)
-        elif amount > included[unit]:
-            item = f"rds:storage:{storage_type}:{unit}"
-            billed = database.copies * (amount - included[unit])
-            components.append(make_counted_component(context, name, item, billed))
-    return components

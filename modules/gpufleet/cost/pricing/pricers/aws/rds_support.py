@@ -14,9 +14,9 @@ from functools import cache
 
 from gpufleet.boundary import read_packaged_rows
 from gpufleet.cost.inputs.values import Text
-from gpufleet.cost.money import Range
-from gpufleet.cost.pricing.component import Components, MachinePartContext, UnpricedComponent
-from gpufleet.cost.pricing.pricers.aws.service import make_counted_component
+from gpufleet.cost.money import ONE, Range
+from gpufleet.cost.pricing.component import CostComponent
+from gpufleet.cost.pricing.pricers.reader import Reader
 from gpufleet.engine import UnreadableValue
 
 COMPONENT = "extended_support"
@@ -34,32 +34,25 @@ class SupportDates:
     year_3_begins: date
 
 
-def price_extended_support(
-    engine: str,
-    version: Text,
-    instance_class: str,
-    copies: Range,
-    context: MachinePartContext,
-    *,
-    on_date: date,
-) -> Components:
+def make_extended_support(
+    database: Reader, engine: str, version: Text, class_path: str, copies: Range = ONE
+) -> CostComponent | None:
     """Return what the version of a database bills for extended support on a day; nothing while it is supported."""
     if engine not in {name for name, _ in load_rds_support_dates()}:
-        return []
+        return None
     if isinstance(version, UnreadableValue):
-        return [
-            UnpricedComponent("its version is not known until deployment: an old one bills more", COMPONENT)
-        ]
+        raise database.refuse("its version is not known until deployment: an old one bills more")
     if version and not version[0].isdecimal():
-        return [UnpricedComponent(f"{version} is not a version: an old one bills more", COMPONENT)]
-    dates = find_support_dates(engine, version)
+        raise database.refuse(f"{version} is not a version: an old one bills more")
+    dates, on_date = find_support_dates(engine, version), database.graph.on_date
     if dates is None or on_date <= dates.standard_support_ends:
-        return []
+        return None
+    instance_class = database.text(class_path, "instance class")
     vcpus = count_class_vcpus(instance_class)
     if vcpus is None:
-        return [UnpricedComponent(f"the vCPUs of {instance_class} are not in our table", COMPONENT)]
-    item = f"rds:extended_support:{'year_3' if on_date >= dates.year_3_begins else 'year_1'}"
-    return [make_counted_component(context, COMPONENT, item, copies * Decimal(vcpus))]
+        raise database.refuse(f"the vCPUs of {instance_class} are not in our table")
+    year = "year_3" if on_date >= dates.year_3_begins else "year_1"
+    return database.part(f"rds:extended_support:{year}", copies * Decimal(vcpus))
 
 
 def find_support_dates(engine: str, version: str | None) -> SupportDates | None:

@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
 
-from gpufleet.cost.inputs.graph import ResourceGraph
-from gpufleet.cost.inputs.values import (
-    MARKER_REASONS,
-    Number,
-    Text,
-    is_input_true,
-    read_input,
-    read_input_number,
-    read_input_text,
-    text_if_known,
-)
 from gpufleet.cost.money import Range
-from gpufleet.cost.pricing.component import Components, MachinePartContext, UnpricedComponent
-from gpufleet.cost.pricing.pricers.azure.location import standalone_part_context
-from gpufleet.cost.pricing.pricers.azure.service import resolve_units, units_component, with_inputs
+from gpufleet.cost.pricing.pricers.azure.location import pricer
 from gpufleet.cost.pricing.pricers.extensions import Pricer
-from gpufleet.cost.pricing.pricers.required_input import text_or_unpriced
-from gpufleet.engine import StateResource, UnreadableValue
+from gpufleet.cost.pricing.pricers.reader import Parts, Reader
 
 FREE_SIZES = ("f1", "y1", "fc1")  # free, or billed by the functions in the plan
 # vCPUs and GiB of memory of sizes that bill both apart (learn.microsoft.com, "Azure Functions Premium plan").
@@ -40,117 +24,70 @@ PLANS = (
     "azure:appservice/servicePlan:ServicePlan",
     "azure:appservice/plan:Plan",
 )
-PLAN_INPUTS = ("serverFarmId", "servicePlanId", "appServicePlanId")
+PLAN = "serverFarmId or servicePlanId or appServicePlanId"
 
 
-@dataclass(frozen=True)
-class AppServicePlanInputs:
-    """The size of a plan, its system, and its instances."""
-
-    size: Text
-    system: str
-    capacity: Number
-    maximum: Number
+CONSUMPTION_SIZES = ("y1", "fc1")
+SIZE = ("sku.name or skuName or sku.size", "its size")
 
 
-def parse_app_service_plan_inputs(inputs: Any) -> AppServicePlanInputs:
-    """Parse a plan. Linux is its kind or ``reserved``; Windows containers are ``hyperV`` or ``isXenon``."""
-    kind = (text_if_known(read_input_text(inputs, "kind")) or "").lower()
-    is_linux = is_input_true(inputs, "reserved") or "linux" in kind
-    is_container = is_input_true(inputs, "hyperV") or is_input_true(inputs, "isXenon")
-    size = read_input_text(inputs, "sku", "size")
-    name = read_input_text(inputs, "sku", "name")
-    return AppServicePlanInputs(
-        size=size if name is None else name,
-        system="linux" if is_linux else "windows_container" if is_container else "windows",
-        capacity=read_input_number(inputs, "sku", "capacity"),
-        maximum=read_input_number(inputs, "maximumElasticWorkerCount"),
-    )
+@pricer
+def price_app_service_plan(plan: Reader) -> Parts:
+    """Yield the instances of a plan, used or not; apps in it cost nothing more."""
+    size = plan.of("instances").text(*SIZE).lower()
+    if size in ELASTIC_SIZES:
+        service, vcpus, gib = ELASTIC_SIZES[size]
+        for unit, amount in (("vcpu", Decimal(vcpus)), ("gib", Decimal(gib))):
+            with plan.of(unit) as part:
+                yield part.part(
+                    f"{service}:{unit}", part.up_to(_count(part), "maximumElasticWorkerCount") * amount
+                )
+    elif size not in FREE_SIZES:
+        with plan.of("instances") as part:
+            yield part.part(f"app_service:{_find_system(part)}:{size}", _count(part))
 
 
-def price_app_service_plan(resource: StateResource, graph: ResourceGraph) -> Components:
-    """Return the instances of a plan, used or not; apps in it cost nothing more."""
-    plan = parse_app_service_plan_inputs(resource.inputs)
-    size = text_or_unpriced(plan.size, "its size", "instances")
-    if isinstance(size, UnpricedComponent):
-        return [size]
-    name = size.lower()
-    if name in FREE_SIZES:
-        return []
-    context = standalone_part_context(resource, graph)
-    if name in ELASTIC_SIZES:
-        return _elastic_components(name, resolve_units(plan.capacity, plan.maximum, Decimal(1)), context)
-    count = resolve_units(plan.capacity, None, Decimal(1))
-    return [units_component("instances", f"app_service:{plan.system}:{name}", count, context)]
+@pricer
+def price_web_app(app: Reader) -> Parts:
+    """Yield what a function app in a consumption plan bills by use; other apps bill with their plan."""
+    kind = app.of("compute").text("kind", "its kind, by which function apps bill by use,", "")
+    if "functionapp" in kind.lower():
+        yield from _list_function_use(app)
 
 
-def price_web_app(resource: StateResource, graph: ResourceGraph) -> Components:
-    """Return what a function app in a consumption plan bills by use; other apps bill with their plan."""
-    kind = read_input_text(resource.inputs, "kind")
-    if isinstance(kind, UnreadableValue):
-        return [
-            UnpricedComponent(f"its kind is {MARKER_REASONS[kind]}: function apps bill by use", "compute")
-        ]
-    if "functionapp" not in (kind or "").lower():
-        return []
-    plan = next(
-        (
-            target
-            for name in PLAN_INPUTS
-            if name in resource.inputs
-            and (target := graph.find_referenced_resource(resource, (name,), *PLANS))
-        ),
-        None,
-    )
-    if plan is not None and not _is_consumption(plan):
-        return []
-    context, usage = standalone_part_context(resource, graph), graph.usage_of_resource(resource)
-    return [
-        context.make_usage_component("executions", "functions:execution", "monthly_executions", usage),
-        context.make_usage_component(
-            "compute", "functions:gib_second", "monthly_execution_gib_seconds", usage
-        ),
-    ]
+@pricer
+def price_function_app(app: Reader) -> Parts:
+    """Yield what a function app in a consumption plan bills by use."""
+    return _list_function_use(app)
 
 
-def _is_consumption(plan: StateResource) -> bool:
-    size = _native_plan(plan.inputs) if plan.type.startswith("azure:") else plan.inputs
-    return str(parse_app_service_plan_inputs(size).size).lower() in ("y1", "fc1")
+def _list_function_use(app: Reader) -> Parts:
+    plan = app.find_resource(PLAN, *PLANS)
+    if plan is None or app.reading(plan).text(*SIZE).lower() in CONSUMPTION_SIZES:
+        yield app.of("executions").used("functions:execution", "monthly_executions")
+        yield app.of("compute").used("functions:gib_second", "monthly_execution_gib_seconds")
 
 
-def _elastic_components(name: str, count: Range | UnreadableValue, context: MachinePartContext) -> Components:
-    service, vcpus, gib = ELASTIC_SIZES[name]
-    sizes = (("vcpu", Decimal(vcpus)), ("gib", Decimal(gib)))
-    if isinstance(count, UnreadableValue):
-        return [units_component("instances", "", count, context)]
-    return [units_component(part, f"{service}:{part}", count * size, context) for part, size in sizes]
+def _count(plan: Reader) -> Range:
+    count = plan.number("sku.capacity or workerCount", "the number of its units", 1)
+    return Range.from_exact_value(count or 1)
 
 
-def _native_plan(inputs: Any) -> Any:
-    """Return the inputs of azure-native for both classic plans."""
-    size = read_input(inputs, "skuName")
-    system = read_input(inputs, "osType") or read_input(inputs, "kind") or ""
-    workers = read_input(inputs, "workerCount")
-    sku = {
-        "name": read_input(inputs, "sku", "size") if size is None else size,
-        "capacity": read_input(inputs, "sku", "capacity") if workers is None else workers,
-    }
-    return {**inputs, "sku": sku, "kind": system, "isXenon": system == "WindowsContainer"}
+def _find_system(plan: Reader) -> str:
+    """Return the system: Linux is its kind or ``reserved``; Windows containers are ``hyperV`` or ``isXenon``."""
+    system = plan.text("osType or kind", "its system", "").lower()
+    if "linux" in system or plan.flag("reserved"):
+        return "linux"
+    is_container = system == "windowscontainer" or plan.flag("hyperV") or plan.flag("isXenon")
+    return "windows_container" if is_container else "windows"
 
-
-def _function_app(inputs: Any) -> Any:
-    return {**inputs, "kind": "functionapp"}
-
-
-_CLASSIC_PLAN = with_inputs(price_app_service_plan, _native_plan)
-_CLASSIC_FUNCTION = with_inputs(price_web_app, _function_app)
 
 PRICERS: dict[str, Pricer] = {
     "azure-native:web:AppServicePlan": price_app_service_plan,
     "azure-native:web:WebApp": price_web_app,
-    "azure:appservice/functionApp:FunctionApp": _CLASSIC_FUNCTION,
-    "azure:appservice/linuxFunctionApp:LinuxFunctionApp": _CLASSIC_FUNCTION,
-    "azure:appservice/plan:Plan": _CLASSIC_PLAN,
-    "azure:appservice/servicePlan:ServicePlan": _CLASSIC_PLAN,
-    "azure:appservice/windowsFunctionApp:WindowsFunctionApp": _CLASSIC_FUNCTION,
+    "azure:appservice/functionApp:FunctionApp": price_function_app,
+    "azure:appservice/linuxFunctionApp:LinuxFunctionApp": price_function_app,
+    "azure:appservice/plan:Plan": price_app_service_plan,
+    "azure:appservice/servicePlan:ServicePlan": price_app_service_plan,
+    "azure:appservice/windowsFunctionApp:WindowsFunctionApp": price_function_app,
 }

@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
 
-from gpufleet.cost.inputs.graph import ResourceGraph
-from gpufleet.cost.inputs.values import (
-    MARKER_REASONS,
-    Number,
-    Text,
-    read_input,
-    read_input_list,
-    read_input_marker,
-    read_input_number,
-    read_input_text,
-)
-from gpufleet.cost.pricing.component import Components, CostComponent, MachinePartContext, UnpricedComponent
-from gpufleet.cost.pricing.pricers.azure.location import standalone_part_context
-from gpufleet.cost.pricing.pricers.required_input import size_gib_or_unpriced, unpriced_if_unreadable
-from gpufleet.engine import StateResource
+from gpufleet.cost.pricing.component import CostComponent
+from gpufleet.cost.pricing.pricers.azure.location import pricer
+from gpufleet.cost.pricing.pricers.reader import Parts, Reader
 
 # Managed disks bill by tier, the smallest that fits the size (learn.microsoft.com, "Azure managed disk types").
 TIERS = {4: 1, 8: 2, 16: 3, 32: 4, 64: 6, 128: 10, 256: 15, 512: 20, 1024: 30, 2048: 40, 4096: 50, 8192: 60}
@@ -31,69 +17,29 @@ FAMILIES = {
     "StandardSSD_LRS": "standard-ssd-e",
     "Standard_LRS": "standard-hdd-s",
 }
+SIZE = "diskSizeGB or diskSizeGb"
 EXISTING_DISK = "Attach"  # the createOption of a disk that is a resource of its own
 
 
-@dataclass(frozen=True)
-class ManagedDiskInputs:
-    """The size and type that a program gives a managed disk."""
-
-    size_gib: Number
-    sku: Text
-
-
-@dataclass(frozen=True)
-class AttachedDisks:
-    """The managed disks of a machine by component name, and those that cannot be read."""
-
-    disks: tuple[tuple[str, ManagedDiskInputs], ...]
-    hidden: tuple[UnpricedComponent, ...] = ()
+@pricer
+def price_managed_disk(disk: Reader) -> Parts:
+    """Yield a disk of its own, billed for as long as it exists."""
+    with disk.all_month().of("disk") as part:
+        yield _make_disk(part, "sku.name or storageAccountType")
 
 
-def parse_managed_disk_inputs(inputs: Any) -> ManagedDiskInputs:
-    """Parse a disk resource."""
-    return ManagedDiskInputs(read_input_number(inputs, "diskSizeGB"), read_input_text(inputs, "sku", "name"))
-
-
-def parse_storage_profile(profile: Any) -> AttachedDisks:
-    """Parse the storage profile of a machine.
-
-    An ephemeral disk is part of the machine. An attached disk exists already and bills where it is declared.
-    """
-    hidden = unpriced_if_unreadable(read_input_marker(profile, "osDisk"), "its disks are", "disk:os")
-    entries = [] if hidden else [("disk:os", read_input(profile, "osDisk") or {})]
-    data_disks = enumerate(read_input_list(profile, "dataDisks"), start=1)
-    entries += [(f"disk:{index}", disk) for index, disk in data_disks]
-    marker = read_input_marker(profile, "dataDisks")
-    return AttachedDisks(
-        tuple(
-            (
-                name,
-                ManagedDiskInputs(
-                    read_input_number(disk, "diskSizeGB"),
-                    read_input_text(disk, "managedDisk", "storageAccountType"),
-                ),
-            )
-            for name, disk in entries
-            if not isinstance(read_input(disk, "diffDiskSettings"), dict)
-            and read_input_text(disk, "createOption") != EXISTING_DISK
-        ),
-        (*hidden, *unpriced_if_unreadable(marker, "its data disks are", "disk:1")),
-    )
-
-
-def price_managed_disk(resource: StateResource, graph: ResourceGraph) -> Components:
-    """Return a disk of its own, billed for as long as it exists."""
-    return [
-        _disk_component(
-            "disk", parse_managed_disk_inputs(resource.inputs), standalone_part_context(resource, graph)
+def list_attached_disks(machine: Reader) -> Parts:
+    """Yield the disks of a machine or of a machine profile, the system's first."""
+    with machine.of("disk:os") as part:
+        yield _make_attached_disk(
+            part.inside("storageProfile.osDisk or osDisk or storageOsDisk", "its disks are")
         )
-    ]
-
-
-def attached_disk_components(attached: AttachedDisks, context: MachinePartContext) -> Components:
-    """Return the disks of a machine. A deallocated machine keeps them, so they bill all month."""
-    return [*attached.hidden, *(_disk_component(name, disk, context) for name, disk in attached.disks)]
+    with machine.of("disk:1") as part:
+        disks = part.entries("storageProfile.dataDisks or dataDisks", "its data disks are")
+        disks += part.entries("storageDataDisks", "its data disks are")
+        for index, disk in enumerate(disks, start=1):
+            with disk.of(f"disk:{index}") as data_disk:
+                yield _make_attached_disk(data_disk)
 
 
 def managed_disk_part(sku: str, size_gib: Decimal) -> str | None:
@@ -108,16 +54,19 @@ def managed_disk_tier_number(size_gib: Decimal, sku: str = "") -> str:
     return str(next((number for capacity, number in TIERS.items() if size_gib <= capacity), TIERS[32767]))
 
 
-def _disk_component(
-    name: str, disk: ManagedDiskInputs, context: MachinePartContext
-) -> CostComponent | UnpricedComponent:
-    size_gib = size_gib_or_unpriced(disk.size_gib)
-    if isinstance(size_gib, UnpricedComponent):
-        return UnpricedComponent(size_gib.reason, name)
-    if not isinstance(disk.sku, str):
-        reason = "not set" if disk.sku is None else MARKER_REASONS[disk.sku]
-        return UnpricedComponent(f"disk type is {reason}", name)
-    part = managed_disk_part(disk.sku, size_gib)
-    if part is None:
-        return UnpricedComponent(f"no price for disk type {disk.sku}", name)
-    return context.make_part_component(name, part)
+def _make_attached_disk(disk: Reader) -> CostComponent | None:
+    """Return a disk of a machine: an ephemeral one is part of it, an attached one bills where it is declared."""
+    is_ephemeral = isinstance(disk.inside("diffDiskSettings").inputs, dict)
+    if is_ephemeral or disk.find_text("createOption") == EXISTING_DISK:
+        return None
+    return _make_disk(disk, "managedDisk.storageAccountType or storageAccountType or managedDiskType")
+
+
+def _make_disk(disk: Reader, sku_path: str) -> CostComponent | None:
+    if not disk.has(SIZE):
+        raise disk.refuse("size is set by the image")
+    gib, sku = disk.number(SIZE, "size"), disk.text(sku_path, "disk type")
+    item = managed_disk_part(sku, gib)
+    if item is None:
+        raise disk.refuse(f"no price for disk type {sku}")
+    return disk.part(item)

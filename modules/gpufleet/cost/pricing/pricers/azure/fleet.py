@@ -2,132 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
-from typing import Any
 
-from gpufleet.cost.inputs.graph import ResourceGraph
-from gpufleet.cost.inputs.values import (
-    Number,
-    Text,
-    number_if_known,
-    read_input,
-    read_input_list,
-    read_input_number,
-    read_input_text,
-)
-from gpufleet.cost.money import ZERO, Range
-from gpufleet.cost.pricing.component import Components, CostComponent, MachinePartContext, UnpricedComponent
-from gpufleet.cost.pricing.pricers.azure.disk import attached_disk_components
-from gpufleet.cost.pricing.pricers.azure.location import find_region
-from gpufleet.cost.pricing.pricers.azure.machine_inputs import (
-    VirtualMachineInputs,
-    parse_virtual_machine_inputs,
-    profile_public_ip_components,
-    read_max_spot_price,
-)
-from gpufleet.cost.pricing.pricers.required_input import text_or_unpriced
-from gpufleet.engine import StateResource, UnreadableValue
+from gpufleet.cost.money import Range
+from gpufleet.cost.pricing.pricers.azure.disk import list_attached_disks
+from gpufleet.cost.pricing.pricers.azure.location import pricer
+from gpufleet.cost.pricing.pricers.azure.machine import find_sizes_by_rank, list_profile_addresses
+from gpufleet.cost.pricing.pricers.reader import Parts, Reader
 
-PROFILE_PATH = ("computeProfile", "baseVirtualMachineProfile")
+REGULAR, SPOT = "regularPriorityProfile", "spotPriorityProfile"
 
 
-@dataclass(frozen=True)
-class PriorityProfileInputs:
-    """The target capacity of one priority; ``minimum`` and ``max_price`` are of spot only."""
-
-    capacity: Number
-    minimum: Number
-    max_price: Number
-
-
-@dataclass(frozen=True)
-class ComputeFleetInputs:
-    """The inputs of a compute fleet; ``sizes`` are by rank."""
-
-    selects_by_attributes: bool
-    sizes: tuple[Text, ...]
-    regular: PriorityProfileInputs | None
-    spot: PriorityProfileInputs | None
-    machine: VirtualMachineInputs
-
-
-def parse_compute_fleet_inputs(inputs: Any) -> ComputeFleetInputs:
-    """Parse a compute fleet."""
-    entries = read_input_list(inputs, "vmSizesProfile")
-    entries.sort(key=lambda entry: number_if_known(read_input_number(entry, "rank")) or ZERO)
-    return ComputeFleetInputs(
-        selects_by_attributes=read_input(inputs, "vmAttributes") is not None,
-        sizes=tuple(read_input_text(entry, "name") for entry in entries),
-        regular=_parse_priority(read_input(inputs, "regularPriorityProfile")),
-        spot=_parse_priority(read_input(inputs, "spotPriorityProfile")),
-        machine=parse_virtual_machine_inputs(read_input(inputs, *PROFILE_PATH)),
-    )
+@pricer
+def price_compute_fleet(fleet: Reader) -> Parts:
+    """Yield a fleet at the capacity of each priority; spot may fall to its minimum."""
+    for name, priority in (("machine:on_demand", REGULAR), ("machine:spot", SPOT)):
+        with fleet.of(name) as part:
+            if part.has("vmAttributes"):
+                raise part.refuse("its sizes are chosen by attributes: any that fits may be launched")
+            count = _find_capacity(part, priority)
+            sizes = find_sizes_by_rank(part, "vmSizesProfile")
+            if not sizes:
+                raise part.refuse("machine size is not set")
+            max_price = part.find_number(f"{priority}.maxPricePerVM")  # -1 is none
+            machine = part.bought(spot=priority == SPOT, max_price=max_price).machines(sizes[0], count)
+            yield machine and replace(machine, items=sizes)
+    profile = fleet.inside("computeProfile.baseVirtualMachineProfile").bought()
+    machines = profile.times(lambda: _find_capacity(fleet, REGULAR) + _find_capacity(fleet, SPOT))
+    yield from list_attached_disks(machines)
+    yield from list_profile_addresses(machines)
 
 
-def price_compute_fleet(resource: StateResource, graph: ResourceGraph) -> Components:
-    """Return a fleet at the capacity of each priority; spot may fall to its minimum."""
-    fleet = parse_compute_fleet_inputs(resource.inputs)
-    sizes = _machine_sizes(fleet)
-    if isinstance(sizes, UnpricedComponent):
-        return [sizes]
-    region = find_region(resource, graph)
-    machines: list[CostComponent] = []
-    unpriced: list[UnpricedComponent] = []
-    for priority, name, purchase in (
-        (fleet.regular, "machine:on_demand", "on_demand"),
-        (fleet.spot, "machine:spot", "spot"),
-    ):
-        if priority is None:
-            continue
-        count = _capacity_range(priority, is_spot=purchase == "spot")
-        if count is None:
-            unpriced.append(UnpricedComponent("its capacity is not known until deployment", name))
-        elif count.high > 0:
-            max_price = number_if_known(priority.max_price)
-            terms = replace(graph.purchase_terms_of(resource), purchase=purchase, max_price=max_price)
-            machines.append(
-                CostComponent(
-                    name,
-                    sizes,
-                    "azure",
-                    region,
-                    count,
-                    terms=terms,
-                    hours_per_month=terms.billed_hours_per_month,
-                )
-            )
-    if not machines:
-        return [*unpriced]
-    total = Range.sum_ranges(machine.count for machine in machines)
-    first = machines[0]
-    context = MachinePartContext("azure", region, first.terms.pool, total, first.hours_per_month)
-    disks = attached_disk_components(fleet.machine.disks, context)
-    return [*machines, *unpriced, *disks, *profile_public_ip_components(fleet.machine, context)]
-
-
-def _parse_priority(profile: Any) -> PriorityProfileInputs | None:
-    if profile is None:
-        return None
-    return PriorityProfileInputs(
-        capacity=read_input_number(profile, "capacity"),
-        minimum=read_input_number(profile, "minCapacity"),
-        max_price=read_max_spot_price(profile, "maxPricePerVM"),
-    )
-
-
-def _machine_sizes(fleet: ComputeFleetInputs) -> tuple[str, ...] | UnpricedComponent:
-    if fleet.selects_by_attributes:
-        reason = "its sizes are chosen by attributes: any that fits may be launched"
-        return UnpricedComponent(reason, "machine")
-    names = [text_or_unpriced(size, "machine size") for size in fleet.sizes or (None,)]
-    missing = next((name for name in names if isinstance(name, UnpricedComponent)), None)
-    return missing or tuple(str(name) for name in names)
-
-
-def _capacity_range(priority: PriorityProfileInputs, *, is_spot: bool) -> Range | None:
-    if isinstance(priority.capacity, UnreadableValue):
-        return None
-    capacity = priority.capacity or ZERO
-    low = priority.minimum if isinstance(priority.minimum, Decimal) and is_spot else capacity
-    return Range.spanning(low, capacity, capacity)
+def _find_capacity(fleet: Reader, priority: str) -> Range:
+    capacity = fleet.number(f"{priority}.capacity", "its capacity", 0)
+    minimum = fleet.find_number(f"{priority}.minCapacity")  # of spot alone
+    return Range.spanning(minimum if isinstance(minimum, Decimal) else capacity, capacity, capacity)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.inputs.values import Text, read_reference, text_if_known
-from gpufleet.cost.pricing.component import MachinePartContext
+from gpufleet.cost.pricing.pricers.reader import make_pricer_decorator
 from gpufleet.cost.pricing.region import (
     describe_hidden_region,
     find_place_sources,
@@ -78,6 +78,4 @@ def _location_sources(resource: StateResource, graph: ResourceGraph) -> Iterator
         yield provider
 
 
-def standalone_part_context(resource: StateResource, graph: ResourceGraph) -> MachinePartContext:
-    """Return the context of a resource that is billed on its own."""
-    return MachinePartContext("azure", find_region(resource, graph), graph.purchase_terms_of(resource).pool)
+pricer = make_pricer_decorator("azure", find_region)

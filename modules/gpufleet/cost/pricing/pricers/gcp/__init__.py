@@ -1,7 +1,8 @@
-"""Pricers of Google Cloud resources. Each parses a resource's inputs once, into a frozen dataclass."""
+"""Pricers of Google Cloud resources. ``reader`` says how they are written."""
 
 from __future__ import annotations
 
+from gpufleet.cost.pricing.pricers.charge_table import make_table_pricers
 from gpufleet.cost.pricing.pricers.extensions import Pricer
 from gpufleet.cost.pricing.pricers.gcp import (
     bucket,
@@ -19,15 +20,13 @@ from gpufleet.cost.pricing.pricers.gcp import (
     resize_request,
     security,
     serverless,
-    simple_service,
-    sized_service,
     sql,
     tpu,
 )
+from gpufleet.cost.pricing.pricers.gcp.location import pricer
 
 PRICERS: dict[str, Pricer] = {
-    **simple_service.PRICERS,
-    **sized_service.PRICERS,
+    **make_table_pricers("gcp:", pricer),
     "gcp:compute/instance:Instance": instance.price_compute_instance,
     "gcp:compute/instanceGroupManager:InstanceGroupManager": group.price_instance_group,
     "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager": group.price_instance_group,
@@ -44,20 +43,15 @@ PRICERS: dict[str, Pricer] = {
     "gcp:compute/disk:Disk": disk.price_persistent_disk,
     "gcp:compute/regionDisk:RegionDisk": disk.price_regional_persistent_disk,
     "gcp:compute/address:Address": network.price_static_address,
-    "gcp:alloydb/cluster:Cluster": database.price_alloydb_cluster,
     "gcp:alloydb/instance:Instance": database.price_alloydb_instance,
     "gcp:bigtable/instance:Instance": database.price_bigtable_instance,
     "gcp:filestore/instance:Instance": file_storage.price_filestore,
-    "gcp:lustre/instance:Instance": file_storage.price_lustre,
     "gcp:memcache/instance:Instance": memorystore.price_memcache_instance,
     "gcp:memorystore/instance:Instance": memorystore.price_valkey_instance,
-    "gcp:netapp/storagePool:StoragePool": file_storage.price_netapp_pool,
-    "gcp:parallelstore/instance:Instance": file_storage.price_parallelstore,
     "gcp:redis/cluster:Cluster": memorystore.price_redis_cluster,
     "gcp:redis/instance:Instance": memorystore.price_redis_instance,
     "gcp:spanner/instance:Instance": database.price_spanner_instance,
     "gcp:sql/databaseInstance:DatabaseInstance": sql.price_sql_instance,
-    "gcp:kms/cryptoKey:CryptoKey": security.price_crypto_key,
     "gcp:secretmanager/regionalSecretVersion:RegionalSecretVersion": security.price_secret_version,
     "gcp:secretmanager/secretVersion:SecretVersion": security.price_secret_version,
     "gcp:storage/bucket:Bucket": bucket.price_bucket,

@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import suppress
 from decimal import Decimal
-from typing import Any
 
-from gpufleet.cost.inputs.graph import ResourceGraph
-from gpufleet.cost.inputs.values import (
-    MARKER_REASONS,
-    Number,
-    Text,
-    number_if_known,
-    read_input,
-    read_input_list,
-    read_input_marker,
-    read_input_number,
-    read_input_text,
-    read_reference,
-)
-from gpufleet.cost.pricing.component import Components, CostComponent, MachinePartContext, UnpricedComponent
-from gpufleet.cost.pricing.pricers.gcp.location import last_url_segment, standalone_part_context
-from gpufleet.cost.pricing.pricers.required_input import size_gib_or_unpriced, unpriced_if_unreadable
-from gpufleet.engine import StateResource, UnreadableValue
+from gpufleet.cost.inputs.values import text_if_known
+from gpufleet.cost.money import ZERO
+from gpufleet.cost.pricing.pricers.gcp.location import last_url_segment, pricer
+from gpufleet.cost.pricing.pricers.reader import Parts, Reader, Unpriced
 
 DEFAULT_TYPE = "pd-standard"  # what Compute Engine makes of a disk without a type
 # What types bill besides their size, and how much of it is free (cloud.google.com/compute/disks-image-pricing).
@@ -39,10 +25,10 @@ LOCAL_SSD = "local-ssd"  # its name in the price list
 LOCAL_SSD_GIB = Decimal(375)  # the one size of a local SSD
 SCRATCH = "SCRATCH"  # the type of a template's local SSD
 # The inputs of node pools that count local SSDs, and the interface of those (the provider's documentation).
-NODE_DISK_INTERFACES: dict[tuple[str, ...], str] = {
-    ("localSsdCount",): "SCSI",
-    ("ephemeralStorageLocalSsdConfig", "localSsdCount"): "NVME",
-    ("localNvmeSsdBlockConfig", "localSsdCount"): "NVME",
+NODE_DISK_INTERFACES = {
+    "localSsdCount": "SCSI",
+    "ephemeralStorageLocalSsdConfig.localSsdCount": "NVME",
+    "localNvmeSsdBlockConfig.localSsdCount": "NVME",
 }
 # Types that come with local SSDs: those whose price here includes them (gcosts-pricing.yml, which prices the
 # entire machine), and those whose source says no-local-ssd (SkyPilot's catalogue; see the notes of
@@ -51,156 +37,92 @@ LOCAL_SSDS_IN_PRICE = ("a2-ultragpu-", "a3-highgpu-")
 LOCAL_SSDS_NOT_IN_PRICE = ("a3-megagpu-", "a3-ultragpu-")
 
 
-@dataclass(frozen=True)
-class PersistentDiskInputs:
-    """The size, type and speed that a program gives a persistent disk."""
-
-    size_gib: Number
-    type: Text
-    iops: Number = None
-    throughput: Number = None
+@pricer
+def price_persistent_disk(disk: Reader) -> Parts:
+    """Yield a disk of its own, billed for as long as it exists."""
+    return list_persistent_disk(disk.all_month(), "disk")
 
 
-@dataclass(frozen=True)
-class AttachedDisks:
-    """The persistent disks of a machine by component name, how many local SSDs it has, and what is hidden."""
-
-    disks: tuple[tuple[str, PersistentDiskInputs], ...]
-    local_ssd_count: int
-    hidden: tuple[UnpricedComponent, ...] = ()
+@pricer
+def price_regional_persistent_disk(disk: Reader) -> Parts:
+    """Yield a disk that is replicated to two zones, which has a price of its own."""
+    return list_persistent_disk(disk.all_month(), "disk", prefix="regional-")
 
 
-def parse_persistent_disk_inputs(inputs: Any) -> PersistentDiskInputs:
-    """Parse a disk resource, or the parameters of a boot disk."""
-    return PersistentDiskInputs(
-        read_input_number(inputs, "size"),
-        read_input_text(inputs, "type"),
-        read_input_number(inputs, "provisionedIops"),
-        read_input_number(inputs, "provisionedThroughput"),
+def list_instance_disks(instance: Reader, machine_type: str) -> Parts:
+    """Yield the boot disk and the local SSDs of an instance; an existing disk bills where it is declared."""
+    with instance.of("disk:boot") as disk:
+        boot = disk.inside("bootDisk", "its boot disk")
+        if not boot.has("source"):
+            yield from list_persistent_disk(boot.inside("initializeParams"), "disk:boot")
+    yield from list_local_ssds(
+        instance, machine_type, lambda disks: len(disks.entries("scratchDisks", "its local disks are"))
     )
 
 
-def parse_instance_disks(inputs: Any) -> AttachedDisks:
-    """Parse the boot disk and the local SSDs of an instance; an existing disk bills where it is declared."""
-    boot = parse_persistent_disk_inputs(read_input(inputs, "bootDisk", "initializeParams") or {})
-    is_new = read_reference(inputs, "bootDisk", "source") is None or not isinstance(
-        read_input(inputs, "bootDisk"), dict
-    )
-    return AttachedDisks(
-        (("disk:boot", boot),) if is_new else (),
-        len(read_input_list(inputs, "scratchDisks")),
-        (
-            *unpriced_if_unreadable(read_input_marker(inputs, "bootDisk"), "its boot disk is", "disk:boot"),
-            *unpriced_if_unreadable(
-                read_input_marker(inputs, "scratchDisks"), "its local disks are", "disk:local0"
-            ),
-        ),
+def list_template_disks(template: Reader, machine_type: str) -> Parts:
+    """Yield the disks of an instance template."""
+    with template.of("disk:boot") as boot:
+        for index, disk in enumerate(boot.entries("disks", "its disks are")):
+            if not _is_scratch(disk):
+                name = f"disk:{index}" if index else "disk:boot"
+                yield from list_persistent_disk(disk, name, size="diskSizeGb", kind="diskType")
+    yield from list_local_ssds(
+        template, machine_type, lambda disks: sum(map(_is_scratch, disks.entries("disks", "its disks are")))
     )
 
 
-def parse_template_disks(inputs: Any) -> AttachedDisks:
-    """Parse the disks of an instance template."""
-    entries = read_input_list(inputs, "disks")
-    is_scratch = [read_input_text(entry, "type") == SCRATCH for entry in entries]
-    disks = (
-        (
-            f"disk:{index}" if index else "disk:boot",
-            PersistentDiskInputs(
-                read_input_number(entry, "diskSizeGb"),
-                read_input_text(entry, "diskType"),
-                read_input_number(entry, "provisionedIops"),
-                read_input_number(entry, "provisionedThroughput"),
-            ),
-        )
-        for index, entry in enumerate(entries)
-        if not is_scratch[index]
-    )
-    hidden = unpriced_if_unreadable(read_input_marker(inputs, "disks"), "its disks are", "disk:boot")
-    return AttachedDisks(tuple(disks), sum(is_scratch), tuple(hidden))
+def list_persistent_disk(
+    disk: Reader, name: str, *, size: str = "size", kind: str = "type", prefix: str = ""
+) -> Parts:
+    """Yield a disk by its type and size, and the speed that is bought in addition.
+
+    ``size`` and ``kind`` are the inputs with the GiB and the type; ``prefix`` is of the name in the price list.
+    """
+    with disk.of(name) as part:
+        if not part.has(size):
+            raise part.refuse("size is set by the image")
+        gib = part.number(size, "size")
+        disk_type = last_url_segment(part.text(kind, "disk type", DEFAULT_TYPE)) or DEFAULT_TYPE
+        yield part.part(f"{prefix}{disk_type}", size=gib)
+    known_type = last_url_segment(text_if_known(disk.find_text(kind)) or DEFAULT_TYPE)
+    for unit, included in BILLED_SPEED.get(known_type, {}).items():
+        with disk.of(f"{name}:{unit}") as speed:
+            path = f"provisioned{unit.capitalize()}"
+            if not speed.has(path) and not included:
+                raise speed.refuse(f"its {unit}, which bills, is chosen by Compute Engine")
+            amount = speed.number(path, f"provisioned {unit}", included)
+            yield speed.part(f"{known_type}:{unit}", size=max(amount - included, ZERO))
 
 
-def parse_local_ssd_interfaces(inputs: Any) -> tuple[str, ...]:
-    """Parse the interface of each local SSD of a machine, template, node pool or reservation, sorted."""
-    entries = [*read_input_list(inputs, "scratchDisks"), *read_input_list(inputs, "localSsds")]
-    entries += [
-        entry for entry in read_input_list(inputs, "disks") if read_input_text(entry, "type") == SCRATCH
-    ]
-    interfaces = [str(read_input_text(entry, "interface") or "SCSI").upper() for entry in entries]
-    for path, interface in NODE_DISK_INTERFACES.items():
-        interfaces += [interface] * int(number_if_known(read_input_number(inputs, *path)) or 0)
-    return tuple(sorted(interfaces))
+def list_local_ssds(
+    machine: Reader, machine_type: str, count_disks: Callable[[Reader], Decimal | int]
+) -> Parts:
+    """Yield local SSDs that are not in the machine's price; those that come with the type have no price here."""
+    if machine_type.startswith(LOCAL_SSDS_IN_PRICE):
+        return
+    with machine.of("disk:local0") as first:
+        number = int(count_disks(first))
+        if not number and machine_type.startswith(LOCAL_SSDS_NOT_IN_PRICE):
+            raise first.refuse(f"the local SSDs that {machine_type} comes with are not in its price here")
+        for index in range(number):
+            yield machine.of(f"disk:local{index}").part(LOCAL_SSD, size=LOCAL_SSD_GIB)
 
 
-def local_ssds_to_match(machine_type: str, interfaces: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the local SSDs that a reservation must match: none if they come with the machine type."""
-    comes_with_disks = machine_type.startswith(LOCAL_SSDS_IN_PRICE + LOCAL_SSDS_NOT_IN_PRICE)
-    return () if comes_with_disks else interfaces
-
-
-def price_persistent_disk(resource: StateResource, graph: ResourceGraph) -> Components:
-    """Return a disk of its own, billed for as long as it exists."""
-    context = standalone_part_context(resource, graph)
-    return [*persistent_disk_components("disk", parse_persistent_disk_inputs(resource.inputs), context)]
-
-
-def price_regional_persistent_disk(resource: StateResource, graph: ResourceGraph) -> Components:
-    """Return a disk that is replicated to two zones, which has a price of its own."""
-    context = standalone_part_context(resource, graph)
-    disk = parse_persistent_disk_inputs(resource.inputs)
-    return [*persistent_disk_components("disk", disk, context, prefix="regional-")]
-
-
-def attached_disk_components(
-    attached: AttachedDisks, machine_type: Text, context: MachinePartContext
-) -> Components:
-    """Return the disks of a machine. A stopped machine keeps them, so they bill all month."""
-    return [
-        *attached.hidden,
-        *local_ssd_components(machine_type, attached.local_ssd_count, context),
-        *(each for name, disk in attached.disks for each in persistent_disk_components(name, disk, context)),
-    ]
-
-
-def local_ssd_components(machine_type: Text, count: int, context: MachinePartContext) -> Components:
-    """Return local SSDs that are not in the machine's price; those that come with the type have no price here."""
-    name = last_url_segment(machine_type) if isinstance(machine_type, str) else ""
-    if name.startswith(LOCAL_SSDS_IN_PRICE):
+def find_local_ssds_to_match(machine: Reader, machine_type: str) -> list[str]:
+    """Return the interfaces of the local SSDs that a reservation must match: none if they come with the type."""
+    if machine_type.startswith(LOCAL_SSDS_IN_PRICE + LOCAL_SSDS_NOT_IN_PRICE):
         return []
-    if not count and name.startswith(LOCAL_SSDS_NOT_IN_PRICE):
-        reason = f"the local SSDs that {name} comes with are not in its price here"
-        return [UnpricedComponent(reason, "disk:local0")]
-    return [
-        context.make_part_component(f"disk:local{index}", LOCAL_SSD, LOCAL_SSD_GIB) for index in range(count)
-    ]
+    disks: list[Reader] = []
+    for path in ("scratchDisks", "localSsds", "disks"):
+        with suppress(Unpriced):  # its disks are listed without a price
+            disks += [each for each in machine.entries(path) if path != "disks" or _is_scratch(each)]
+    interfaces = [str(disk.find_text("interface") or "SCSI").upper() for disk in disks]
+    for path, interface in NODE_DISK_INTERFACES.items():
+        number = machine.find_number(path)
+        interfaces += [interface] * (int(number) if isinstance(number, Decimal) else 0)
+    return sorted(interfaces)
 
 
-def persistent_disk_components(
-    name: str, disk: PersistentDiskInputs, context: MachinePartContext, prefix: str = ""
-) -> Iterator[CostComponent | UnpricedComponent]:
-    """Yield a persistent disk by its type and size, and the speed that is bought in addition."""
-    size_gib = size_gib_or_unpriced(disk.size_gib)
-    if isinstance(size_gib, UnpricedComponent):
-        yield UnpricedComponent(size_gib.reason, name)
-    elif disk.type is not None and not isinstance(disk.type, str):
-        yield UnpricedComponent("disk type is not known until deployment", name)
-    else:
-        disk_type = last_url_segment(disk.type) if disk.type else DEFAULT_TYPE
-        yield context.make_part_component(name, prefix + disk_type, size_gib)
-        yield from _speed_components(name, disk, disk_type, context)
-
-
-def _speed_components(
-    name: str, disk: PersistentDiskInputs, disk_type: str, context: MachinePartContext
-) -> Iterator[CostComponent | UnpricedComponent]:
-    """Yield the IOPS and the throughput of the types that bill them, beyond those that come with the disk."""
-    for unit, amount in (("iops", disk.iops), ("throughput", disk.throughput)):
-        included = BILLED_SPEED.get(disk_type, {}).get(unit)
-        if included is None:
-            continue
-        component = f"{name}:{unit}"
-        if amount is None and not included:
-            yield UnpricedComponent(f"its {unit}, which bills, is chosen by Compute Engine", component)
-        elif isinstance(amount, UnreadableValue):
-            yield UnpricedComponent(f"provisioned {unit} is {MARKER_REASONS[amount]}", component)
-        elif amount is not None and amount > included:
-            yield context.make_part_component(component, f"{disk_type}:{unit}", amount - included)
+def _is_scratch(disk: Reader) -> bool:
+    return disk.find_text("type") == SCRATCH

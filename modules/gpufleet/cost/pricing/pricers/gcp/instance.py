@@ -2,41 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from contextlib import suppress
+from dataclasses import replace
 
-from gpufleet.cost.inputs.graph import ResourceGraph
-from gpufleet.cost.inputs.values import (
-    read_input,
-    read_input_list,
-    read_input_text,
-    text_if_known,
-)
-from gpufleet.cost.pricing.component import (
-    Components,
-    MachinePartContext,
-    ReservationClaim,
-    UnpricedComponent,
-)
-from gpufleet.cost.pricing.pricers.gcp.disk import (
-    AttachedDisks,
-    attached_disk_components,
-    parse_instance_disks,
-    parse_template_disks,
-)
-from gpufleet.cost.pricing.pricers.gcp.location import find_region, last_url_segment
-from gpufleet.cost.pricing.pricers.gcp.machine_inputs import (
+from gpufleet.cost.inputs.values import text_if_known
+from gpufleet.cost.pricing.component import ReservationClaim
+from gpufleet.cost.pricing.pricers.gcp.disk import list_instance_disks, list_template_disks
+from gpufleet.cost.pricing.pricers.gcp.location import last_url_segment, pricer
+from gpufleet.cost.pricing.pricers.gcp.machine import (
     OUTSIDE_STACK,
     RESERVATION,
-    MachineInputs,
-    external_address_components,
-    image_licence_components,
-    machine_components,
-    parse_machine_inputs,
-    reservation_attributes,
+    find_machine_type,
+    find_reservation_attributes,
+    find_spot,
+    list_addresses,
+    list_image_licence,
+    list_machine,
     with_reservation_claim,
 )
-from gpufleet.cost.pricing.pricers.licence import system_licence_components
+from gpufleet.cost.pricing.pricers.licence import list_licences
+from gpufleet.cost.pricing.pricers.reader import Parts, Reader, Unpriced
 from gpufleet.engine import StateResource, UnreadableValue
 
 TEMPLATES = (
@@ -44,150 +29,80 @@ TEMPLATES = (
     "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate",
 )
 DISK = "gcp:compute/disk:Disk"
-RESERVATION_PATH: tuple[str | int, ...] = ("reservationAffinity", "specificReservation", "values", 0)
+RESERVATION_PATH = "reservationAffinity.specificReservation.values.0"
 STOPPED = ("TERMINATED", "SUSPENDED")
 
 
-@dataclass(frozen=True)
-class ReservationAffinityInputs:
-    """Which reservation an instance or template asks for, and the zones that are possible."""
-
-    is_set: bool
-    refuses_reservations: bool
-    targets_reservation: bool
-    zone: str | None
-    possible_zones: frozenset[str]
-
-
-@dataclass(frozen=True)
-class InstanceInputs:
-    """The inputs of an instance. ``has_boot_disk`` is whether it has one itself, not only in a template."""
-
-    machine: MachineInputs
-    disks: AttachedDisks
-    affinity: ReservationAffinityInputs
-    is_stopped: bool
-    has_boot_disk: bool
-
-
-@dataclass(frozen=True)
-class InstanceTemplateInputs:
-    """The inputs of an instance template; ``affinity`` has the zones of what it is used in."""
-
-    machine: MachineInputs
-    disks: AttachedDisks
-    affinity: ReservationAffinityInputs
-
-
-def parse_instance_inputs(inputs: Any) -> InstanceInputs:
-    """Parse an instance."""
-    return InstanceInputs(
-        machine=parse_machine_inputs(inputs),
-        disks=parse_instance_disks(inputs),
-        affinity=parse_reservation_affinity_inputs(inputs),
-        is_stopped=read_input_text(inputs, "desiredStatus") in STOPPED,
-        has_boot_disk=read_input(inputs, "bootDisk") is not None,
-    )
-
-
-def parse_instance_template_inputs(inputs: Any, user_inputs: Any) -> InstanceTemplateInputs:
-    """Parse an instance template that an instance or a group with ``user_inputs`` uses."""
-    return InstanceTemplateInputs(
-        machine=parse_machine_inputs(inputs),
-        disks=parse_template_disks(inputs),
-        affinity=parse_reservation_affinity_inputs(inputs, {**inputs, **user_inputs}),
-    )
-
-
-def parse_reservation_affinity_inputs(inputs: Any, placement: Any = None) -> ReservationAffinityInputs:
-    """Parse the affinity of an instance or template; ``placement`` has the inputs of its zones if others do."""
-    zones_of = inputs if placement is None else placement
-    zone = text_if_known(read_input_text(zones_of, "zone"))
-    zones = read_input_list(zones_of, "distributionPolicyZones")
-    return ReservationAffinityInputs(
-        is_set=read_input(inputs, "reservationAffinity") is not None,
-        refuses_reservations=read_input_text(inputs, "reservationAffinity", "type") == "NO_RESERVATION",
-        targets_reservation=read_input(inputs, *RESERVATION_PATH) is not None,
-        zone=None if zone is None else last_url_segment(zone),
-        possible_zones=frozenset(zones) if all(isinstance(each, str) for each in zones) else frozenset(),
-    )
-
-
-def price_compute_instance(resource: StateResource, graph: ResourceGraph) -> Components:
-    """Return one instance; a stopped one bills only its disks and addresses."""
-    instance = parse_instance_inputs(resource.inputs)
-    machine = instance.machine
-    region = find_region(resource, graph)
-    terms = graph.purchase_terms_of(resource, spot=machine.is_spot)
-    is_spot = terms.purchase == "spot"
-    context = MachinePartContext("gcp", region, terms.pool)
-    components = [
-        *([] if instance.is_stopped else machine_components(machine, region, terms)),
-        *attached_disk_components(instance.disks, machine.machine_type, context),
-        *(image_licence_components(machine) or _boot_disk_licence_components(resource, graph)),
-    ]
-    if not is_spot and not instance.is_stopped:
-        claim = make_reservation_claim(resource, instance.affinity, reservation_attributes(machine), graph)
-        components = with_reservation_claim(components, claim)
-    addresses = external_address_components(machine, context.with_billed_hours(terms.hours), is_spot=is_spot)
-    return [*components, *addresses]
-
-
-def _boot_disk_licence_components(resource: StateResource, graph: ResourceGraph) -> Components:
-    """Return the licence of the image of a boot disk that is a resource of its own."""
-    disk = graph.find_referenced_resource(resource, ("bootDisk", "source"), DISK)
-    image = read_input_text(disk.inputs, "image") if disk else None
-    return [*system_licence_components(None if isinstance(image, UnreadableValue) else image or "")]
-
-
-def price_instance_from_template(resource: StateResource, graph: ResourceGraph) -> Components:
-    """Return an instance that takes from a template the inputs that it leaves out."""
-    template = graph.find_referenced_resource(resource, ("sourceInstanceTemplate",), *TEMPLATES)
-    if template is None:
-        return [UnpricedComponent("its instance template is not in this stack", "machine")]
-    instance_inputs = parse_instance_inputs(resource.inputs)
-    inherited = parse_instance_template_inputs(template.inputs, resource.inputs)
-    merged = parse_instance_inputs({**template.inputs, **resource.inputs})
-    machine = merged.machine
-    region = find_region(resource, graph)
-    terms = graph.purchase_terms_of(resource, template, spot=machine.is_spot)
-    is_spot = terms.purchase == "spot"
-    context = MachinePartContext("gcp", region, terms.pool)
-    if instance_inputs.has_boot_disk:
-        disks = attached_disk_components(merged.disks, machine.machine_type, context)
+@pricer
+def price_compute_instance(instance: Reader) -> Parts:
+    """Yield one instance; a stopped one bills only its disks and addresses."""
+    machine = instance.bought(spot=find_spot(instance))
+    disks = list_instance_disks(machine.all_month(), find_machine_type(machine))
+    if instance.find_text("desiredStatus") in STOPPED:
+        yield from disks
     else:
-        disks = attached_disk_components(inherited.disks, inherited.machine.machine_type, context)
-    components = [
-        *machine_components(machine, region, terms),
-        *image_licence_components(machine),
-        *disks,
-    ]
-    if not is_spot:
-        has_affinity = instance_inputs.affinity.is_set
-        source, affinity = (
-            (resource, instance_inputs.affinity) if has_affinity else (template, inherited.affinity)
-        )
-        claim = make_reservation_claim(source, affinity, reservation_attributes(machine), graph)
-        components = with_reservation_claim(components, claim)
-    addresses = external_address_components(machine, context.with_billed_hours(terms.hours), is_spot=is_spot)
-    return [*components, *addresses]
+        claim = find_reservation_claim(machine, instance.resource)
+        yield from with_reservation_claim(list_machine(machine), claim)
+        yield from with_reservation_claim(disks, claim)
+    yield from list_boot_image_licence(machine)
+    yield from list_addresses(machine)
 
 
-def make_reservation_claim(
-    source: StateResource,
-    affinity: ReservationAffinityInputs,
-    attributes: tuple[str, ...],
-    graph: ResourceGraph,
-) -> ReservationClaim | None:
-    """Return the reservation that an instance or template targets, else any open one that matches."""
-    if affinity.refuses_reservations:
+def list_boot_image_licence(instance: Reader) -> Parts:
+    """Yield the licence of the image of an instance, also of a boot disk that is a resource of its own."""
+    licences = list(list_image_licence(instance))
+    disk = instance.find_resource("bootDisk.source", DISK)
+    if disk and not licences:
+        image = instance.reading(disk).find_text("image")
+        licences += list_licences(instance, None if isinstance(image, UnreadableValue) else image or "")
+    yield from licences
+
+
+@pricer
+def price_instance_from_template(instance: Reader) -> Parts:
+    """Yield an instance that takes from a template the inputs that it leaves out."""
+    template = instance.find_resource("sourceInstanceTemplate", *TEMPLATES)
+    if template is None:
+        raise instance.of("machine").refuse("its instance template is not in this stack")
+    merged = replace(instance, inputs={**template.inputs, **instance.inputs})
+    machine = merged.bought(template, spot=find_spot(merged))
+    source = instance.resource if instance.has("reservationAffinity") else template
+    claim = find_reservation_claim(machine, source)
+    yield from with_reservation_claim(list_machine(machine), claim)
+    disks = machine.all_month()
+    if instance.has("bootDisk"):
+        parts = list_instance_disks(disks, find_machine_type(machine))
+    else:
+        parts = list_template_disks(disks.reading(template), find_machine_type(machine))
+    yield from with_reservation_claim(parts, claim)
+    yield from list_image_licence(machine)
+    yield from list_addresses(machine)
+
+
+def find_reservation_claim(machine: Reader, source: StateResource) -> ReservationClaim | None:
+    """Return the reservation that an instance or template targets, else any open one that matches.
+
+    ``machine`` has the zones that are possible; ``source`` is the resource with the affinity. Spot uses no reservation.
+    """
+    affinity = machine.reading(source)
+    refuses = affinity.find_text("reservationAffinity.type") == "NO_RESERVATION"
+    if refuses or machine.terms.purchase == "spot":
         return None
-    if affinity.targets_reservation:
-        target = graph.find_referenced_resource(source, RESERVATION_PATH, RESERVATION)
+    attributes = find_reservation_attributes(machine)
+    if affinity.has(RESERVATION_PATH):
+        target = affinity.find_resource(RESERVATION_PATH, RESERVATION)
         return ReservationClaim(target_urn=target.urn if target else OUTSIDE_STACK, attributes=attributes)
+    zone = text_if_known(machine.find_text("zone"))
     return ReservationClaim(
         accepts_open=True,
-        zone=affinity.zone,
+        zone=None if zone is None else last_url_segment(zone),
         attributes=attributes,
-        possible_zones=affinity.possible_zones,
+        possible_zones=_find_possible_zones(machine),
     )
+
+
+def _find_possible_zones(machine: Reader) -> frozenset[str]:
+    """Return the zones that a group may choose from; empty if one is not known."""
+    with suppress(Unpriced):
+        return frozenset(zone.text("") for zone in machine.entries("distributionPolicyZones"))
+    return frozenset()

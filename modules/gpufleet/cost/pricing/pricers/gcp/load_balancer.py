@@ -5,20 +5,14 @@ Global and regional rules are counted apart, and those of each project (cloud.go
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
 from gpufleet.cost.inputs.graph import ResourceGraph
-from gpufleet.cost.inputs.values import (
-    read_reference,
-    text_if_known,
-)
-from gpufleet.cost.pricing.component import Components, MachinePartContext
-from gpufleet.cost.pricing.pricers.gcp.location import find_region_or_global
-from gpufleet.cost.pricing.pricers.gcp.service import GLOBAL, service_context
+from gpufleet.cost.inputs.values import read_reference, text_if_known
+from gpufleet.cost.pricing.pricers.gcp.location import find_region_or_global, pricer
 from gpufleet.cost.pricing.pricers.part_names import LOAD_BALANCER
-from gpufleet.cost.pricing.pricers.traffic import traffic_components
+from gpufleet.cost.pricing.pricers.reader import GLOBAL, Parts, Reader
+from gpufleet.cost.pricing.pricers.traffic import list_traffic
 from gpufleet.engine import StateResource
 
 REGIONAL_RULE = "gcp:compute/forwardingRule:ForwardingRule"
@@ -31,52 +25,21 @@ SERVICE_ATTACHMENT = "/serviceAttachments/"
 GOOGLE_API_BUNDLES = ("all-apis", "vpc-sc")
 
 
-@dataclass(frozen=True)
-class ForwardingRuleInputs:
-    """The inputs of a forwarding rule."""
-
-    project: str
-    is_service_connect: bool
-
-
-def parse_forwarding_rule_inputs(inputs: Any) -> ForwardingRuleInputs:
-    """Parse a forwarding rule, regional or global."""
-    target = text_if_known(read_reference(inputs, "target")) or ""
-    return ForwardingRuleInputs(
-        project=text_if_known(read_reference(inputs, "project")) or "",
-        is_service_connect=SERVICE_ATTACHMENT in target or target in GOOGLE_API_BUNDLES,
-    )
-
-
-def price_forwarding_rule(resource: StateResource, graph: ResourceGraph) -> Components:
-    """Return a rule's share of the price of rules, and the data that its load balancer processes."""
-    region = _find_rule_region(resource, graph)
-    context = service_context(resource, graph, region)
-    if parse_forwarding_rule_inputs(resource.inputs).is_service_connect:
-        return [context.make_part_component("endpoint", "private_service_connect:endpoint")]
-    data_context = service_context(resource, graph, find_region_or_global(resource, graph))
-    usage = graph.usage_of_resource(resource)
-    data = data_context.make_usage_component(
-        "data", f"{LOAD_BALANCER}:data", "monthly_ingress_data_gb", usage
-    )
-    return [
-        *_rule_components(resource, graph, context),
-        *([] if data.amount is None else [data]),  # as of all traffic: only what the usage file has
-        *traffic_components(resource, graph, context),
-    ]
-
-
-def _rule_components(
-    resource: StateResource, graph: ResourceGraph, context: MachinePartContext
-) -> Components:
-    """Return the rule: the first of its place bears the price of the first five."""
-    rank = _rank_rules(graph).get(resource.urn, RULES_IN_FIRST_PRICE)
-    if resource.delete or rank >= RULES_IN_FIRST_PRICE:
-        return [context.make_part_component("load_balancer", f"{RULE}:additional")]
-    if rank:
-        return []
-    first = context.make_part_component("load_balancer", RULE)
-    return [replace(first, note=FIRST_RULES_NOTE)]
+@pricer
+def price_forwarding_rule(rule: Reader) -> Parts:
+    """Yield a rule's share of the price of rules, and the data that its load balancer processes."""
+    regional = rule.within(find_region_or_global(rule.resource, rule.graph))
+    place = rule.within(_find_rule_region(rule.resource, rule.graph))
+    if _is_service_connect(rule.resource):
+        yield place.of("endpoint").part("private_service_connect:endpoint")
+        return
+    rank = _rank_rules(rule.graph).get(rule.resource.urn, RULES_IN_FIRST_PRICE)
+    if rule.resource.delete or rank >= RULES_IN_FIRST_PRICE:
+        yield place.of("load_balancer").part(f"{RULE}:additional")
+    elif not rank:  # the first of its place bears the price of the first five
+        yield place.of("load_balancer").part(RULE, note=FIRST_RULES_NOTE)
+    yield regional.of("data").used(f"{LOAD_BALANCER}:data", "monthly_ingress_data_gb", listed=False)
+    yield from list_traffic(place)
 
 
 @lru_cache(maxsize=1)
@@ -85,13 +48,18 @@ def _rank_rules(graph: ResourceGraph) -> dict[str, int]:
     counts: dict[tuple[str, str], int] = {}
     ranks: dict[str, int] = {}
     for rule in graph.resources_of_types(REGIONAL_RULE, GLOBAL_RULE):
-        inputs = parse_forwarding_rule_inputs(rule.inputs)
-        if inputs.is_service_connect:
+        if _is_service_connect(rule):
             continue
-        key = (inputs.project, _find_rule_region(rule, graph))
+        project = text_if_known(read_reference(rule.inputs, "project")) or ""
+        key = (project, _find_rule_region(rule, graph))
         ranks[rule.urn] = counts.get(key, 0)
         counts[key] = ranks[rule.urn] + 1
     return ranks
+
+
+def _is_service_connect(rule: StateResource) -> bool:
+    target = read_reference(rule.inputs, "target")
+    return isinstance(target, str) and (SERVICE_ATTACHMENT in target or target in GOOGLE_API_BUNDLES)
 
 
 def _find_rule_region(resource: StateResource, graph: ResourceGraph) -> str:

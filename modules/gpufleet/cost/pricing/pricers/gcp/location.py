@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.inputs.values import Text, read_reference
-from gpufleet.cost.pricing.component import MachinePartContext
+from gpufleet.cost.pricing.pricers.reader import make_pricer_decorator
 from gpufleet.cost.pricing.region import describe_hidden_region, find_place_sources, gcp_region_of_zone
 from gpufleet.engine import StateResource, UnreadableValue
+
+DATASET, TABLE = "gcp:bigquery/dataset:Dataset", "gcp:bigquery/table:Table"
+DEFAULT_DATASET_LOCATION = "us"  # the multi-region (cloud.google.com/bigquery/docs/locations)
+FIRESTORE = "gcp:firestore/database:Database"
 
 
 def parse_region_or_zone(resource: StateResource) -> Text:
@@ -41,11 +45,29 @@ def find_region_or_global(resource: StateResource, graph: ResourceGraph) -> str:
     return find_region(resource, graph) or "global"
 
 
-def standalone_part_context(resource: StateResource, graph: ResourceGraph) -> MachinePartContext:
-    """Return the context of a resource that is billed on its own."""
-    return MachinePartContext("gcp", find_region(resource, graph), graph.purchase_terms_of(resource).pool)
-
-
 def last_url_segment(name: str) -> str:
     """Return the last part of a URL, or a plain name as it is."""
     return name.rsplit("/", 1)[-1]
+
+
+def normalize_name(name: str) -> str:
+    """Return Compute Engine's name of a card or a disk: NVIDIA_TESLA_T4 is nvidia-tesla-t4, PD_SSD is pd-ssd."""
+    return last_url_segment(name).lower().replace("_", "-")
+
+
+def find_service_region(resource: StateResource, graph: ResourceGraph) -> str:
+    """Return the region of a service: of a database its location, of a table that of its dataset."""
+    key, source, default = "location", resource, DEFAULT_DATASET_LOCATION
+    if resource.type == FIRESTORE:
+        key, default = "locationId", ""
+    elif resource.type == TABLE:
+        source = graph.find_referenced_resource(resource, ("datasetId",), DATASET) or resource
+    if source.type not in (DATASET, FIRESTORE):
+        return find_region(resource, graph)
+    place = read_reference(source.inputs, key)
+    if isinstance(place, UnreadableValue):
+        return ""
+    return place.lower() if place else default or find_region(resource, graph)
+
+
+pricer = make_pricer_decorator("gcp", find_service_region)

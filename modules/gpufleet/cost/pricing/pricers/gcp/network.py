@@ -2,84 +2,57 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
 
-from gpufleet.cost.inputs.graph import ResourceGraph
-from gpufleet.cost.inputs.values import (
-    read_input_text,
-)
 from gpufleet.cost.money import ZERO, Range
-from gpufleet.cost.pricing.component import Components, MachinePartContext, UnpricedComponent
-from gpufleet.cost.pricing.pricers.gcp.location import find_region_or_global, standalone_part_context
+from gpufleet.cost.pricing.pricers.gcp.location import find_region_or_global, pricer
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS, NAT
-from gpufleet.cost.pricing.pricers.traffic import traffic_components
-from gpufleet.engine import StateResource
+from gpufleet.cost.pricing.pricers.reader import GLOBAL, Parts, Reader
+from gpufleet.cost.pricing.pricers.traffic import list_traffic
 
-GLOBAL = "global"
 UNUSED_OR_FREE = Range(ZERO, Decimal(1), Decimal(1))  # a rule that is not in the program may use an address
 FORWARDING_RULES = (
     "gcp:compute/forwardingRule:ForwardingRule",
     "gcp:compute/globalForwardingRule:GlobalForwardingRule",
 )
 MAX_BILLED_MACHINES = Decimal(32)  # a gateway of more costs no more (cloud.google.com/nat/pricing)
+NO_MACHINES = (
+    "Cloud NAT bills by the machines that use it and their traffic, which its inputs do not have; "
+    "give assigned_vms and monthly_data_processed_gb in the usage file"
+)
 
 
-@dataclass(frozen=True)
-class StaticAddressInputs:
-    """The inputs of a reserved address."""
-
-    is_internal: bool
-    is_ipv6: bool
-
-
-def parse_static_address_inputs(inputs: Any) -> StaticAddressInputs:
-    """Parse a reserved address, regional or global."""
-    return StaticAddressInputs(
-        is_internal=read_input_text(inputs, "addressType") == "INTERNAL",
-        is_ipv6=read_input_text(inputs, "ipVersion") == "IPV6",
-    )
+@pricer
+def price_static_address(address: Reader) -> Parts:
+    """Yield a reserved external address; internal ones and those of forwarding rules are free."""
+    with address.of(ADDRESS) as part:
+        if _is_external(part):
+            yield part.part(ADDRESS)
 
 
-def price_static_address(resource: StateResource, graph: ResourceGraph) -> Components:
-    """Return a reserved external address; internal ones and those of forwarding rules are free."""
-    if parse_static_address_inputs(resource.inputs).is_internal or _has_forwarding_rule(resource, graph):
-        return []
-    return [standalone_part_context(resource, graph).make_part_component(ADDRESS, ADDRESS)]
+@pricer
+def price_global_address(address: Reader) -> Parts:
+    """Yield a global external address that no forwarding rule of the program uses; others are free."""
+    with address.within(GLOBAL).of(ADDRESS) as part:
+        if _is_external(part) and part.choice("ipVersion", ("IPV4", "IPV6"), "IPV4") == "IPV4":
+            note = "free while a forwarding rule uses it"
+            yield part.part(f"{ADDRESS}:unused", UNUSED_OR_FREE, note=note)
 
 
-def price_global_address(resource: StateResource, graph: ResourceGraph) -> Components:
-    """Return a global external address that no forwarding rule of the program uses; others are free."""
-    address = parse_static_address_inputs(resource.inputs)
-    if address.is_internal or address.is_ipv6 or _has_forwarding_rule(resource, graph):
-        return []
-    context = MachinePartContext("gcp", GLOBAL, graph.purchase_terms_of(resource).pool, UNUSED_OR_FREE)
-    unused = context.make_part_component(ADDRESS, f"{ADDRESS}:unused")
-    return [replace(unused, note="free while a forwarding rule uses it")]
+@pricer
+def price_cloud_nat(nat: Reader) -> Parts:
+    """Yield a gateway by the machines that use it, of which the usage file has the number."""
+    place = nat.within(find_region_or_global(nat.resource, nat.graph))
+    with place.of("gateway") as gateway:
+        machines = nat.usage.amounts.get("assigned_vms")
+        if machines is None:
+            raise gateway.refuse(NO_MACHINES)
+        yield gateway.part(NAT, size=min(machines, MAX_BILLED_MACHINES))
+    yield from list_traffic(place)
 
 
-def price_cloud_nat(resource: StateResource, graph: ResourceGraph) -> Components:
-    """Return a gateway by the machines that use it, of which the usage file has the number."""
-    context = _network_context(resource, graph)
-    usage = graph.usage_of_resource(resource)
-    machines = usage.amounts.get("assigned_vms")
-    traffic: Components = [*traffic_components(resource, graph, context)]
-    if machines is None:
-        reason = (
-            "Cloud NAT bills by the machines that use it and their traffic, which its inputs do not have; "
-            "give assigned_vms and monthly_data_processed_gb in the usage file"
-        )
-        return [UnpricedComponent(reason, "gateway"), *traffic]
-    return [context.make_part_component("gateway", NAT, min(machines, MAX_BILLED_MACHINES)), *traffic]
-
-
-def _has_forwarding_rule(resource: StateResource, graph: ResourceGraph) -> bool:
-    """Return whether a forwarding rule uses an address, which then costs nothing (cloud.google.com/vpc/pricing)."""
-    return bool(graph.find_referring_resources(resource, ("ipAddress",), *FORWARDING_RULES))
-
-
-def _network_context(resource: StateResource, graph: ResourceGraph) -> MachinePartContext:
-    return MachinePartContext(
-        "gcp", find_region_or_global(resource, graph), graph.purchase_terms_of(resource).pool
-    )
+def _is_external(address: Reader) -> bool:
+    """Return whether no forwarding rule uses an external address, which then costs nothing (cloud.google.com/vpc)."""
+    if address.choice("addressType", ("EXTERNAL", "INTERNAL"), "EXTERNAL") == "INTERNAL":
+        return False
+    return not address.find_referrers("ipAddress", *FORWARDING_RULES)

@@ -2,82 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from itertools import chain
 
-from gpufleet.cost.inputs.graph import ResourceGraph
-from gpufleet.cost.inputs.values import (
-    Number,
-    is_input_true,
-    read_input,
-    read_input_list,
-    read_input_number,
-    read_input_text,
-    text_if_known,
+from gpufleet.cost.inputs.values import text_if_known
+from gpufleet.cost.money import Range
+from gpufleet.cost.pricing.component import CostComponent, ReservedCapacity
+from gpufleet.cost.pricing.pricers.gcp.disk import list_local_ssds
+from gpufleet.cost.pricing.pricers.gcp.location import last_url_segment, pricer
+from gpufleet.cost.pricing.pricers.gcp.machine import (
+    find_machine_type,
+    find_reservation_attributes,
+    list_machine,
 )
-from gpufleet.cost.pricing.component import (
-    Components,
-    CostComponent,
-    MachinePartContext,
-    ReservedCapacity,
-    UnpricedComponent,
-)
-from gpufleet.cost.pricing.pricers.gcp.disk import local_ssd_components
-from gpufleet.cost.pricing.pricers.gcp.location import find_region, last_url_segment
-from gpufleet.cost.pricing.pricers.gcp.machine_inputs import (
-    MachineInputs,
-    machine_components,
-    parse_machine_inputs,
-    reservation_attributes,
-)
-from gpufleet.cost.pricing.pricers.reservation import reservation_terms, reserved_count_or_unpriced
-from gpufleet.engine import StateResource
+from gpufleet.cost.pricing.pricers.reader import Parts, Reader
+from gpufleet.cost.pricing.pricers.reservation import with_reservation_terms
 
 
-@dataclass(frozen=True)
-class ReservationInputs:
-    """The inputs of a reservation of machines."""
-
-    count: Number
-    zone: str | None
-    is_open: bool
-    machine: MachineInputs
-    local_ssd_count: int
-
-
-def parse_reservation_inputs(inputs: Any) -> ReservationInputs:
-    """Parse a reservation of machines."""
-    properties = read_input(inputs, "specificReservation", "instanceProperties")
-    zone = text_if_known(read_input_text(inputs, "zone"))
-    return ReservationInputs(
-        count=read_input_number(inputs, "specificReservation", "count"),
-        zone=None if zone is None else last_url_segment(zone),
-        is_open=not is_input_true(inputs, "specificReservationRequired"),
-        machine=parse_machine_inputs(properties),
-        local_ssd_count=len(read_input_list(properties, "localSsds")),
+@pricer
+def price_reservation(reservation: Reader) -> Parts:
+    """Yield the machines of a reservation, their cards and their local SSDs."""
+    machine = (
+        with_reservation_terms(reservation)
+        .inside("specificReservation.instanceProperties")
+        .times(
+            lambda: Range.from_exact_value(reservation.number("specificReservation.count", "reserved count"))
+        )
     )
-
-
-def price_reservation(resource: StateResource, graph: ResourceGraph) -> Components:
-    """Return the machines of a reservation, their cards and their local SSDs."""
-    reservation = parse_reservation_inputs(resource.inputs)
-    count = reserved_count_or_unpriced(reservation.count)
-    if isinstance(count, UnpricedComponent):
-        return [count]
-    machine = reservation.machine
+    zone = text_if_known(reservation.find_text("zone"))
     capacity = ReservedCapacity(
-        frozenset({resource.urn}),
-        accepts_open=reservation.is_open,
-        zone=reservation.zone,
-        attributes=reservation_attributes(machine),
+        frozenset({reservation.resource.urn}),
+        accepts_open=reservation.find_flag("specificReservationRequired") in (None, False),
+        zone=None if zone is None else last_url_segment(zone),
+        attributes=find_reservation_attributes(machine),
     )
-    region, terms = find_region(resource, graph), reservation_terms(resource, graph)
-    context = MachinePartContext("gcp", region, terms.pool, count)
-    components = [
-        *machine_components(machine, region, terms, count),
-        *local_ssd_components(machine.machine_type, reservation.local_ssd_count, context),
-    ]
-    return [
-        replace(each, reserved_capacity=capacity) if isinstance(each, CostComponent) else each
-        for each in components
-    ]
+    local_ssds = list_local_ssds(machine, find_machine_type(machine), _count_local_ssds)
+    for part in chain(list_machine(machine), local_ssds):
+        yield replace(part, reserved_capacity=capacity) if isinstance(part, CostComponent) else part
+
+
+def _count_local_ssds(machine: Reader) -> int:
+    return len(machine.entries("localSsds", "its local disks are"))

@@ -1,37 +1,28 @@
 """Cloud Run and Cloud Functions: instances that are always on by the hour, the rest by use.
 
-Rates and billing settings: cloud.google.com/run/pricing and /run/docs/configuring/billing-settings, read 2026-11-23.
+Prices are of seconds of vCPUs and of memory, at the rate ``request`` of an instance that serves one, ``idle`` of one
+that is kept warm, ``always`` of one that bills for as long as it exists, and ``worker`` of a pool. Rates and billing
+settings: cloud.google.com/run/pricing and /run/docs/configuring/billing-settings, read 2026-11-23.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any, TypeGuard
 
-from gpufleet.cost.inputs.graph import ResourceGraph
-from gpufleet.cost.inputs.usage import ResourceUsage
-from gpufleet.cost.inputs.values import (
-    Number,
-    Text,
-    is_input_true,
-    read_input,
-    read_input_choice,
-    read_input_list,
-    read_input_number,
-    read_input_text,
-)
-from gpufleet.cost.pricing.component import Components, MachinePartContext, UnpricedComponent, UsageComponent
-from gpufleet.cost.pricing.pricers.gcp.service import exact_count, service_context
-from gpufleet.cost.pricing.pricers.required_input import number_or_unpriced
-from gpufleet.engine import StateResource, UnreadableValue
+from gpufleet.cost.money import ZERO
+from gpufleet.cost.pricing.pricers.gcp.location import pricer
+from gpufleet.cost.pricing.pricers.reader import Parts, Reader
 
 SECONDS_PER_HOUR = Decimal(3600)
-MINIMUM_SCALE = "autoscaling.knative.dev/minScale"
-CPU_THROTTLING = "run.googleapis.com/cpu-throttling"
+ANNOTATIONS = "template.metadata.annotations"
+MINIMUM_SCALE = f'{ANNOTATIONS}["autoscaling.knative.dev/minScale"]'
+CPU_THROTTLING = f'{ANNOTATIONS}["run.googleapis.com/cpu-throttling"]'
+MINIMA = ("scaling.manualInstanceCount", "scaling.minInstanceCount", "template.scaling.minInstanceCount")
 DEFAULT_VCPUS, DEFAULT_MEMORY = "1", "512Mi"  # of a container (the provider's documentation)
-DEFAULT_FUNCTION_MEMORY = "256M"
+DEFAULT_FUNCTION_MEMORY, DEFAULT_FUNCTION_MIB = "256M", 256
 # vCPUs of a function by its GiB of memory (cloud.google.com/functions/docs/configuring/memory, read 2026-11-23).
 FUNCTION_VCPUS = (
     (0.125, "0.083"),
@@ -47,257 +38,200 @@ LARGEST_FUNCTION_VCPUS = Decimal(8)
 FUNCTION_GHZ = ((0.125, "0.2"), (0.25, "0.4"), (0.5, "0.8"), (1, "1.4"), (2, "2.4"))
 FASTEST_GHZ = Decimal("4.8")
 GIB_BY_SUFFIX = {
-    "": Decimal(1) / 1024**3, "K": Decimal(1000) / 1024**3, "Ki": Decimal(1) / 1024**2,
-    "M": Decimal(1000**2) / 1024**3, "Mi": Decimal(1) / 1024, "G": Decimal(1000**3) / 1024**3, "Gi": Decimal(1),
-}  # fmt: skip
+    "": Decimal(1) / 1024**3,
+    "K": Decimal(1000) / 1024**3,
+    "Ki": Decimal(1) / 1024**2,
+    "M": Decimal(1000**2) / 1024**3,
+    "Mi": Decimal(1) / 1024,
+    "G": Decimal(1000**3) / 1024**3,
+    "Gi": Decimal(1),
+}
 _AMOUNT = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([KMG]i?|m)?\Z")
+UNITS = {"vcpus": "vcpu", "memory": "gib"}
 
 
 @dataclass(frozen=True)
-class RunInputs:
-    """The inputs of a service, a job or a pool: the size of an instance, and how many always run.
+class Service:
+    """How a kind of service says the vCPUs or GiB of an instance, how many always run, and at which rate."""
 
-    ``vcpus`` and ``memory_gib`` are None if they cannot be read. ``is_always_on``: an instance bills for as long as it
-    exists, not only for its requests.
-    """
-
-    vcpus: Decimal | None
-    memory_gib: Decimal | None
-    minimum: Number
-    is_always_on: bool
-    accelerator: Text = None
-    task_count: Number = None
+    size: Callable[[Reader, str], Decimal]
+    minimum: Callable[[Reader], Decimal]
+    is_always_on: Callable[[Reader], bool]
+    accelerator: str = ""
 
 
-def parse_run_service_inputs(inputs: Any) -> RunInputs:
-    """Parse a Cloud Run service."""
-    template = read_input(inputs, "template")
-    containers = read_input_list(template, "containers")
-    resources = [each for each in (read_input(item, "resources") for item in containers) if each is not None]
-    minimum = read_input_number(inputs, "scaling", "manualInstanceCount")
-    for path in ((inputs, "scaling"), (template, "scaling")):
-        minimum = read_input_number(*path, "minInstanceCount") if minimum in (None, Decimal(0)) else minimum
-    vcpus, memory_gib = _parse_size(containers)
-    return RunInputs(
-        vcpus,
-        memory_gib,
-        minimum,
-        is_always_on=bool(resources) and not any(is_input_true(each, "cpuIdle") for each in resources),
-        accelerator=read_input_text(template, "nodeSelector", "accelerator"),
+@pricer
+def price_run_service(service: Reader) -> Parts:
+    """Yield the instances that a service keeps running, and what its requests use."""
+    kind = Service(
+        _size_of("template.containers"), _find_minimum, _has_idle_cpus, "template.nodeSelector.accelerator"
     )
+    return _list_service(service, kind)
 
 
-def parse_run_job_inputs(inputs: Any) -> RunInputs:
-    """Parse a Cloud Run job, whose tasks bill while they run."""
-    vcpus, memory_gib = _parse_size(read_input_list(inputs, "template", "template", "containers"))
-    count = read_input_number(inputs, "template", "taskCount")
-    return RunInputs(vcpus, memory_gib, Decimal(0), is_always_on=True, task_count=count)
-
-
-def parse_knative_service_inputs(inputs: Any) -> RunInputs:
-    """Parse a Cloud Run service of the first version of the API, with its settings in annotations."""
-    annotations = read_input(inputs, "template", "metadata", "annotations")
-    vcpus, memory_gib = _parse_size(read_input_list(inputs, "template", "spec", "containers"))
-    return RunInputs(
-        vcpus,
-        memory_gib,
-        read_input_number(annotations, MINIMUM_SCALE),
-        is_always_on=read_input_choice(annotations, ("true", "false"), CPU_THROTTLING) == "false",
+@pricer
+def price_knative_service(service: Reader) -> Parts:
+    """Yield the same of a service of the first version of the API, with its settings in annotations."""
+    kind = Service(
+        _size_of("template.spec.containers"),
+        lambda each: each.number(MINIMUM_SCALE, "its number of instances", 0),
+        lambda each: not each.flag(CPU_THROTTLING, "its CPU throttling", default=True),
     )
+    return _list_service(service, kind)
 
 
-def parse_worker_pool_inputs(inputs: Any) -> RunInputs:
-    """Parse a pool of Cloud Run workers, which always run."""
-    vcpus, memory_gib = _parse_size(read_input_list(inputs, "template", "containers"))
-    minimum = read_input_number(inputs, "scaling", "manualInstanceCount")
-    if minimum is None:
-        minimum = read_input_number(inputs, "scaling", "minInstanceCount")
-    return RunInputs(vcpus, memory_gib, Decimal(1) if minimum is None else minimum, is_always_on=True)
+@pricer
+def price_function(function: Reader) -> Parts:
+    """Yield the instances that a function keeps warm, and what its calls use: it is a Cloud Run service."""
+    kind = Service(
+        _size_function,
+        lambda each: each.number("serviceConfig.minInstanceCount", "its number of instances", 0),
+        lambda _: False,
+    )
+    return _list_service(function, kind)
 
 
-def parse_function_inputs(inputs: Any) -> RunInputs:
-    """Parse a function of the second generation, which is a Cloud Run service."""
-    memory = read_input(inputs, "serviceConfig", "availableMemory")
-    memory_gib = _parse_gib(DEFAULT_FUNCTION_MEMORY if memory is None else memory)
-    declared = read_input(inputs, "serviceConfig", "availableCpu")
-    vcpus = _parse_vcpus(declared) if declared is not None else _default_function_vcpus(memory_gib)
-    minimum = read_input_number(inputs, "serviceConfig", "minInstanceCount")
-    return RunInputs(vcpus, memory_gib, minimum, is_always_on=False)
-
-
-def price_run_service(resource: StateResource, graph: ResourceGraph) -> Components:
-    """Return the instances that a service keeps running, and what its requests use."""
-    return _service_components(resource, graph, parse_run_service_inputs(resource.inputs))
-
-
-def price_knative_service(resource: StateResource, graph: ResourceGraph) -> Components:
-    """Return the same of a service of the first version of the API."""
-    return _service_components(resource, graph, parse_knative_service_inputs(resource.inputs))
-
-
-def price_function(resource: StateResource, graph: ResourceGraph) -> Components:
-    """Return the instances that a function keeps warm, and what its calls use."""
-    return _service_components(resource, graph, parse_function_inputs(resource.inputs))
-
-
-def price_first_generation_function(resource: StateResource, graph: ResourceGraph) -> Components:
-    """Return what the calls of a function of the first generation use; instances kept warm have no price here."""
-    context, usage = service_context(resource, graph), graph.usage_of_resource(resource)
-    memory_mib = read_input_number(resource.inputs, "availableMemoryMb")
-    memory_gib = Decimal(256 if memory_mib is None else memory_mib) / 1024 if _is_known(memory_mib) else None
-    calls = usage.amounts.get("monthly_function_invocations")
-    duration_ms = usage.amounts.get("request_duration_ms")
+@pricer
+def price_first_generation_function(function: Reader) -> Parts:
+    """Yield what the calls of a function of the first generation use; instances kept warm have no price here."""
+    calls, duration_ms = (
+        function.usage.amounts.get(key) for key in ("monthly_function_invocations", "request_duration_ms")
+    )
     seconds = None if calls is None or duration_ms is None else calls * duration_ms / 1000
-    key = "request_duration_ms" if calls is not None else "monthly_function_invocations"
-    ghz = None if memory_gib is None else _function_ghz(memory_gib)
-    components: Components = [
-        context.make_usage_component(
-            "calls", "cloud_functions:invocation", "monthly_function_invocations", usage
-        )
-    ]
-    for component, item, size in (
-        ("cpu", "cloud_functions:ghz_second", ghz),
-        ("memory", "cloud_functions:gib_second", memory_gib),
-    ):
-        amount = None if seconds is None or size is None else seconds * size
-        part = UsageComponent(component, item, key, context.cloud, context.region, amount, pool=context.pool)
-        components.append(part)
-    if read_input_number(resource.inputs, "minInstances") not in (None, 0):
-        components.append(UnpricedComponent("no price for instances that it keeps warm", "minimum"))
-    return components
+    key = "monthly_function_invocations" if calls is None else "request_duration_ms"
+    yield function.of("calls").used("cloud_functions:invocation", "monthly_function_invocations")
+    for name, unit in (("cpu", "ghz"), ("memory", "gib")):
+        with function.of(name) as part:
+            gib = part.number("availableMemoryMb", "its memory", DEFAULT_FUNCTION_MIB) / 1024
+            size = _find_step(FUNCTION_GHZ, gib, FASTEST_GHZ) if unit == "ghz" else gib
+            yield part.derived(
+                f"cloud_functions:{unit}_second", key, None if seconds is None else seconds * size
+            )
+    with function.of("minimum") as minimum:
+        if minimum.number("minInstances", "its number of instances", 0):
+            raise minimum.refuse("no price for instances that it keeps warm")
 
 
-def price_worker_pool(resource: StateResource, graph: ResourceGraph) -> Components:
-    """Return the workers of a pool, which always run."""
-    pool = parse_worker_pool_inputs(resource.inputs)
-    return _running_components(pool, service_context(resource, graph), "worker")
+@pricer
+def price_worker_pool(pool: Reader) -> Parts:
+    """Yield the workers of a pool, which always run."""
+
+    def find_minimum(each: Reader) -> Decimal:
+        least = each.number("scaling.minInstanceCount", "its number of instances", 1)
+        return each.number("scaling.manualInstanceCount", "its number of instances", least)
+
+    kind = Service(_size_of("template.containers"), find_minimum, lambda _: True)
+    return _list_running(pool, kind, "worker")
 
 
-def price_run_job(resource: StateResource, graph: ResourceGraph) -> Components:
-    """Return what the executions of a job use."""
-    job = parse_run_job_inputs(resource.inputs)
-    usage, context = graph.usage_of_resource(resource), service_context(resource, graph)
-    tasks = number_or_unpriced(job.task_count, "its number of tasks", "vcpus", Decimal(1))
-    if isinstance(tasks, UnpricedComponent):
-        return [tasks]
-    executions = usage.amounts.get("monthly_job_executions")
-    minutes = usage.amounts.get("average_task_execution_mins")
-    seconds = None if executions is None or minutes is None else executions * tasks * minutes * 60
-    key = "average_task_execution_mins" if executions is not None else "monthly_job_executions"
-    return _seconds_components(job, context, "always", seconds, key)
+@pricer
+def price_run_job(job: Reader) -> Parts:
+    """Yield what the executions of a job use."""
+    executions, minutes = (
+        job.usage.amounts.get(key) for key in ("monthly_job_executions", "average_task_execution_mins")
+    )
+    key = "monthly_job_executions" if executions is None else "average_task_execution_mins"
+    size = _size_of("template.template.containers")
+    for name, unit in UNITS.items():
+        with job.of(name) as part:
+            tasks = part.number("template.taskCount", "its number of tasks", 1)
+            seconds = None if executions is None or minutes is None else executions * tasks * minutes * 60
+            amount = None if seconds is None else seconds * size(part, unit)
+            yield part.derived(f"cloud_run:always:{unit}_second", key, amount)
 
 
-def _service_components(resource: StateResource, graph: ResourceGraph, service: RunInputs) -> Components:
-    context, usage = service_context(resource, graph), graph.usage_of_resource(resource)
-    rate = "always" if service.is_always_on else "idle"
-    running = _running_components(service, context, rate) if service.minimum not in (None, 0) else []
-    if service.is_always_on:
-        hours = usage.amounts.get("instance_hrs")
-        seconds = None if hours is None else hours * SECONDS_PER_HOUR
-        return [*running, *_seconds_components(service, context, "always", seconds, "instance_hrs")]
-    seconds, key = _request_seconds(usage)
-    requests = context.make_usage_component("requests", "cloud_run:requests", "monthly_requests", usage)
-    return [*running, requests, *_seconds_components(service, context, "request", seconds, key)]
+def _list_service(service: Reader, kind: Service) -> Parts:
+    yield from _list_running(service, kind, "")
+    for name, unit in UNITS.items():
+        with service.of(name) as part:
+            is_always_on = kind.is_always_on(part)
+            seconds, key = _find_instance_seconds(part) if is_always_on else _find_request_seconds(part)
+            amount = None if seconds is None else seconds * kind.size(part, unit)
+            yield part.derived(
+                f"cloud_run:{'always' if is_always_on else 'request'}:{unit}_second", key, amount
+            )
+    with service.of("requests") as requests:
+        if not kind.is_always_on(requests):
+            yield requests.used("cloud_run:requests", "monthly_requests")
 
 
-def _running_components(service: RunInputs, context: MachinePartContext, rate: str) -> Components:
-    """Return instances that run all month, at a rate of a second."""
-    minimum = number_or_unpriced(service.minimum, "its number of instances", "vcpus:minimum")
-    if isinstance(minimum, UnpricedComponent):
-        return [minimum]
-    if service.vcpus is None or service.memory_gib is None:
-        return [UnpricedComponent("the size of its containers is not known", "vcpus:minimum")]
-    running = replace(context, count=exact_count(minimum))
-    components: Components = [
-        running.make_part_component(
-            "vcpus:minimum", f"cloud_run:{rate}:vcpu_second", service.vcpus * SECONDS_PER_HOUR
-        ),
-        running.make_part_component(
-            "memory:minimum", f"cloud_run:{rate}:gib_second", service.memory_gib * SECONDS_PER_HOUR
-        ),
-    ]
-    if isinstance(service.accelerator, str):
-        item = f"cloud_run:{service.accelerator}:second"
-        components.append(running.make_part_component("accelerator:minimum", item, SECONDS_PER_HOUR))
-    elif isinstance(service.accelerator, UnreadableValue):
-        components.append(UnpricedComponent("its accelerator is not known", "accelerator:minimum"))
-    return components
+def _list_running(service: Reader, kind: Service, rate: str) -> Parts:
+    """Yield the instances that always run, at a rate of a second."""
+    for name, unit in UNITS.items():
+        with service.of(f"{name}:minimum") as part:
+            if minimum := kind.minimum(part):
+                known_rate = rate or ("always" if kind.is_always_on(part) else "idle")
+                size = kind.size(part, unit) * SECONDS_PER_HOUR
+                yield part.part(f"cloud_run:{known_rate}:{unit}_second", minimum, size)
+    with service.of("accelerator:minimum") as part:
+        if kind.accelerator and part.has(kind.accelerator) and (minimum := kind.minimum(part)):
+            accelerator = part.text(kind.accelerator, "its accelerator")
+            yield part.part(f"cloud_run:{accelerator}:second", minimum, SECONDS_PER_HOUR)
 
 
-def _seconds_components(
-    service: RunInputs, context: MachinePartContext, rate: str, seconds: Decimal | None, usage_key: str
-) -> Components:
-    """Return the seconds that instances are used in a month, by vCPUs and memory."""
-    return [
-        UsageComponent(
-            component,
-            f"cloud_run:{rate}:{unit}_second",
-            usage_key,
-            context.cloud,
-            context.region,
-            None if seconds is None or size is None else seconds * size,
-            pool=context.pool,
-        )
-        for component, unit, size in (
-            ("vcpus", "vcpu", service.vcpus),
-            ("memory", "gib", service.memory_gib),
-        )
-    ]
+def _find_instance_seconds(service: Reader) -> tuple[Decimal | None, str]:
+    hours = service.usage.amounts.get("instance_hrs")
+    return None if hours is None else hours * SECONDS_PER_HOUR, "instance_hrs"
 
 
-def _request_seconds(usage: ResourceUsage) -> tuple[Decimal | None, str]:
+def _find_request_seconds(service: Reader) -> tuple[Decimal | None, str]:
     """Return the seconds that a month's requests take, one after the other on an instance unless the file says so."""
-    requests = usage.amounts.get("monthly_requests")
-    duration_ms = usage.amounts.get("average_request_duration_ms")
+    amounts = service.usage.amounts
+    requests, duration_ms = amounts.get("monthly_requests"), amounts.get("average_request_duration_ms")
     if requests is None or duration_ms is None:
-        key = "average_request_duration_ms" if requests is not None else "monthly_requests"
-        return None, key
-    concurrency = usage.amounts.get("concurrent_requests_per_instance") or Decimal(1)
+        return None, "monthly_requests" if requests is None else "average_request_duration_ms"
+    concurrency = amounts.get("concurrent_requests_per_instance") or Decimal(1)
     return requests * duration_ms / 1000 / concurrency, "average_request_duration_ms"
 
 
-def _parse_size(containers: list[Any]) -> tuple[Decimal | None, Decimal | None]:
-    """Return vCPUs and GiB of an instance: the sum of its containers, one with defaults if there are none."""
-    vcpus, memory_gib = Decimal(0), Decimal(0)
-    for container in containers or [{}]:
-        cpu = read_input(container, "resources", "limits", "cpu")
-        memory = read_input(container, "resources", "limits", "memory")
-        parsed_vcpus = _parse_vcpus(DEFAULT_VCPUS if cpu is None else cpu)
-        parsed_gib = _parse_gib(DEFAULT_MEMORY if memory is None else memory)
-        if parsed_vcpus is None or parsed_gib is None:
-            return None, None
-        vcpus, memory_gib = vcpus + parsed_vcpus, memory_gib + parsed_gib
-    return vcpus, memory_gib
+def _find_minimum(service: Reader) -> Decimal:
+    numbers = (service.number(path, "its number of instances", 0) for path in MINIMA)
+    return next((number for number in numbers if number), ZERO)
 
 
-def _parse_vcpus(text: Any) -> Decimal | None:
-    match = _AMOUNT.match(str(text))
+def _has_idle_cpus(service: Reader) -> bool:
+    """Return whether the CPUs of a service bill while it serves no request."""
+    containers = [each for each in service.entries("template.containers") if each.has("resources")]
+    return bool(containers) and not any(each.flag("resources.cpuIdle") for each in containers)
+
+
+def _size_of(path: str) -> Callable[[Reader, str], Decimal]:
+    """Return what sums the vCPUs or GiB of the containers of an instance; one with defaults if there are none."""
+
+    def size(service: Reader, unit: str) -> Decimal:
+        containers = service.entries(path, "the list of its containers") or [replace(service, inputs={})]
+        if unit == "vcpu":
+            texts = [each.text("resources.limits.cpu", "a container", DEFAULT_VCPUS) for each in containers]
+            return sum((_parse_vcpus(service, text) for text in texts), ZERO)
+        texts = [each.text("resources.limits.memory", "a container", DEFAULT_MEMORY) for each in containers]
+        return sum((_parse_gib(service, text) for text in texts), ZERO)
+
+    return size
+
+
+def _size_function(function: Reader, unit: str) -> Decimal:
+    memory = function.text("serviceConfig.availableMemory", "its memory", DEFAULT_FUNCTION_MEMORY)
+    if unit == "gib":
+        return _parse_gib(function, memory)
+    if function.has("serviceConfig.availableCpu"):
+        return _parse_vcpus(function, function.text("serviceConfig.availableCpu", "its vCPUs"))
+    return _find_step(FUNCTION_VCPUS, _parse_gib(function, memory), LARGEST_FUNCTION_VCPUS)
+
+
+def _parse_vcpus(service: Reader, text: str) -> Decimal:
+    match = _AMOUNT.match(text)
     if match is None or match[2] not in (None, "m"):
-        return None
+        raise service.refuse("the size of its containers is not known")
     return Decimal(match[1]) / (1000 if match[2] else 1)
 
 
-def _parse_gib(text: Any) -> Decimal | None:
-    match = _AMOUNT.match(str(text))
+def _parse_gib(service: Reader, text: str) -> Decimal:
+    match = _AMOUNT.match(text)
     if match is None or match[2] == "m":
-        return None
+        raise service.refuse("the size of its containers is not known")
     return Decimal(match[1]) * GIB_BY_SUFFIX[match[2] or ""]
 
 
-def _is_known(number: Number) -> TypeGuard[Decimal | None]:
-    return not isinstance(number, UnreadableValue)
-
-
-def _function_ghz(memory_gib: Decimal) -> Decimal:
-    """Return the GHz that a function of the first generation gets with its memory."""
-    return next((Decimal(ghz) for limit, ghz in FUNCTION_GHZ if memory_gib <= Decimal(limit)), FASTEST_GHZ)
-
-
-def _default_function_vcpus(memory_gib: Decimal | None) -> Decimal | None:
-    """Return the vCPUs that a function gets with its memory."""
-    if memory_gib is None:
-        return None
-    return next(
-        (Decimal(vcpus) for limit, vcpus in FUNCTION_VCPUS if memory_gib <= Decimal(limit)),
-        LARGEST_FUNCTION_VCPUS,
-    )
+def _find_step(steps: tuple[tuple[float, str], ...], gib: Decimal, largest: Decimal) -> Decimal:
+    """Return what a function gets with its memory."""
+    return next((Decimal(amount) for limit, amount in steps if gib <= Decimal(limit)), largest)

@@ -6,25 +6,12 @@ Tiers and editions: cloud.google.com/sql/docs/mysql/instance-settings and /sql/d
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
 
-from gpufleet.cost.inputs.graph import ResourceGraph
-from gpufleet.cost.inputs.values import (
-    MARKER_REASONS,
-    Number,
-    Text,
-    is_input_true,
-    read_input_choice,
-    read_input_number,
-    read_input_text,
-)
-from gpufleet.cost.money import HOURS_PER_MONTH, Range
-from gpufleet.cost.pricing.component import Components, CostComponent, MachinePartContext, UnpricedComponent
-from gpufleet.cost.pricing.pricers.gcp.service import exact_count, service_context
-from gpufleet.cost.pricing.pricers.required_input import number_or_unpriced, text_or_unpriced
-from gpufleet.engine import StateResource, UnreadableValue
+from gpufleet.cost.money import Range
+from gpufleet.cost.pricing.pricers.gcp.location import pricer
+from gpufleet.cost.pricing.pricers.reader import Parts, Reader
+from gpufleet.engine import UnreadableValue
 
 DEFAULT_DISK_GIB = Decimal(10)  # what Cloud SQL makes of an instance without a disk size
 SQL_SERVER = "SQLSERVER_"
@@ -41,124 +28,74 @@ DISK_ITEMS = {"PD_SSD": "cloud_sql:ssd", "PD_HDD": "cloud_sql:hdd"}
 SERVER_LICENCES = ("enterprise", "standard", "web", "express")
 _CUSTOM_TIER = re.compile(r"db-custom-(\d{1,4})-(\d{1,8})\Z")
 _PREDEFINED_TIER = re.compile(r"(db-[a-zA-Z0-9-]+?)-(\d{1,4})\Z")
+AVAILABILITIES = ("REGIONAL", "ZONAL")
 
 
-@dataclass(frozen=True)
-class SqlInstanceInputs:
-    """The inputs of a Cloud SQL instance."""
-
-    tier: Text
-    edition: Text
-    availability: Text
-    disk_size_gib: Number
-    disk_type: Text
-    database_version: Text
-    node_count: Number
-    is_stopped: bool
-    has_backups: bool
-
-
-def parse_sql_instance_inputs(inputs: Any) -> SqlInstanceInputs:
-    """Parse a Cloud SQL instance."""
-    return SqlInstanceInputs(
-        tier=read_input_text(inputs, "settings", "tier"),
-        edition=read_input_text(inputs, "settings", "edition"),
-        availability=read_input_choice(inputs, ("REGIONAL", "ZONAL"), "settings", "availabilityType"),
-        disk_size_gib=read_input_number(inputs, "settings", "diskSize"),
-        disk_type=read_input_text(inputs, "settings", "diskType"),
-        database_version=read_input_text(inputs, "databaseVersion"),
-        node_count=read_input_number(inputs, "nodeCount"),
-        is_stopped=read_input_text(inputs, "settings", "activationPolicy") == "NEVER",
-        has_backups=is_input_true(inputs, "settings", "backupConfiguration", "enabled"),
-    )
+@pricer
+def price_sql_instance(instance: Reader) -> Parts:
+    """Yield an instance with its standby: REGIONAL availability runs and stores everything twice."""
+    if instance.find_text("settings.activationPolicy") != "NEVER":
+        yield from _list_machine(instance)
+    with instance.of("disk") as disk:
+        kind = disk.text("settings.diskType", "disk type", "PD_SSD")
+        size = disk.number("settings.diskSize", "disk size", DEFAULT_DISK_GIB)
+        yield disk.kept(DISK_ITEMS.get(kind, f"cloud_sql:{kind.lower()}"), _count_copies(disk), size)
+    with instance.of("backups") as backups:
+        if backups.flag("settings.backupConfiguration.enabled", "whether it has backups"):
+            yield backups.used("cloud_sql:backup", "backup_storage_gb", stored=True)
 
 
-def price_sql_instance(resource: StateResource, graph: ResourceGraph) -> Components:
-    """Return an instance with its standby: REGIONAL availability runs and stores everything twice."""
-    instance = parse_sql_instance_inputs(resource.inputs)
-    count = _copy_count(instance)
-    if isinstance(count, UnpricedComponent):
-        return [count]
-    context = service_context(resource, graph, count=count)
-    usage = graph.usage_of_resource(resource)
-    components = [] if instance.is_stopped else _machine_components(instance, context)
-    components.append(_disk_component(instance, context.with_billed_hours(HOURS_PER_MONTH)))
-    if instance.has_backups:
-        components.append(
-            context.make_usage_component(
-                "backups", "cloud_sql:backup", "backup_storage_gb", usage, is_stored=True
-            )
-        )
-    return components
+def _list_machine(instance: Reader) -> Parts:
+    """Yield what bills while an instance runs: a shared core, or vCPUs, memory and a licence."""
+    with instance.of("machine") as machine:
+        tier = machine.text("settings.tier", "its tier")
+        if tier in SHARED_CORE_TIERS:
+            yield machine.part(f"cloud_sql:{tier}", _count_copies(machine))
+            return
+        vcpus, gib = _find_size(machine, tier)
+        for name, item, size in (("vcpus", "vcpu", vcpus), ("memory", "memory", gib)):
+            with instance.of(name) as part:
+                yield part.part(f"{_find_family(part, tier)}:{item}", _count_copies(part), size)
+        with instance.of("licence") as licence:
+            if edition := _find_licence(licence):
+                size = max(vcpus, Decimal(4))
+                yield licence.part(f"cloud_sql:sqlserver_{edition}:vcpu", _count_copies(licence), size)
 
 
-def _copy_count(instance: SqlInstanceInputs) -> Range | UnpricedComponent:
+def _count_copies(instance: Reader) -> Range:
     """Return how many copies run: the nodes of a read pool, twice with a standby; a range if that is hidden."""
-    nodes = number_or_unpriced(instance.node_count, "its number of nodes", "machine", Decimal(1))
-    if isinstance(nodes, UnpricedComponent):
-        return nodes
-    if instance.availability is None or isinstance(instance.availability, str):
-        return exact_count(nodes * (2 if instance.availability == "REGIONAL" else 1))
-    return Range(nodes, nodes * 2, nodes * 2)
+    nodes = instance.number("nodeCount", "its number of nodes", 1)
+    availability = instance.find_choice("settings.availabilityType", AVAILABILITIES)
+    if isinstance(availability, UnreadableValue):
+        return Range(nodes, nodes * 2, nodes * 2)
+    return Range.from_exact_value(nodes * (2 if availability == "REGIONAL" else 1))
 
 
-def _machine_components(instance: SqlInstanceInputs, context: MachinePartContext) -> Components:
-    tier = text_or_unpriced(instance.tier, "its tier")
-    if isinstance(tier, UnpricedComponent):
-        return [tier]
-    if tier in SHARED_CORE_TIERS:
-        return [context.make_part_component("machine", f"cloud_sql:{tier}")]
-    size = _parse_tier_size(tier)
-    if size is None:
-        return [UnpricedComponent(f"no price for the Cloud SQL tier {tier}", "machine")]
-    vcpus, memory_gib = size
-    is_plus = instance.edition == "ENTERPRISE_PLUS" or tier.startswith("db-perf-optimized-")
-    family = "cloud_sql:enterprise_plus" if is_plus else "cloud_sql"
-    return [
-        context.make_part_component("vcpus", f"{family}:vcpu", vcpus),
-        context.make_part_component("memory", f"{family}:memory", memory_gib),
-        *_licence_components(instance, vcpus, context),
-    ]
+def _find_family(instance: Reader, tier: str) -> str:
+    edition = instance.text("settings.edition", "its edition", "ENTERPRISE")
+    is_plus = edition == "ENTERPRISE_PLUS" or tier.startswith("db-perf-optimized-")
+    return "cloud_sql:enterprise_plus" if is_plus else "cloud_sql"
 
 
-def _parse_tier_size(tier: str) -> tuple[Decimal, Decimal] | None:
-    """Return the vCPUs and the GiB of memory that a tier's name says; None for a name of another form."""
+def _find_size(machine: Reader, tier: str) -> tuple[Decimal, Decimal]:
+    """Return the vCPUs and the GiB of memory that a tier's name says."""
     if match := _CUSTOM_TIER.match(tier):
         return Decimal(match[1]), Decimal(match[2]) / MIB_PER_GIB
     match = _PREDEFINED_TIER.match(tier)
     if match is None or match[1] not in GIB_PER_VCPU:
-        return None
+        raise machine.refuse(f"no price for the Cloud SQL tier {tier}")
     vcpus = Decimal(match[2])
     return vcpus, vcpus * GIB_PER_VCPU[match[1]]
 
 
-def _licence_components(
-    instance: SqlInstanceInputs, vcpus: Decimal, context: MachinePartContext
-) -> Components:
-    """Return SQL Server's licence, billed for at least four vCPUs; other databases have none."""
-    version = instance.database_version
-    if isinstance(version, UnreadableValue) or not (version or DATABASES[0]).startswith(DATABASES):
-        reason = MARKER_REASONS[version] if isinstance(version, UnreadableValue) else "none that we know"
-        return [UnpricedComponent(f"its database is {reason}: SQL Server bills a licence", "licence")]
-    if version is None or not version.startswith(SQL_SERVER):
-        return []
-    edition = version.rpartition("_")[2].lower()
-    if edition not in SERVER_LICENCES:
-        return [UnpricedComponent(f"no licence price for {version}", "licence")]
-    if edition == "express":
-        return []
-    return [
-        context.make_part_component("licence", f"cloud_sql:sqlserver_{edition}:vcpu", max(vcpus, Decimal(4)))
-    ]
-
-
-def _disk_component(
-    instance: SqlInstanceInputs, context: MachinePartContext
-) -> CostComponent | UnpricedComponent:
-    size_gib = number_or_unpriced(instance.disk_size_gib, "disk size", "disk", DEFAULT_DISK_GIB)
-    if isinstance(size_gib, UnpricedComponent):
-        return size_gib
-    if instance.disk_type is not None and not isinstance(instance.disk_type, str):
-        return UnpricedComponent("disk type is not known until deployment", "disk")
-    item = DISK_ITEMS.get(instance.disk_type or "PD_SSD", f"cloud_sql:{(instance.disk_type or '').lower()}")
-    return context.make_part_component("disk", item, size_gib)
+def _find_licence(instance: Reader) -> str:
+    """Return the edition of SQL Server whose licence bills; empty for databases without one."""
+    version = instance.text(
+        "databaseVersion", "its database, of which SQL Server bills a licence,", DATABASES[0]
+    )
+    if not version.startswith(DATABASES):
+        raise instance.refuse("its database is none that we know: SQL Server bills a licence")
+    edition = version.rpartition("_")[2].lower() if version.startswith(SQL_SERVER) else ""
+    if edition and edition not in SERVER_LICENCES:
+        raise instance.refuse(f"no licence price for {version}")
+    return "" if edition == "express" else edition
