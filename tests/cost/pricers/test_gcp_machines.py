@@ -81,12 +81,13 @@ def test_speed_of_a_disk_of_unknown_size_has_a_price():
     assert reasons == {"disk": "size is not known until deployment"}
 
 
-def test_hours_of_a_pool_are_those_of_its_machines_and_not_of_a_static_address():
-    labels = {"labels": {"gpufleet-hours-per-month": "100"}}
+@pytest.mark.parametrize(("purchase", "machine_hours"), [("on_demand", 100), ("reserved_1y", 730)])
+def test_hours_of_a_pool_are_those_of_its_machines_and_not_of_a_static_address(purchase, machine_hours):
+    labels = {"labels": {"gpufleet-hours-per-month": "100", "gpufleet-purchase": purchase}}
     network = {"networkInterfaces": [{"accessConfigs": [{}]}]}
     boot = {"bootDisk": {"initializeParams": {"size": 10}}}
     machine, _ = price(make(INSTANCE, {**ZONE, "machineType": "n2-standard-8", **network, **boot, **labels}))
     hours = {name: charge.hours_per_month for name, charge in machine.items()}
-    assert hours == {"machine": 100, "public_ipv4": 100, "disk:boot": 730}
+    assert hours == {"machine": machine_hours, "public_ipv4": 100, "disk:boot": 730}
     address, _ = price(make(ADDRESS, {"region": "us-central1", **labels}))
     assert address["public_ipv4"].usd_per_month.expected == Decimal(730)

@@ -32,7 +32,8 @@ def price_registry(registry: Reader) -> Parts:
 
 @pricer
 def price_container_group(group: Reader) -> Parts:
-    """Yield the vCPUs and memory of a group around the clock, or for the hours of the usage file."""
+    """Yield the vCPUs and memory of a group around the clock, or for the hours of its tags or the usage file."""
+    group = group.bought()
     with group.of("vcpus") as vcpus:
         yield vcpus.part(f"container_group:{_spot_prefix(vcpus)}vcpu", _sum_requests(vcpus, "cpu", "cpu"))
     with group.of("memory") as memory:

@@ -45,7 +45,7 @@ def price_compute_instance(instance: Reader) -> Parts:
         yield from with_reservation_claim(list_machine(machine), claim)
         yield from with_reservation_claim(disks, claim)
     yield from list_boot_image_licence(machine)
-    yield from list_addresses(machine)
+    yield from list_addresses(_while_running(machine))
 
 
 def list_boot_image_licence(instance: Reader) -> Parts:
@@ -76,7 +76,12 @@ def price_instance_from_template(instance: Reader) -> Parts:
         parts = list_template_disks(disks.reading(template), find_machine_type(machine))
     yield from with_reservation_claim(parts, claim)
     yield from list_image_licence(machine)
-    yield from list_addresses(machine)
+    yield from list_addresses(_while_running(machine))
+
+
+def _while_running(instance: Reader) -> Reader:
+    """Return the reader for what an instance has while it runs, also one whose reservation bills all month."""
+    return replace(instance, hours=instance.terms.hours)
 
 
 def find_reservation_claim(machine: Reader, source: StateResource) -> ReservationClaim | None:

@@ -165,6 +165,7 @@ def price_deployed_index(index: Reader) -> Parts:
 def _list_prediction_machines(service: Reader, path: str) -> Parts:
     """Yield the machines of a prediction service and their cards, at Vertex AI's prices."""
     bounds = (f"{path}.minReplicaCount", f"{path}.maxReplicaCount")
+    service = service.bought()
     with service.of("machine") as machine:
         name = machine.text(f"{path}.machineSpec.machineType", "machine type")
         yield machine.part(f"vertex:prediction:{name}", machine.group_size(*bounds))

@@ -35,7 +35,7 @@ AVAILABILITIES = ("REGIONAL", "ZONAL")
 def price_sql_instance(instance: Reader) -> Parts:
     """Yield an instance with its standby: REGIONAL availability runs and stores everything twice."""
     if instance.find_text("settings.activationPolicy") != "NEVER":
-        yield from _list_machine(instance)
+        yield from _list_machine(instance.bought())
     with instance.of("disk") as disk:
         kind = disk.text("settings.diskType", "disk type", "PD_SSD")
         size = disk.number("settings.diskSize", "disk size", DEFAULT_DISK_GIB)
