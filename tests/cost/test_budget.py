@@ -7,7 +7,8 @@ from decimal import Decimal
 
 import pytest
 
-from gpufleet import catalog, cost
+from gpufleet import catalog
+from gpufleet.cost.analysis.budget import find_budget_options
 from gpufleet.cost.money import HOURS_PER_MONTH
 
 
@@ -17,7 +18,7 @@ def no_store(monkeypatch, tmp_path):
 
 
 def test_affordable_hours_are_budget_divided_by_price():
-    (option,) = cost.find_budget_options(
+    (option,) = find_budget_options(
         Decimal(500), machine="g5.2xlarge", region="us-east-1", purchase="on_demand"
     )
     price = catalog.find_machine_price("aws", "us-east-1", "g5.2xlarge", "on_demand")
@@ -27,22 +28,20 @@ def test_affordable_hours_are_budget_divided_by_price():
 
 def test_budget_below_a_monthly_commitment_buys_none():
     def options_for(budget):
-        return cost.find_budget_options(
-            Decimal(budget), machine="p4d.24xlarge", cloud="aws", purchase="on_demand"
-        )
+        return find_budget_options(Decimal(budget), machine="p4d.24xlarge", cloud="aws", purchase="on_demand")
 
     (machine,) = options_for(2000)
     monthly_usd = machine.machine_usd_per_hour * HOURS_PER_MONTH
     assert machine.machines_all_month == 0
     assert machine.hours > 0
-    three_years = cost.find_budget_options(monthly_usd / 10, purchase="reserved_3y", machine="a2-megagpu-16g")
+    three_years = find_budget_options(monthly_usd / 10, purchase="reserved_3y", machine="a2-megagpu-16g")
     assert three_years == []
-    (reserved,) = cost.find_budget_options(monthly_usd * 2, purchase="reserved_3y", machine="a2-megagpu-16g")
+    (reserved,) = find_budget_options(monthly_usd * 2, purchase="reserved_3y", machine="a2-megagpu-16g")
     assert reserved.machines_all_month >= 1
 
 
 def test_each_machine_and_purchase_is_listed_once_in_its_cheapest_region():
-    options = cost.find_budget_options(Decimal(5000), accelerator="A100", limit=500)
+    options = find_budget_options(Decimal(5000), accelerator="A100", limit=500)
     keys = [(option.offer.machine.name, option.offer.purchase) for option in options]
     assert len(keys) == len(set(keys)) > 5
     for option in options:

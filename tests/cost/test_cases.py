@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from gpufleet import cost
+from gpufleet.cost.analysis.reports.json_document import build_diff_document, load_diff_schema
+from gpufleet.cost.inputs.stack_change import change_from_preview
 from gpufleet.cost.money import round_to_cents
 
 CASES = sorted((Path(__file__).resolve().parents[1] / "cases" / "cost").glob("*.json"))
@@ -26,7 +28,7 @@ def case(request):
 @pytest.fixture
 def cost_diff(case, book):
     document = json.loads(json.dumps(case["preview"]))
-    change = cost.change_from_preview(document)
+    change = change_from_preview(document)
     return cost.diff(change.before, change.after, change=change, book=book)
 
 
@@ -71,4 +73,4 @@ def test_operations_and_pools_match_the_case(case, cost_diff):
 def test_every_case_matches_the_schema(cost_diff):
     import jsonschema
 
-    jsonschema.validate(cost.build_diff_document(cost_diff), cost.load_diff_schema())
+    jsonschema.validate(build_diff_document(cost_diff), load_diff_schema())

@@ -8,6 +8,7 @@ import pytest
 
 from gpufleet import cost
 from gpufleet.cost.inputs import default_region
+from gpufleet.cost.inputs.default_region import parse_region_options
 from gpufleet.errors import InputError
 
 PROVIDER = "urn:pulumi:prod::other::pulumi:providers:{}::{}::04da6b54-80e4-46f7-96ec-b56ff0331ba9"
@@ -39,7 +40,7 @@ def run_preview(preview, tmp_path, monkeypatch):
         (tmp_path / "Pulumi.yaml").write_text(f"name: {project}\nruntime: nodejs\n")
         if stack_file:
             (tmp_path / "Pulumi.prod.yaml").write_text(stack_file)
-        regions = cost.parse_region_options(options)
+        regions = parse_region_options(options)
         cost_diff = cost.diff_from_preview(preview(provider), tmp_path, cost.CostOptions(regions=regions))
         found = {charge.region for charge in cost_diff.after.charges}
         return found.pop() if found else "", [each for each in cost_diff.notes if each.startswith("region ")]
@@ -106,14 +107,14 @@ def test_remedy_of_a_missing_region_is_the_region(preview, tmp_path, monkeypatch
     ],
 )
 def test_option_names_a_cloud_or_its_region_does(value, cloud, region):
-    (defaults,) = cost.parse_region_options([value]).items()
+    (defaults,) = parse_region_options([value]).items()
     assert (defaults[0], [each.region for each in defaults[1]]) == (cloud, [region])
 
 
 @pytest.mark.parametrize("value", ["", "1", "aws=", "ibm=us-south", "eu_west_1", "\x1b[31m", "="])
 def test_option_that_is_not_a_region_is_one_line(value):
     with pytest.raises(InputError, match="is not a region") as error:
-        cost.parse_region_options([value])
+        parse_region_options([value])
     assert "\x1b" not in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -123,11 +124,11 @@ def test_misspelt_region_has_the_known_one(value):
     with pytest.raises(
         InputError, match=r"--region: '.*' is not a region; did you mean (us-east-1|eu-west-1)\?"
     ):
-        cost.parse_region_options([value])
+        parse_region_options([value])
 
 
 def test_other_clouds_get_their_regions_too(make_resource, book):
-    regions = cost.parse_region_options(["us-central1", "eastus"])
+    regions = parse_region_options(["us-central1", "eastus"])
     machine = {"machineType": "n1-standard-8", "bootDisk": {"source": "d"}}
     disk = {"diskSizeGB": 128, "sku": {"name": "Premium_LRS"}}
     resources = [

@@ -13,7 +13,8 @@ from gpufleet.errors import EnvironmentFault
 CODE = """
 from decimal import Decimal
 
-from gpufleet.cost import CostComponent, PurchaseTerms, UnpricedComponent
+from gpufleet.cost import CostComponent, UnpricedComponent
+from gpufleet.cost.inputs.terms import PurchaseTerms
 
 PRICERS = {
     "acme:index:Box": lambda resource, graph: [

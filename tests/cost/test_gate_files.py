@@ -11,6 +11,7 @@ import pytest
 
 from gpufleet import cost
 from gpufleet.cost import api
+from gpufleet.cost.api import load_gate_policy
 from gpufleet.cost.inputs.gate_file import (
     GateFile,
     GateFileReader,
@@ -106,7 +107,7 @@ def test_limits_of_a_new_policy_apply_and_what_it_allows_does_not(repository, al
     path = repository / "new.yaml"
     path.write_text(NEW_POLICY.format(allowed=allowed))
     reader = GateFileReader(repository, "HEAD")
-    policy = cost.load_gate_policy(path, reader)
+    policy = load_gate_policy(path, reader)
     assert (policy.max_increase_usd_per_month, policy.rules[0].limits.budget_usd_per_month) == (1, 5)
     assert not policy.unknown_change
     assert not policy.rules[0].limits.unknown_change
@@ -114,9 +115,9 @@ def test_limits_of_a_new_policy_apply_and_what_it_allows_does_not(repository, al
     assert reader.warnings == [f"new.yaml is not in HEAD: its limits apply now{later}"]
     commit(repository)
     merged = GateFileReader(repository, "HEAD")
-    assert bool(cost.load_gate_policy(path, merged).unknown_change) == (allowed != "forbid")
+    assert bool(load_gate_policy(path, merged).unknown_change) == (allowed != "forbid")
     assert merged.warnings == []
-    assert cost.load_gate_policy(path, GateFileReader(repository, None)) == cost.load_policy(path)
+    assert load_gate_policy(path, GateFileReader(repository, None)) == cost.load_policy(path)
 
 
 def test_new_link_is_not_followed(repository, tmp_path):

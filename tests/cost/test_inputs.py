@@ -11,6 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpufleet import cost, engine
+from gpufleet.cost.analysis.reports import DIFF_FORMATS
+from gpufleet.cost.inputs.automation import change_from_automation
+from gpufleet.cost.inputs.stack_change import change_from_events, change_from_preview
 from gpufleet.cost.pricing.pricers import PRICERS
 from gpufleet.engine import SECRET, UNKNOWN, StateResource
 from gpufleet.engine.property_value import SECRET_SIGNATURE, SIGNATURE_KEY, UNKNOWN_SENTINELS
@@ -80,7 +83,7 @@ def test_failed_update_is_partial():
         {"resOpFailedEvent": {"metadata": {"op": "create", "urn": URN}}},
         {"summaryEvent": {"resourceChanges": {"create": 1}}},
     ]
-    assert "the update failed at 1" in cost.change_from_automation(events).warnings[-1]
+    assert "the update failed at 1" in change_from_automation(events).warnings[-1]
 
 
 class FakePreviewResult:
@@ -95,14 +98,14 @@ def test_automation_api_summary_replaces_a_missing_summary_event():
 
     lines = [json.loads(line) for line in (LOGS / "events-preview.jsonl").read_text().splitlines()]
     events = [EngineEvent.from_json(line) for line in lines if "summaryEvent" not in line]
-    complete_change = cost.change_from_automation(
+    complete_change = change_from_automation(
         [*events, EngineEvent.from_json(next(x for x in lines if "summaryEvent" in x))]
     )
     assert not complete_change.partial
-    assert cost.change_from_automation(events, FakePreviewResult()).partial
-    assert cost.change_from_automation(events).partial
+    assert change_from_automation(events, FakePreviewResult()).partial
+    assert change_from_automation(events).partial
     assert len(complete_change.after) == len(
-        cost.change_from_events(
+        change_from_events(
             engine.parse_last_phase_of_log((LOGS / "events-preview.jsonl").read_text(), "log")
         ).after
     )
@@ -118,11 +121,11 @@ def test_no_report_shows_a_secret_of_an_event_log(book):
         "tags": secret,
     }
     new = {"urn": URN, "custom": True, "inputs": inputs, "outputs": {"password": SECRET_TEXT}}
-    change = cost.change_from_automation(
+    change = change_from_automation(
         [{"resourcePreEvent": {"metadata": {"op": "create", "urn": URN, "new": new}}}, {"summaryEvent": {}}]
     )
     cost_diff = cost.diff(change.before, change.after, change=change, book=book)
-    for form in cost.DIFF_FORMATS:
+    for form in DIFF_FORMATS:
         assert SECRET_TEXT not in cost.render_diff(cost_diff, form)
 
 
@@ -143,7 +146,7 @@ def test_unknown_size_is_never_priced_as_zero(sentinel, book):
             ("urn:pulumi:dev::p::aws:ec2/launchConfiguration:LaunchConfiguration::c", config),
         )
     ]
-    change = cost.change_from_preview({"steps": steps, "changeSummary": {"create": 2}})
+    change = change_from_preview({"steps": steps, "changeSummary": {"create": 2}})
     machine = next(c for c in cost.price_resources(change.after, book).charges if c.component == "machine")
     assert (machine.quantity.low, machine.quantity.expected, machine.quantity.high) == (1, 4, 4)
 
@@ -183,6 +186,6 @@ def test_any_input_can_be_priced(seed, book):
 def test_duplicate_urn_is_a_warning():
     urn = "urn:pulumi:dev::p::aws:ec2/instance:Instance::a"
     step = {"op": "create", "urn": urn, "newState": {"urn": urn, "type": "aws:ec2/instance:Instance"}}
-    warnings = cost.change_from_preview({"steps": [step, step]}).warnings
+    warnings = change_from_preview({"steps": [step, step]}).warnings
     assert "a: 2 create steps with one URN, only the last is counted" in warnings
-    assert not cost.change_from_preview({"steps": [step]}).warnings
+    assert not change_from_preview({"steps": [step]}).warnings

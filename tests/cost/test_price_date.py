@@ -9,7 +9,9 @@ import pytest
 
 from gpufleet import cost
 from gpufleet.catalog import Price
-from gpufleet.cost import PriceBook, PriceDates
+from gpufleet.cost import PriceBook
+from gpufleet.cost.analysis.price_date import PriceDates
+from gpufleet.cost.analysis.reports.json_document import build_diff_document
 from gpufleet.cost.money import round_to_cents
 
 JULY, NOVEMBER = date(2026, 7, 1), date(2026, 11, 1)
@@ -89,7 +91,7 @@ def test_without_dates_there_is_no_price_effect(make_resource, book):
 
 
 def test_json_has_total_code_and_price_effects(make_resource, diff_on_dates):
-    prices = cost.build_diff_document(diff_on_dates([make_resource()], [make_resource()]))["prices"]
+    prices = build_diff_document(diff_on_dates([make_resource()], [make_resource()]))["prices"]
     assert prices == {
         "before": "2026-07-01",
         "after": "2026-11-01",

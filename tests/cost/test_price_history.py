@@ -8,6 +8,7 @@ import pytest
 
 from gpufleet import cost
 from gpufleet.catalog.prices import PriceRow, PriceStore
+from gpufleet.cost.analysis.price_date import PriceDates
 from gpufleet.cost.analysis.price_history import load_price_history
 
 DAYS = {"2026-03-01": 20.0, "2026-05-01": 21.0, "2026-10-01": 22.0}
@@ -42,6 +43,6 @@ def test_html_page_draws_the_price_history(make_resource):
 @pytest.mark.usefixtures("stored_prices")
 def test_price_only_diff_is_computed_from_the_local_store(make_resource):
     stack = [make_resource(inputs=MACHINE)]
-    cost_diff = cost.diff(stack, stack, dates=cost.PriceDates(date(2026, 4, 1), date(2026, 5, 15)))
+    cost_diff = cost.diff(stack, stack, dates=PriceDates(date(2026, 4, 1), date(2026, 5, 15)))
     assert float(cost_diff.change_usd_per_month) == 730.0  # a dollar an hour more
     assert cost_diff.prices.same_stack

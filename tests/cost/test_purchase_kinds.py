@@ -11,6 +11,7 @@ import pytest
 from gpufleet import cost
 from gpufleet.catalog import Price
 from gpufleet.cost import PriceBook
+from gpufleet.cost.inputs.stack_change import change_from_preview
 
 CASES = Path(__file__).resolve().parents[1] / "cases" / "cost"
 PRICES = {"on_demand": 100.0, "reserved_1y": 60.0, "reserved_3y": 40.0, "dws_flex": 50.0}
@@ -108,6 +109,6 @@ def test_a_group_without_a_size_is_priced_by_its_resize_requests(book):
     preview = json.loads((CASES / "gcp-resize-request.json").read_text(), parse_float=str)["preview"]
     for step in preview["steps"]:
         step["newState"]["inputs"].pop("targetSize", None)
-    change = cost.change_from_preview(preview)
+    change = change_from_preview(preview)
     found = cost.diff(change.before, change.after, change=change, book=book)
     assert [gap.reason.split(",")[0] for gap in found.unpriced_resources] == ["4 x n1-standard-8 for 2 h"]

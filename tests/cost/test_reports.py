@@ -10,6 +10,7 @@ import pytest
 
 from gpufleet import cost
 from gpufleet.cost import CostPolicy
+from gpufleet.cost.analysis.estimate import price_age_notes
 from gpufleet.cost.analysis.reports import summary
 from gpufleet.engine import StateResource
 from gpufleet.fleet import MonthlyBudget
@@ -225,5 +226,5 @@ def test_disk_is_priced_by_the_month_as_in_the_price_list(make_resource):
 
 def test_old_price_is_reported_with_its_region(make_resource, book):
     old = cost.price_resources([make_resource()], book)
-    notes = cost.price_age_notes(old, date(2030, 1, 1))
+    notes = price_age_notes(old, date(2030, 1, 1))
     assert any(note.startswith("the on_demand price of p4d.24xlarge in us-east-1 is ") for note in notes)

@@ -15,6 +15,7 @@ from ruamel.yaml import YAML
 from gpufleet import catalog, cost, fleet
 from gpufleet.catalog import Price
 from gpufleet.cost import PriceBook
+from gpufleet.cost.analysis.reports.json_document import build_estimate_document
 from gpufleet.cost.money import ZERO_RANGE, Range
 from gpufleet.cost.pricing import spot
 from gpufleet.engine import StateResource
@@ -179,7 +180,7 @@ def test_estimate_notes_the_cost_of_a_useful_hour(repo_root):
         in estimate.notes
     )
     line = next(
-        row for row in cost.build_estimate_document(estimate)["resources"] if row["component"] == "machine"
+        row for row in build_estimate_document(estimate)["resources"] if row["component"] == "machine"
     )
     assert line["expected_usd_per_useful_hour"] == {"low": 0.505027, "expected": 0.505027, "high": 0.505027}
 

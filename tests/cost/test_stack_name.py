@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpufleet import cost
+from gpufleet.cost.inputs.stack_name import parse_stack_name
 from gpufleet.errors import InputError
 
 PROGRAM = "import pulumi_aws as aws\naws.ec2.Eip('a')\n"
@@ -15,7 +16,7 @@ PROGRAM = "import pulumi_aws as aws\naws.ec2.Eip('a')\n"
     [("production", "production"), ("acme/production", "production"), ("acme/web-2/prod.eu", "prod.eu")],
 )
 def test_own_name_is_the_last_part(name, own):
-    assert cost.parse_stack_name(name) == own
+    assert parse_stack_name(name) == own
 
 
 @pytest.mark.parametrize(
@@ -24,7 +25,7 @@ def test_own_name_is_the_last_part(name, own):
 )
 def test_what_is_no_name_is_refused_in_one_line(name):
     with pytest.raises(InputError, match="is not a stack's name") as error:
-        cost.parse_stack_name(name)
+        parse_stack_name(name)
     assert "\n" not in str(error.value)
     assert "\x1b" not in str(error.value)
 

@@ -15,7 +15,8 @@ import pytest
 from gpufleet import cost
 from gpufleet.cost import CostPolicy
 from gpufleet.cost.analysis.policy import CostLimits, PolicyRule, PolicyScope
-from gpufleet.cost.inputs.default_region import find_default_regions
+from gpufleet.cost.analysis.reports.json_document import load_diff_schema
+from gpufleet.cost.inputs.default_region import find_default_regions, parse_region_options
 from gpufleet.engine import SECRET, UNKNOWN, StateResource
 from gpufleet.errors import InputError
 
@@ -128,7 +129,7 @@ def test_policy_can_allow_it(case, compare):
 def test_json_has_the_changes_and_keeps_to_its_schema(case, compare):
     diff = compare(*case, LIMITS)
     document = json.loads(cost.render_diff(diff, "json"))
-    jsonschema.validate(document, cost.load_diff_schema())
+    jsonschema.validate(document, load_diff_schema())
     assert document["change"]["is_known"] is False
     (unknown,) = document["change"]["unknown"]
     assert unknown["urn"] == case[1][0].urn
@@ -396,7 +397,7 @@ GOOGLE_MACHINE = (
     "gcp:compute/instance:Instance",
     {"machineType": "n1-standard-8", "bootDisk": {"source": "d"}},
 )
-DEFAULT_REGIONS = cost.parse_region_options(["us-east-1", "us-central1", "azure=eastus"])
+DEFAULT_REGIONS = parse_region_options(["us-east-1", "us-central1", "azure=eastus"])
 
 
 def in_region(package, machine, inputs, name="west", **fields):

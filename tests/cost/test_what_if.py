@@ -9,6 +9,8 @@ import pytest
 from gpufleet import cost
 from gpufleet.catalog import Price
 from gpufleet.cost import PriceBook
+from gpufleet.cost.analysis.reports.purchase import format_what_if_table
+from gpufleet.cost.analysis.what_if import build_what_if_document, compare_purchase_kinds
 from gpufleet.engine import StateResource
 
 INSTANCE = "aws:ec2/instance:Instance"
@@ -28,7 +30,7 @@ def rows():
         return StateResource(f"urn:pulumi:s::p::{INSTANCE}::{name}", INSTANCE, name, inputs, {})
 
     book = PriceBook(find_price, find_price)
-    return cost.compare_purchase_kinds(
+    return compare_purchase_kinds(
         cost.price_resources([instance("a", "100"), instance("b", "100")], book), book
     )
 
@@ -51,14 +53,14 @@ def test_every_purchase_kind_matches_a_manual_calculation(rows):
 
 
 def test_table_and_json_have_the_same_amounts(rows):
-    (document,) = cost.build_what_if_document(rows)
+    (document,) = build_what_if_document(rows)
     assert document["options"]["reserved_3y"] is None
     assert document["options"]["spot"]["usd_per_month"] == 100.0
     assert document["options"]["spot"]["price"]["as_of"] == "2026-07-30"
-    text = cost.format_what_if_table(rows)
+    text = format_what_if_table(rows)
     assert "$1,460.00" in text
     assert "3Y" in text
 
 
 def test_stack_without_machines_prints_a_note():
-    assert cost.format_what_if_table(()) == "nothing here has another purchase option"
+    assert format_what_if_table(()) == "nothing here has another purchase option"

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet import cost, engine
+from gpufleet.cost.inputs.stack_change import change_from_events, change_from_preview, resources_from_state
 from gpufleet.cost.pricing.commitments.model import CommitmentFile
 from gpufleet.rehearsal.providers import schema
 from gpufleet.rehearsal.providers.validation import find_input_problems
@@ -62,8 +63,8 @@ def engine_reports(rehearse_stack, tmp_path_factory):
     document = json.loads(result.stdout)
     log = engine.parse_last_phase_of_log((folder / "events.jsonl").read_text(), "events.jsonl")
     yield (
-        cost.change_from_preview(document),
-        cost.change_from_events(log),
+        change_from_preview(document),
+        change_from_events(log),
         state,
         cost.evaluate_program(folder, "dev"),
     )
@@ -100,7 +101,7 @@ def test_costs_with_and_without_an_engine_match_the_manual_calculation(slug, eng
         assert_cost_matches(change.before, case, case.old)
         assert_cost_matches(change.after, case, case.new)
         assert not change.partial
-    assert_cost_matches(cost.resources_from_state(state), case, case.old)
+    assert_cost_matches(resources_from_state(state), case, case.old)
     assert_cost_matches(evaluated, case, case.new)
 
 

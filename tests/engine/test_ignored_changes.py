@@ -8,6 +8,7 @@ import pytest
 
 from gpufleet import cost, engine
 from gpufleet.cost.inputs.ignored_change import settle_like_engine
+from gpufleet.cost.inputs.stack_change import change_from_preview, resources_from_state
 
 pytestmark = pytest.mark.engine
 FLEET = "aws:ec2/fleet:Fleet"
@@ -88,7 +89,7 @@ def inputs_of_fleets(resources):
 def test_evaluation_ignores_what_the_engine_ignores(previews, source):
     preview, state, before, after = previews
     expected = inputs_of_fleets(step.new for step in engine.parse_pulumi_preview(preview) if step.new)
-    old = before if source == "program" else cost.resources_from_state(state)
+    old = before if source == "program" else resources_from_state(state)
     _, settled, _ = settle_like_engine(old, after)
     assert inputs_of_fleets(settled) == expected
     sizes = {
@@ -102,7 +103,7 @@ def test_renamed_resources_are_neither_created_nor_deleted(previews):
     preview, _, before, after = previews
     steps = [step for step in engine.parse_pulumi_preview(preview) if FLEET in step.urn]
     assert {step.op for step in steps} <= {"same", "update"}
-    change = cost.change_from_preview(preview)
+    change = change_from_preview(preview)
     old, new, _ = settle_like_engine(before, after)
     for pair in ((change.before, change.after), (old, new)):
         urns = [{each.urn for each in side if each.type == FLEET} for side in pair]

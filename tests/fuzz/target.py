@@ -13,6 +13,9 @@ from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
+from gpufleet.cost.analysis.actual import sum_billed_charges
+from gpufleet.cost.inputs.bill_export import stream_billed_charges
+
 CASES = Path(__file__).resolve().parents[1] / "cases"
 ROOT = Path(__file__).resolve().parents[2]
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -232,9 +235,8 @@ PROJECTS = b"name: acme\npolicy: p.yaml\nprojects:\n- {name: a, path: ., stack: 
 
 
 def run_bill_export(path: Path) -> object:
-    from gpufleet import cost
 
-    return cost.sum_billed_charges(cost.stream_billed_charges(path), "prod")
+    return sum_billed_charges(stream_billed_charges(path), "prod")
 
 
 def parquet_lines() -> list[bytes]:
@@ -251,13 +253,12 @@ def parquet_lines() -> list[bytes]:
 
 def run_parquet_lines(content: bytes) -> object:
     """Read lines as if a hostile file had taken over the child; pyarrow itself may end its process only."""
-    from gpufleet import cost
     from gpufleet.boundary import parquet_file
     from gpufleet.cost.inputs import bill_export
 
     child = SimpleNamespace(stdout=io.BytesIO(content), wait=lambda _: 0)
     reader = parquet_file.ParquetReader(child, "a.parquet", parquet_file.COST_EXPORT)
-    return cost.sum_billed_charges(bill_export._stream_parquet(reader, "a.parquet"), "prod")
+    return sum_billed_charges(bill_export._stream_parquet(reader, "a.parquet"), "prod")
 
 
 def run_projects(path: Path) -> object:

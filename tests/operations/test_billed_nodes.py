@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from gpufleet.cost import OutOfUse
+from gpufleet.cost.analysis.billed_node import OutOfUse
 from gpufleet.nodes import NodeIdentity, NodeObservation, Registry, SourceReport
 from gpufleet.operations.billed_nodes import list_registered_nodes
 

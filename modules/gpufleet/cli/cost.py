@@ -23,6 +23,10 @@ from gpufleet.cli.cost_output import (
 from gpufleet.cli.cost_projects import write_projects_diff
 from gpufleet.cli.number import FiniteFloatRange
 from gpufleet.cost import CostOptions
+from gpufleet.cost.analysis.diff import PolicyResult
+from gpufleet.cost.analysis.reports import ESTIMATE_FORMATS
+from gpufleet.cost.inputs.gate_file import GateFileReader
+from gpufleet.cost.inputs.program.evaluation import TIME_LIMIT_S
 from gpufleet.engine import add_source_to_errors, parse_engine_json, parse_last_phase_of_log
 from gpufleet.errors import CheckFailed, InputError
 
@@ -70,7 +74,7 @@ TIME_LIMIT = click.option(
     "--time-limit",
     "limit_s",
     type=FiniteFloatRange(min=0, max=86_400, min_open=True),
-    default=cost.TIME_LIMIT_S,
+    default=TIME_LIMIT_S,
     show_default=True,
     help="Time limit of the Pulumi program in seconds.",
 )
@@ -130,7 +134,7 @@ def cost_command() -> None:
 @click.option(
     "--format",
     "output_format",
-    type=click.Choice(list(cost.ESTIMATE_FORMATS)),
+    type=click.Choice(list(ESTIMATE_FORMATS)),
     default="table",
     show_default=True,
     help="focus: CSV of FOCUS 1.2.",
@@ -151,7 +155,10 @@ def estimate_cost(
     **source_options: Any,
 ) -> None:
     """Price a stack by pool: per hour, per month, range, budget, price sources."""
-    gate = cost.GateFileReader(None, None)
+    from gpufleet.cost.inputs.default_region import parse_region_options
+    from gpufleet.cost.inputs.gate_file import GateFileReader
+
+    gate = GateFileReader(None, None)
     commitments = _commitments(commitments_file, source_options["project"], gate)
     result = _estimate(
         CostOptions(
@@ -160,7 +167,7 @@ def estimate_cost(
             limit_s,
             commitments,
             trusted=trusted,
-            regions=cost.parse_region_options(regions),
+            regions=parse_region_options(regions),
             may_be_unconfined=may_be_unconfined,
         ),
         **source_options,
@@ -219,12 +226,16 @@ def diff_cost(
     **source_options: Any,
 ) -> None:
     """Price a change: the working tree against a git ref or a state, or a preview."""
+    from gpufleet.cost.api import load_gate_policy
+    from gpufleet.cost.inputs.default_region import parse_region_options
+    from gpufleet.cost.inputs.gate_file import GateFileReader, refuse_links_in_repository
+
     base = source_options["base"]
     if base is not None:  # before a link to another project is followed
-        cost.refuse_links_in_repository(projects_file or source_options["project"] or Path())
+        refuse_links_in_repository(projects_file or source_options["project"] or Path())
     project = projects_file.absolute().parent if projects_file else _root(source_options["project"])
-    gate = cost.GateFileReader(project, base)
-    policy = cost.load_gate_policy(policy_file, gate) if policy_file else None
+    gate = GateFileReader(project, base)
+    policy = load_gate_policy(policy_file, gate) if policy_file else None
     days = parse_price_dates(prices_before, prices_after)
     if projects_file:
         source_options |= {"commitments": commitments_file, "usage": usage_file}
@@ -235,7 +246,7 @@ def diff_cost(
                 limit_s=limit_s,
                 dates=days,
                 trusted=trusted,
-                regions=cost.parse_region_options(regions),
+                regions=parse_region_options(regions),
                 may_be_unconfined=may_be_unconfined,
                 warnings=tuple(gate.warnings),
             ),
@@ -253,7 +264,7 @@ def diff_cost(
             commitments,
             days,
             trusted,
-            cost.parse_region_options(regions),
+            parse_region_options(regions),
             may_be_unconfined=may_be_unconfined,
             warnings=tuple(gate.warnings),
         )
@@ -263,7 +274,7 @@ def diff_cost(
     _require_passed(verdict)
 
 
-def _require_passed(verdict: cost.PolicyResult) -> None:
+def _require_passed(verdict: PolicyResult) -> None:
     """Raise CheckFailed with the first violation of a policy, else with the first limit that is not decided."""
     if verdict.passed:
         return
@@ -345,13 +356,13 @@ def _read(file: str) -> tuple[str, str]:
     return read_text(Path(file), ENGINE_DOCUMENT), file
 
 
-def _usage(file: Path | None, gate: cost.GateFileReader) -> cost.UsageFile | None:
+def _usage(file: Path | None, gate: GateFileReader) -> cost.UsageFile | None:
     if file is None or (content := gate.read(file)).is_new:
         return None
     return cost.load_usage_file(file, content.text)
 
 
-def _commitments(file: Path | None, project: Path | None, gate: cost.GateFileReader) -> tuple[Any, ...]:
+def _commitments(file: Path | None, project: Path | None, gate: GateFileReader) -> tuple[Any, ...]:
     """Return the commitments in the given file, else in the project's file if it has one."""
     root = _root(project)
     path = file or (root / "commitments.yaml" if root else None)
@@ -372,6 +383,8 @@ def _root(project: Path | None) -> Path | None:
 
 
 def _require_stack(stack: str | None) -> str:
+    from gpufleet.cost.inputs.stack_name import parse_stack_name
+
     if not stack:
         raise InputError("no stack given", where="--stack", remedy="for example -s production")
-    return cost.parse_stack_name(stack)
+    return parse_stack_name(stack)

@@ -44,18 +44,23 @@ def compare_actual_cost(
     of their parts.
     """
     from gpufleet import cost
+    from gpufleet.cost.analysis.actual import compare_with_bill, sum_billed_charges
+    from gpufleet.cost.analysis.reports.actual import build_actual_document, format_actual_table
+    from gpufleet.cost.inputs.bill_export import stream_bill_files
+    from gpufleet.cost.inputs.bill_folder import list_bill_files
+    from gpufleet.cost.inputs.stack_name import parse_stack_name
     from gpufleet.operations import billed_nodes
 
-    stack = cost.parse_stack_name(stack)
-    bill_files = cost.list_bill_files(files)
+    stack = parse_stack_name(stack)
+    bill_files = list_bill_files(files)
     root = paths.find_given_project(project)
     nodes = billed_nodes.list_registered_nodes(root)
     if nodes is None:
         output.print_lines(
             f"without a registry, nodes are not compared; hint: gpufleet nodes sync -s {stack}", err=True
         )
-    billed = cost.sum_billed_charges(cost.stream_bill_files(bill_files), stack, nodes)
+    billed = sum_billed_charges(stream_bill_files(bill_files), stack, nodes)
     options = cost.CostOptions(trusted=trusted, may_be_unconfined=may_be_unconfined)
     estimate = cost.estimate_stack(root, stack, options=options)
-    comparison = cost.compare_with_bill(estimate.bill, billed)
-    output.print_result(as_json, comparison, cost.build_actual_document, cost.format_actual_table)
+    comparison = compare_with_bill(estimate.bill, billed)
+    output.print_result(as_json, comparison, build_actual_document, format_actual_table)

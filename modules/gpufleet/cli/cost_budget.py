@@ -40,15 +40,16 @@ def budget_command(
     as_json: bool,
 ) -> None:
     """Show how many hours of each machine a monthly budget buys, and how many machines could run all month."""
-    from gpufleet import cost
     from gpufleet.catalog.offer import check_accelerator_name
     from gpufleet.catalog.prices.name_suggestion import check_searched_names
+    from gpufleet.cost.analysis.budget import build_budget_document, find_budget_options
+    from gpufleet.cost.analysis.reports.budget import format_budget_table
 
     if accelerators:
         check_accelerator_name(accelerators)
     budgets = _parse_budgets(budget)
     options = [
-        cost.find_budget_options(
+        find_budget_options(
             usd,
             accelerator=accelerators,
             machine=machine,
@@ -69,8 +70,8 @@ def budget_command(
     output.print_result(
         as_json,
         options,
-        lambda rows: cost.build_budget_document(budgets, rows),
-        lambda rows: cost.format_budget_table(budgets, rows),
+        lambda rows: build_budget_document(budgets, rows),
+        lambda rows: format_budget_table(budgets, rows),
     )
 
 

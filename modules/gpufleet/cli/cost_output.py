@@ -12,11 +12,13 @@ import click
 from gpufleet import boundary
 from gpufleet.cli import output
 from gpufleet.cli.day import check_not_in_future
-from gpufleet.cost import DIFF_FORMATS, render_diff
+from gpufleet.cost import render_diff
+from gpufleet.cost.analysis.reports import DIFF_FORMATS
 from gpufleet.errors import InputError
 
 if TYPE_CHECKING:
-    from gpufleet.cost import CostDiff, PriceDates
+    from gpufleet.cost import CostDiff
+    from gpufleet.cost.analysis.price_date import PriceDates
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 EXTENSIONS = {".md": "markdown", ".json": "json", ".html": "html", ".xml": "junit", ".txt": "table"}
@@ -71,7 +73,7 @@ def parse_price_dates(before: datetime | None, after: datetime | None) -> PriceD
             where="--prices-before, --prices-after",
             remedy="give two days",
         )
-    from gpufleet.cost import PriceDates
+    from gpufleet.cost.analysis.price_date import PriceDates
 
     return PriceDates(day_before, day_after)
 

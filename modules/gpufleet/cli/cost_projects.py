@@ -8,6 +8,7 @@ from typing import Any
 
 from gpufleet import cost
 from gpufleet.cli.cost_output import write_report
+from gpufleet.cost.analysis.diff import PolicyResult
 from gpufleet.errors import InputError
 
 
@@ -20,7 +21,7 @@ def write_projects_diff(
     base: str | None,
     show_skipped: bool,
     **other_sources: Any,
-) -> cost.PolicyResult:
+) -> PolicyResult:
     """Compare every project of a list with a git ref, write the report, and return the policy's verdict.
 
     Commitments are refused: each project by itself would use them once more.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpufleet import paths
 from gpufleet.catalog import CLOUDS
-from gpufleet.cost import OutOfUse, RegisteredNode
+from gpufleet.cost.analysis.billed_node import OutOfUse, RegisteredNode
 from gpufleet.nodes import ATTENTION_STATES, Node, NodeHistoryEntry, Registry
 
 RETIRED = "retired"

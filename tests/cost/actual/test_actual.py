@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from gpufleet import cost
+from gpufleet.cost.analysis.actual import compare_with_bill, sum_billed_charges
+from gpufleet.cost.analysis.reports.actual import format_actual_table
 from gpufleet.cost.inputs.bill_export import stream_billed_charges
 from gpufleet.errors import InputError
 
@@ -46,8 +48,8 @@ def compare(make_resource, book, write_export):
             "tags": {"gpufleet-pool": "train"},
         }  # fmt: skip
         bill = cost.price_resources([make_resource(name, inputs=inputs) for name in purchased], book)
-        billed = cost.sum_billed_charges(stream_billed_charges(write_export(*rows)), "prod")
-        return cost.compare_with_bill(bill, billed)
+        billed = sum_billed_charges(stream_billed_charges(write_export(*rows)), "prod")
+        return compare_with_bill(bill, billed)
 
     return build
 
@@ -120,10 +122,10 @@ def test_pool_that_is_not_billed_is_named(compare):
 def test_clouds_without_rows_are_not_compared(make_resource, book, write_export):
     inputs = {"location": "eastus", "hardwareProfile": {"vmSize": "Standard_ND96amsr_A100_v4"}}
     azure = make_resource("v", "azure-native:compute:VirtualMachine", inputs)
-    billed = cost.sum_billed_charges(stream_billed_charges(write_export(make_row("1", tags=""))), "prod")
-    comparison = cost.compare_with_bill(cost.price_resources([azure], book), billed)
+    billed = sum_billed_charges(stream_billed_charges(write_export(make_row("1", tags=""))), "prod")
+    comparison = compare_with_bill(cost.price_resources([azure], book), billed)
     assert (comparison.pools, comparison.missing_clouds) == ((), ("azure",))
-    assert "Not compared: no rows of:\n  azure" in cost.format_actual_table(comparison)
+    assert "Not compared: no rows of:\n  azure" in format_actual_table(comparison)
 
 
 def test_committed_usage_counts_once(write_export):
@@ -139,7 +141,7 @@ def test_our_own_focus_export_is_read_back(make_resource, book, tmp_path):
     )
     path = tmp_path / "own.csv"
     path.write_text(cost.render_estimate(estimate, "focus"))
-    billed = cost.sum_billed_charges(stream_billed_charges(path), "")
+    billed = sum_billed_charges(stream_billed_charges(path), "")
     assert billed.pools["p"].usd == estimate.bill.usd_per_month.expected
     assert billed.pools["p"].machine_hours == 730
 
@@ -199,7 +201,7 @@ def test_gzip_csv_is_read(write_export, tmp_path):
 )
 def test_hostile_row_is_one_line_with_its_place(write_export, row, message):
     with pytest.raises(InputError) as excinfo:
-        cost.sum_billed_charges(stream_billed_charges(write_export(row)), "prod")
+        sum_billed_charges(stream_billed_charges(write_export(row)), "prod")
     assert message in str(excinfo.value)
     assert "\n" not in str(excinfo.value)
 
@@ -233,7 +235,7 @@ def test_folder_and_missing_file_are_refused(tmp_path):
 
 def test_number_of_groups_is_bounded(write_export):
     rows = [make_row("1", tags=f'"{{""gpufleet-pool"": ""p{at}""}}"') for at in range(1500)]
-    billed = cost.sum_billed_charges(stream_billed_charges(write_export(*rows)), "prod")
+    billed = sum_billed_charges(stream_billed_charges(write_export(*rows)), "prod")
     assert len(billed.pools) == 1001
     assert sum(pool.usd for pool in billed.pools.values()) == 1500
 
@@ -242,7 +244,7 @@ def test_memory_does_not_grow_with_the_file(write_export):
     path = write_export(*[make_row("1", "1")] * 30_000)
     assert path.stat().st_size > 4_000_000
     tracemalloc.start()
-    billed = cost.sum_billed_charges(stream_billed_charges(path), "prod")
+    billed = sum_billed_charges(stream_billed_charges(path), "prod")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert billed.row_count == 30_000

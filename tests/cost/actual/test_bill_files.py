@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet import cost
-from gpufleet.cost.inputs.bill_export import stream_billed_charges
+from gpufleet.cost.analysis.actual import sum_billed_charges
+from gpufleet.cost.inputs.bill_export import stream_bill_files, stream_billed_charges
 from gpufleet.cost.inputs.bill_folder import list_bill_files
 from gpufleet.errors import InputError
 
@@ -27,7 +27,7 @@ def write(path, usd=1, service="EC2", tags="", rows=1):
 
 def sum_folder(path):
     charges = (each for file in list_bill_files([path]) for each in stream_billed_charges(file))
-    return cost.sum_billed_charges(charges, "prod").usd
+    return sum_billed_charges(charges, "prod").usd
 
 
 def test_aws_folder_has_its_parts_of_every_period(tmp_path):
@@ -150,7 +150,7 @@ def test_tag_without_a_value_is_no_tag(tmp_path, tags):
     row = dict(zip(HEADER.split(","), ["100", "100", "USD", "Usage", *DAY.split(",")], strict=False))
     every = [tags, {"gpufleet-pool": "train", "gpufleet-stack": "prod"}, {"gpufleet-pool": None}]
     (tmp_path / "focus.json").write_text("\n".join(json.dumps(row | {"Tags": each}) for each in every))
-    billed = cost.sum_billed_charges(stream_billed_charges(tmp_path / "focus.json"), "prod")
+    billed = sum_billed_charges(stream_billed_charges(tmp_path / "focus.json"), "prod")
     assert {name: pool.usd for name, pool in billed.pools.items()} == {"train": 200}
     assert (billed.other_stacks_usd, sum(billed.untagged_usd.values())) == (0, 100)
 
@@ -199,7 +199,7 @@ def copy_with(path, change):
 def test_same_rows_in_another_form_are_refused(tmp_path, change):
     path = write(tmp_path / "a.csv", rows=2)
     with pytest.raises(InputError, match=r"has the same rows as .*a\.csv; give each export once"):
-        list(cost.stream_bill_files([path, copy_with(path, change)]))
+        list(stream_bill_files([path, copy_with(path, change)]))
 
 
 @pytest.mark.parametrize(
@@ -214,17 +214,17 @@ def test_same_rows_in_another_form_are_refused(tmp_path, change):
 def test_files_with_other_rows_are_added(tmp_path, change):
     path = write(tmp_path / "a.csv")
     paths = [path, copy_with(path, change)]
-    assert len(list(cost.stream_bill_files(paths))) == sum(
+    assert len(list(stream_bill_files(paths))) == sum(
         len(list(stream_billed_charges(each))) for each in paths
     )
 
 
 def test_files_without_cost_are_not_taken_for_copies(tmp_path):
     paths = [write(tmp_path / name, usd=0) for name in ("a.csv", "b.csv")]
-    assert len(list(cost.stream_bill_files(paths))) == 2
+    assert len(list(stream_bill_files(paths))) == 2
 
 
 def test_missing_file_is_named_without_the_number_of_the_error(tmp_path):
     with pytest.raises(InputError) as caught:
-        list(cost.stream_bill_files([tmp_path / "a.csv"]))
+        list(stream_bill_files([tmp_path / "a.csv"]))
     assert str(caught.value).endswith("a.csv: cannot be read: No such file or directory")

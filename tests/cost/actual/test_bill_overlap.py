@@ -7,6 +7,9 @@ import random
 import pytest
 
 from gpufleet import cost
+from gpufleet.cost.analysis.actual import compare_with_bill, sum_billed_charges
+from gpufleet.cost.analysis.reports.actual import build_actual_document, format_actual_table
+from gpufleet.cost.inputs.bill_export import stream_bill_files
 from gpufleet.cost.inputs.bill_overlap import RowSample
 
 HEADER = (
@@ -28,9 +31,9 @@ def compare(tmp_path, book):
         paths = [tmp_path / f"{number}.csv" for number in range(len(exports))]
         for path, rows in zip(paths, exports, strict=True):
             path.write_text("\n".join([HEADER, *rows]) + "\n")
-        billed = cost.sum_billed_charges(cost.stream_bill_files(paths), "prod")
-        comparison = cost.compare_with_bill(cost.price_resources([], book), billed)
-        return cost.build_actual_document(comparison), cost.format_actual_table(comparison)
+        billed = sum_billed_charges(stream_bill_files(paths), "prod")
+        comparison = compare_with_bill(cost.price_resources([], book), billed)
+        return build_actual_document(comparison), format_actual_table(comparison)
 
     return build
 

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from gpufleet import boundary, cost
+from gpufleet import boundary
 from gpufleet.boundary import parquet_file
+from gpufleet.cost.analysis.actual import sum_billed_charges
 from gpufleet.cost.inputs.bill_export import stream_billed_charges
 from gpufleet.errors import InputError
 
@@ -172,9 +173,9 @@ def test_batch_longer_than_a_line_is_split(tmp_path):
 
 def test_memory_does_not_grow_with_the_file(tmp_path):
     path = write(tmp_path / "a.parquet", [ROW] * 6_000)
-    cost.sum_billed_charges(stream_billed_charges(path), "prod")  # imports take memory too
+    sum_billed_charges(stream_billed_charges(path), "prod")  # imports take memory too
     tracemalloc.start()
-    billed = cost.sum_billed_charges(stream_billed_charges(path), "prod")
+    billed = sum_billed_charges(stream_billed_charges(path), "prod")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert billed.row_count == 6_000

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpufleet import cost
-from gpufleet.cost.analysis.actual import PoolComparison
+from gpufleet.cost.analysis.actual import PoolComparison, compare_with_bill, sum_billed_charges
 from gpufleet.cost.analysis.bill_period import BillPeriod, list_months
+from gpufleet.cost.analysis.reports.actual import build_actual_document, format_actual_table
 from gpufleet.cost.inputs.bill_export import stream_billed_charges
 from gpufleet.cost.money import round_parts_to_total, round_to_cents
 from gpufleet.errors import InputError
@@ -41,8 +42,8 @@ def compare(make_resource, book, tmp_path):
         path = tmp_path / "export.csv"
         path.write_text("\n".join([HEADER, *rows]) + "\n")
         bill = cost.price_resources([make_resource("a", inputs=inputs)], book)
-        billed = cost.sum_billed_charges(stream_billed_charges(path), "prod")
-        return cost.compare_with_bill(bill, billed)
+        billed = sum_billed_charges(stream_billed_charges(path), "prod")
+        return compare_with_bill(bill, billed)
 
     return build
 
@@ -70,7 +71,7 @@ def test_planned_hours_are_of_the_calendar_month(compare):
 def test_period_is_that_of_usage_and_is_printed(compare):
     tax = make_row("9", category="Tax", tags="")  # of the whole month, in an export of its first day
     comparison = compare(make_row("24.144", 24, period="2026-10-01,2026-10-02"), tax)
-    text = cost.format_actual_table(comparison)
+    text = format_actual_table(comparison)
     assert "prod: 2026-10-01 00:00 to 2026-10-02 00:00 UTC: 24 h, 0.032 months; 2 rows" in text
     assert "cost: EffectiveCost" in text
     assert "Not usage, and of no pool:\n  taxes: $9.00" in text
@@ -83,7 +84,7 @@ def test_each_cloud_is_compared_in_its_own_period(compare):
     rows.append(make_row("5", tags="").replace(",AWS,", ",Microsoft,"))
     comparison = compare(*rows)
     assert [pool.difference_usd for pool in comparison.pools] == [0]
-    text = cost.format_actual_table(comparison)
+    text = format_actual_table(comparison)
     assert (
         "\n  aws: 2026-10-01 00:00 to 2026-10-02 00:00 UTC: 24 h, 0.032 months\n  azure: 2026-10-01" in text
     )
@@ -93,7 +94,7 @@ def test_stack_is_compared_as_its_tag_spells_it(make_resource, book, tmp_path):
     path = tmp_path / "export.csv"
     tags = '"{""gpufleet-pool"": ""train"", ""gpufleet-stack"": ""prod-eu-1""}"'
     path.write_text(f"{HEADER}\n{make_row(5, tags=tags)}\n")
-    billed = cost.sum_billed_charges(stream_billed_charges(path), "Prod_EU.1")
+    billed = sum_billed_charges(stream_billed_charges(path), "Prod_EU.1")
     assert (billed.pools["train"].usd, billed.other_stacks_usd) == (5, 0)
 
 
@@ -110,8 +111,8 @@ def test_invoice_that_differs_is_a_note(compare):
     purchase = f"100,0,USD,Purchase,{OCTOBER},,,Compute,RI,AWS,"
     usage = f"0,90,USD,Usage,{OCTOBER},744,Hours,Compute,EC2,AWS,{TRAIN}"
     comparison = compare(purchase, usage)
-    assert cost.build_actual_document(comparison)["invoiced_usd"] == 100
-    assert "the invoices say $100.00 (BilledCost), not $90.00" in cost.format_actual_table(comparison)
+    assert build_actual_document(comparison)["invoiced_usd"] == 100
+    assert "the invoices say $100.00 (BilledCost), not $90.00" in format_actual_table(comparison)
 
 
 def test_months_are_counted_by_the_days_of_each():
@@ -124,9 +125,9 @@ def test_months_are_counted_by_the_days_of_each():
 def test_header_without_rows_is_one_clear_line(compare, header, tmp_path):
     path = tmp_path / "empty.csv"
     path.write_text(header + "\n")
-    billed = cost.sum_billed_charges(stream_billed_charges(path), "prod")
+    billed = sum_billed_charges(stream_billed_charges(path), "prod")
     with pytest.raises(InputError, match="cost actual: the files have a header and no rows; export a period"):
-        cost.compare_with_bill(cost.price_resources([]), billed)
+        compare_with_bill(cost.price_resources([]), billed)
 
 
 def test_header_of_another_file_is_refused_without_rows(tmp_path):
@@ -178,7 +179,7 @@ def test_months_of_a_time(start, end, months):
 def test_month_without_usage_is_a_note(compare):
     august = "2026-08-01T00:00:00Z,2026-09-01T00:00:00Z"
     comparison = compare(make_row("5", 5, period=august), make_row("5", 5))
-    (note,) = cost.build_actual_document(comparison)["notes"]
+    (note,) = build_actual_document(comparison)["notes"]
     assert (
         note
         == "no usage is billed in 2026-09 aws, of which the declared cost is counted: give these exports too"
@@ -189,7 +190,7 @@ def test_adjacent_months_and_a_tax_of_another_month_are_not_a_gap(compare):
     september, may = "2026-09-01T00:00:00Z,2026-10-01T00:00:00Z", "2026-05-01T00:00:00Z,2026-06-01T00:00:00Z"
     tax = make_row("1", period=may, category="Tax")
     comparison = compare(make_row("5", 5, period=september), make_row("5", 5), tax)
-    assert cost.build_actual_document(comparison)["notes"] == []
+    assert build_actual_document(comparison)["notes"] == []
 
 
 @pytest.mark.parametrize("day", ["9999-12-31", "0001-01-01", "1999-12-31"])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet import cost
+from gpufleet.cost.analysis.actual import sum_billed_charges
 from gpufleet.cost.inputs.bill_export import stream_billed_charges
 from gpufleet.cost.inputs.bill_value import find_machine
 from gpufleet.errors import InputError
@@ -19,7 +19,7 @@ DAY = "2026-10-01T00:00:00Z,2026-10-02T00:00:00Z"
 
 
 def sum_case(name):
-    return cost.sum_billed_charges(stream_billed_charges(CASES / name), "prod")
+    return sum_billed_charges(stream_billed_charges(CASES / name), "prod")
 
 
 def test_focus_sample_has_effective_costs_and_machines_without_its_nulls():
@@ -59,7 +59,7 @@ def test_azure_amortized_costs_have_the_share_of_the_reservation():
 def test_azure_actual_costs_report_machines_that_a_reservation_pays(tmp_path):
     text = (CASES / "azure-ea-amortized.csv").read_text().replace(",0.061644,0.493152,", ",0,0,")
     (tmp_path / "actual.csv").write_text(text)
-    billed = cost.sum_billed_charges(stream_billed_charges(tmp_path / "actual.csv"), "prod")
+    billed = sum_billed_charges(stream_billed_charges(tmp_path / "actual.csv"), "prod")
     assert billed.paid_elsewhere_rows == 1
 
 
@@ -128,7 +128,7 @@ def test_mixed_currencies_name_the_row(tmp_path):
     path = tmp_path / "f.csv"
     path.write_text(f"{FOCUS}\n9,9,USD,Usage,{DAY}\n9,9,CHF,Usage,{DAY}\n")
     with pytest.raises(InputError, match=r"f\.csv:3: the bill is in CHF; export it in USD"):
-        cost.sum_billed_charges(stream_billed_charges(path), "prod")
+        sum_billed_charges(stream_billed_charges(path), "prod")
 
 
 def test_row_without_a_cost_is_refused(tmp_path):

@@ -9,8 +9,9 @@ from decimal import Decimal
 import pytest
 
 from gpufleet import cost
-from gpufleet.cost import OutOfUse, RegisteredNode
-from gpufleet.cost.analysis.billed_node import find_account
+from gpufleet.cost.analysis.actual import compare_with_bill, sum_billed_charges
+from gpufleet.cost.analysis.billed_node import OutOfUse, RegisteredNode, find_account
+from gpufleet.cost.analysis.reports.actual import build_actual_document, format_actual_table
 from gpufleet.cost.analysis.reports.actual_nodes import build_node_document, format_node_lines
 from gpufleet.cost.inputs.bill_export import stream_billed_charges
 
@@ -52,8 +53,8 @@ def join(make_resource, book, tmp_path):
             "tags": {"gpufleet-pool": "train", "gpufleet-node": "prod-train-9", "Name": "spare"},
         }  # fmt: skip
         bill = cost.price_resources([make_resource("a", inputs=inputs)], book)
-        billed = cost.sum_billed_charges(stream_billed_charges(path), "prod", nodes)
-        return cost.compare_with_bill(bill, billed)
+        billed = sum_billed_charges(stream_billed_charges(path), "prod", nodes)
+        return compare_with_bill(bill, billed)
 
     return build
 
@@ -264,10 +265,10 @@ def test_number_of_unregistered_machines_is_bounded(join):
 
 def test_table_and_document_have_the_nodes(join):
     comparison = join([make_row(70, "i-0a", 744, pool="train")], [make_node(), make_node("train-2", "i-0b")])
-    text = cost.format_actual_table(comparison)
+    text = format_actual_table(comparison)
     assert "POOL    NODES  DECLARED  BILLED  DIFFERENCE\ntrain  1 of 2   $748.46  $70.00    -$678.46" in text
     assert "NODE     POOL   STATE  HOURS  BILLED\ntrain-1  train  ready    744  $70.00" in text
-    registry = cost.build_actual_document(comparison)["registry"]
+    registry = build_actual_document(comparison)["registry"]
     assert registry["nodes"][0]["billed_usd"] == 70
     assert registry["unbilled"][0] | {"registered_at": ""} == {
         "name": "train-2", "cloud": "aws", "pool": "train", "state": "ready", "registered_at": "", "until": None,
@@ -275,12 +276,12 @@ def test_table_and_document_have_the_nodes(join):
 
 
 def test_export_without_ids_and_tags_is_a_note(join):
-    text = cost.format_actual_table(join([make_row(70, "")], [make_node()]))
+    text = format_actual_table(join([make_row(70, "")], [make_node()]))
     assert "no row names a registered node: export resource ids" in text
 
 
 def test_without_a_registry_there_are_no_nodes(join):
     comparison = join([make_row(70)], None)
     assert comparison.nodes is None
-    assert cost.build_actual_document(comparison)["registry"] is None
+    assert build_actual_document(comparison)["registry"] is None
     assert comparison.pools[0].billed_usd == Decimal(0)

@@ -10,6 +10,8 @@ import pytest
 
 from gpufleet import cost
 from gpufleet.cost.analysis.reports import summary
+from gpufleet.cost.analysis.reports.json_document import build_diff_document, load_diff_schema
+from gpufleet.cost.pricing.commitments import compute_break_evens
 from gpufleet.cost.pricing.commitments.model import CommitmentFile
 from gpufleet.engine import StateResource
 from gpufleet.fleet import MonthlyBudget
@@ -59,10 +61,8 @@ def test_estimate_notes_cost_and_end_of_commitments(commitments, book):
 
 
 def test_json_names_the_commitment_and_matches_the_schema(commitments, book):
-    document = cost.build_diff_document(
-        cost.diff([], [p4d("a")], commitments=commitments, book=book, today=TODAY)
-    )
-    jsonschema.validate(document, cost.load_diff_schema())
+    document = build_diff_document(cost.diff([], [p4d("a")], commitments=commitments, book=book, today=TODAY))
+    jsonschema.validate(document, load_diff_schema())
     assert {line["covered_by"] for line in document["resources"] if line["component"] == "machine"} == {
         "ri-1"
     }
@@ -93,7 +93,7 @@ def test_every_report_names_the_commitment(commitments, book):
 def test_break_even_matches_a_manual_calculation(book, term, against, hours):
     break_evens = {
         (entry.commitment, entry.against): entry
-        for entry in cost.compute_break_evens("aws", "us-east-1", "p4d.24xlarge", book)
+        for entry in compute_break_evens("aws", "us-east-1", "p4d.24xlarge", book)
     }
     assert round(break_evens[(term, against)].break_even_hours_per_month, 2) == Decimal(hours)
 
@@ -101,7 +101,7 @@ def test_break_even_matches_a_manual_calculation(book, term, against, hours):
 def test_break_even_without_an_end_or_a_price_is_reported(book):
     g5 = {
         (entry.commitment, entry.against): entry.break_even_verdict
-        for entry in cost.compute_break_evens("aws", "us-east-1", "g5.2xlarge", book)
+        for entry in compute_break_evens("aws", "us-east-1", "g5.2xlarge", book)
     }
     assert g5[("reserved_1y", "spot")] == "never: spot is cheaper even around the clock"  # 0.76356 > 0.43632
     assert g5[("reserved_1y", "on_demand")] == "above 460 hours a month (63 % of it)"  # 730 * 0.76356 / 1.212

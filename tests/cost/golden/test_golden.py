@@ -9,6 +9,7 @@ import golden
 import pytest
 
 from gpufleet import cost
+from gpufleet.cost.inputs.stack_change import change_from_preview, resources_from_state
 from gpufleet.cost.money import round_to_cents
 from gpufleet.cost.pricing.commitments.model import CommitmentFile
 
@@ -38,7 +39,7 @@ def case(request):
 
 @pytest.mark.parametrize("operation", golden.OPERATIONS)
 def test_change_has_the_manually_calculated_cost(case, operation, golden_book):
-    change = cost.change_from_preview(golden.preview(case, operation))
+    change = change_from_preview(golden.preview(case, operation))
     cost_diff = cost.diff(
         change.before,
         change.after,
@@ -59,7 +60,7 @@ def test_change_has_the_manually_calculated_cost(case, operation, golden_book):
 
 def test_deployed_state_has_the_manually_calculated_cost(case, golden_book):
     for side in (case.old, case.new):
-        resources = cost.resources_from_state(golden.state(case, side))
+        resources = resources_from_state(golden.state(case, side))
         assert_bill_matches(
             cost.price_resources(resources, golden_book, commitments=commitments_of_case(case), on_date=DAY),
             side,

@@ -12,7 +12,8 @@ import pytest
 
 from comment_reader import read_comment
 from gpufleet import cost
-from gpufleet.cost import CostPolicy, ProjectDiff, combine_diffs, load_project_list, render_combined
+from gpufleet.cost import CostPolicy, load_project_list, render_combined
+from gpufleet.cost.analysis.combined import ProjectDiff, combine_diffs
 from gpufleet.cost.analysis.comment import prepare_comment_body
 from gpufleet.cost.analysis.policy import CostLimits, PolicyRule, PolicyScope
 from gpufleet.cost.analysis.reports.markdown import MAX_CHARACTERS

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet import cost
+from gpufleet.cost.inputs.stack_change import change_from_preview
 
 spec = importlib.util.spec_from_file_location("cost_report_reading", Path(__file__).with_name("reading.py"))
 reading = importlib.util.module_from_spec(spec)
@@ -36,7 +37,7 @@ def case(request):
 
 @pytest.fixture(scope="module")
 def cost_diff(case, book):
-    change = cost.change_from_preview(json.loads(json.dumps(case["preview"])))
+    change = change_from_preview(json.loads(json.dumps(case["preview"])))
     return cost.diff(change.before, change.after, change=change, book=book)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from gpufleet import cost
 from gpufleet.cost import evaluate_program
+from gpufleet.cost.analysis.reports.json_document import load_diff_schema
 
 SUBNET = "aws:ec2/subnet:Subnet"
 
@@ -66,7 +67,7 @@ def test_estimate_lists_skipped_resources_only_on_request(resources, book):
 
 def test_json_of_a_difference_keeps_its_schema(resources, book):
     document = json.loads(cost.render_diff(cost.diff([], resources, book=book), "json", show_skipped=True))
-    jsonschema.validate(document, cost.load_diff_schema())
+    jsonschema.validate(document, load_diff_schema())
     assert len(document["skipped"]) == 4
 
 

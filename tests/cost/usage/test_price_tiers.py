@@ -14,8 +14,13 @@ import pytest
 
 from gpufleet import catalog, cost
 from gpufleet.catalog import Price, data_file
+from gpufleet.cost.analysis.diff import compare_bills
 from gpufleet.cost.analysis.reports.focus import format_focus_unit, render_focus_csv
-from gpufleet.cost.analysis.reports.json_document import build_estimate_document
+from gpufleet.cost.analysis.reports.json_document import (
+    build_diff_document,
+    build_estimate_document,
+    load_diff_schema,
+)
 from gpufleet.cost.pricing.by_use import resolve_usage_component
 from gpufleet.cost.pricing.component import CostComponent, UnpricedComponent, UsageComponent
 from gpufleet.cost.pricing.monthly_use import RATES, format_use_unit
@@ -367,15 +372,15 @@ def test_difference_across_a_limit_is_the_prices_of_both_tiers(read_usage, make_
         )
         for amount in (51_100, 51_300)
     )
-    diff = cost.compare_bills("dev", before, after)
+    diff = compare_bills("dev", before, after)
     assert diff.change_usd_per_month == Decimal("4.50")  # 100 x 0.023 + 100 x 0.022
     assert [line.op for line in diff.lines] == ["update"]
     for name in ("table", "markdown", "html"):
         text = cost.render_diff(diff, name).replace("`", "")
         assert "51,300 GiB-months s3:standard:storage" in text
         assert "from 51,200 GiB-months: 0.022 USD per GiB-month, as of 2026-02-23" in text
-    line = cost.build_diff_document(diff)["resources"][0]
-    jsonschema.validate(cost.build_diff_document(diff), cost.load_diff_schema())
+    line = build_diff_document(diff)["resources"][0]
+    jsonschema.validate(build_diff_document(diff), load_diff_schema())
     assert (line["quantity_before"], line["quantity"], line["unit"]) == (51_100, 51_300, "GiB-months")
     assert [tier["amount"] for tier in line["tiers"]] == [51_200, 100]
 
@@ -389,7 +394,7 @@ def test_change_of_a_program_that_passes_a_limit_costs_what_both_tiers_make(read
         for memory_mib in (1024, 2048)
     )
     # 5 billion GiB-seconds become 10: 1 billion x 0.0000166667 and 4 billion x 0.000015
-    assert cost.compare_bills("dev", before, after).change_usd_per_month == Decimal("76666.70")
+    assert compare_bills("dev", before, after).change_usd_per_month == Decimal("76666.70")
 
 
 def test_uncertain_price_of_a_large_amount_is_noted_once(read_usage, make_resource):
@@ -411,7 +416,7 @@ def test_replaced_queue_does_not_serve_its_requests_twice(read_usage, make_resou
     usage = read_usage(f"types:\n  {SQS}: {{monthly_requests: 150000000000}}\n")
     queue = make_resource("q", SQS, {"region": "us-east-1"})
     bill = cost.price_resources([queue], usage=usage)
-    diff = cost.compare_bills(
+    diff = compare_bills(
         "dev",
         bill,
         bill,
