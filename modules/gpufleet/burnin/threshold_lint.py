@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 
+from gpufleet.burnin.check_definition import ANY, KINDS, REHEARSAL
 from gpufleet.burnin.readings import READERS
-from gpufleet.burnin.thresholds import BOUNDS, KINDS, REHEARSAL, Threshold, load_thresholds
+from gpufleet.burnin.thresholds import BOUNDS, Threshold, load_thresholds
 
 # A floor outside this share of the part's peak is a slip: it can never fail a bad part, or never pass a good one.
 MIN_FLOOR_SHARE, MAX_FLOOR_SHARE = 0.30, 1.00
@@ -31,7 +32,7 @@ def lint_threshold(row: Threshold) -> Iterator[str]:
         yield f"unknown basis {row.basis!r}"
     if not is_iso_date(row.date):
         yield f"date {row.date!r} is not YYYY-MM-DD"
-    if row.applies_to not in {*KINDS, "any", REHEARSAL}:
+    if row.applies_to not in {*KINDS, ANY, REHEARSAL}:
         yield f"applies to unknown kind {row.applies_to!r}"
     if row.check not in READERS:
         yield f"no check {row.check!r} is read"

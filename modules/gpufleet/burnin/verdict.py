@@ -95,7 +95,7 @@ def replace_expected_values(attempt: AttemptRecords, expected: Record) -> Attemp
 
 
 def list_known_hardware(attempt: AttemptRecords, expected: Record) -> frozenset[str]:
-    """Return which entries of ``with_hardware`` in required.yaml apply: what is declared, or is on the PCI bus.
+    """Return which keys of ``HARDWARE`` apply: what is declared, or is on the PCI bus.
 
     A GPU that died tells nothing by itself, so any check that saw it on the bus makes its vendor's checks required.
     """
