@@ -11,10 +11,10 @@ import copy
 import pytest
 
 from gpufleet import burnin
-from gpufleet.burnin import xid
 from gpufleet.burnin.agent import gpu, gpu_amd, hardware
 from gpufleet.burnin.agent.command import CommandOutput
 from gpufleet.burnin.agent.host import HostAccess
+from gpufleet.burnin.checks.gpu_xid import read as xid
 from gpufleet.burnin.readings import extract_check_metrics
 
 NVIDIA_CHECKS = ["gpu_compute", "gpu_memory", "gpu_copy", "gpu_nvidia"]

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpufleet.burnin import nccl
 from gpufleet.burnin.agent import nccl as nccl_check
 from gpufleet.burnin.agent.gpu_device import VISIBILITY_VARIABLES
 from gpufleet.burnin.agent.host import CommandOutput, HostAccess
+from gpufleet.burnin.checks.nccl import read as nccl
 from gpufleet.burnin.readings import extract_check_metrics
 from gpufleet.burnin.thresholds import select_thresholds
 from gpufleet.burnin.verdict import judge_check

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpufleet.burnin import nvidia_smi
+from gpufleet.burnin.checks.gpu_nvidia import read as nvidia_smi
 from gpufleet.burnin.evidence import count_missing, to_finite_number
 from gpufleet.burnin.readings import extract_check_metrics
 

@@ -61,6 +61,13 @@ def test_linter_reports_each_mistake(change, message):
     assert any(message in fault for fault in burnin.lint_thresholds((replace(FLOOR, **change),)))
 
 
+def test_check_that_is_read_and_never_judged_is_reported(monkeypatch):
+    rows = tuple(row for row in thresholds.load_thresholds() if row.check != "crash" or row.value is None)
+    monkeypatch.setattr(threshold_lint, "load_thresholds", lambda: rows)
+    (fault,) = burnin.lint_thresholds()
+    assert fault == "crash: no threshold has a bound: the check would always count as not run"
+
+
 def test_plausible_floor_is_accepted():
     assert burnin.lint_thresholds((FLOOR,)) == []
 
@@ -85,7 +92,7 @@ def test_every_required_check_can_pass_and_fail(kind):
     checks = [name for entry in entries for name in entry.split(thresholds.ALTERNATIVE)]
     ruled = {row.check for row in burnin.select_thresholds(kind)}
     assert set(checks) <= ruled
-    assert set(checks) <= set(readings.READERS)
+    assert set(checks) <= set(readings.list_read_checks())
 
 
 def test_rehearsal_thresholds_replace_only_their_own_metrics():
@@ -243,7 +250,7 @@ def test_peak_that_the_catalogue_does_not_have_is_refused(peak):
 
 
 @pytest.mark.parametrize(
-    "check", sorted({item.check for item in burnin.load_thresholds()} | {*readings.READERS})
+    "check", sorted({item.check for item in burnin.load_thresholds()} | {*readings.list_read_checks()})
 )
 def test_every_check_is_explained(check):
     explanation = burnin.explain_check(check)

@@ -7,6 +7,7 @@ import pytest
 from gpufleet.burnin import version_consistency as consistency
 from gpufleet.burnin.agent import versions
 from gpufleet.burnin.agent.host import CommandOutput, HostAccess
+from gpufleet.burnin.checks.versions.read import read_parts
 from gpufleet.burnin.thresholds import select_thresholds
 from gpufleet.burnin.verdict import judge_check
 
@@ -105,7 +106,7 @@ def test_record_without_versions_is_not_run(raw):
 
 
 def test_hostile_versions_are_bounded_and_printable():
-    parts = consistency.read_parts({"parts": {f"p{at}\x1b[2J": ["\x1b[31m" * 99] * 99 for at in range(999)}})
+    parts = read_parts({"parts": {f"p{at}\x1b[2J": ["\x1b[31m" * 99] * 99 for at in range(999)}})
     assert len(parts) == 200
     assert all(len(text) <= 100 and text.isprintable() for texts in parts.values() for text in texts)
 

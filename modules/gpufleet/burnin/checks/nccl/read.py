@@ -97,7 +97,7 @@ def to_count(text: str) -> int | None:
     return int(text) if re.fullmatch(r"\d{1,18}", text) else None
 
 
-def extract_nccl_metrics(raw: Raw) -> CheckReadings:
+def read_record(raw: Raw) -> CheckReadings:
     """Wrong values, GPUs that took part, and the bus bandwidth of the largest message."""
     runs = mapping_or_empty(raw.get("runs"))
     gpus = to_finite_number(raw.get("gpus"))

@@ -288,7 +288,7 @@ READERS: dict[str, Callable[[Element], Reading]] = {
 }
 
 
-def extract_nvidia_gpu_metrics(raw: Raw) -> CheckReadings:
+def read_record(raw: Raw) -> CheckReadings:
     """Count and health of NVIDIA GPUs. The link of an idle GPU says nothing: gpu_copy judges it under load."""
     xml = decompress_text(raw.get("xml"))
     report = parse_nvidia_smi_report(xml) if xml is not None else None

@@ -74,7 +74,7 @@ def drop_outdated_recovery_actions(events: Iterable[tuple[str, float]]) -> list[
     return list(kept.values())
 
 
-def extract_xid_metrics(raw: Raw) -> CheckReadings:
+def read_record(raw: Raw) -> CheckReadings:
     """Count events by class. Records of older agents have lines, of newer ones groups of equal lines."""
     groups, lines = raw.get("groups"), raw.get("lines")
     if isinstance(groups, list):

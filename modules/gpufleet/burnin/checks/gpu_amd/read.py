@@ -34,7 +34,7 @@ WHOLE_GPU = "SPX"
 BYTES_PER_GIB = 2**30
 
 
-def extract_amd_gpu_metrics(raw: Raw) -> CheckReadings:
+def read_record(raw: Raw) -> CheckReadings:
     """Count GPUs, missing drivers, uncorrected errors and bad pages; read memory and heat."""
     devices = [mapping_or_empty(device) for device in list_or_empty(raw.get("devices"))]
     declared = to_finite_number(raw.get("expect_amd_gpus"))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
+from gpufleet.burnin.checks.hardware.fabric import compare_fabric
 from gpufleet.burnin.evidence import (
     CheckReadings,
     Raw,
@@ -14,41 +14,15 @@ from gpufleet.burnin.evidence import (
     mapping_or_empty,
     to_finite_number,
 )
-from gpufleet.burnin.fabric import compare_fabric
+from gpufleet.burnin.expected_hardware import VENDORS, parse_pci_device
 from gpufleet.drivers import PciDevice, find_card_of_device
 
-# What the check compares; other declarations (memory, cores) are judged where they are measured.
-COMPARED = frozenset(
-    {
-        "expect_gpus",
-        "expect_amd_gpus",
-        "expect_gpu_models",
-        "expect_drive_gib",
-        "expect_interfaces",
-        "expect_fabric",
-    }
-)
-VENDORS = {"expect_gpus": "10de", "expect_amd_gpus": "1002"}
 BYTES_PER_SECTOR, BYTES_PER_GIB = 512, 2**30
 ETHERNET = "1"  # ARPHRD_ETHER, include/uapi/linux/if_arp.h
 SAME_SIZE = (0.9, 1.1)  # of the declared size, as the threshold of drive_share has it
 
 
-def apply_expected_values(raw: Raw, expected: Mapping[str, Any]) -> Raw:
-    """Return a record in which the registry's declarations replace those that the node repeated.
-
-    The record comes from the node, which must not be able to lower what is expected of it. A higher number stays: an
-    operator may have asked for more by the agent's parameters.
-    """
-    merged = dict(raw)
-    for name, value in expected.items():
-        repeated = to_finite_number(raw.get(name))
-        is_higher = isinstance(value, int | float) and repeated is not None and repeated > value
-        merged[name] = raw[name] if is_higher else value
-    return merged
-
-
-def extract_hardware_metrics(raw: Raw) -> CheckReadings:
+def read_record(raw: Raw) -> CheckReadings:
     """Count missing and wrong GPUs and fabric adapters, and size the largest drive; only what is declared."""
     if not isinstance(raw.get("devices"), list) or not isinstance(raw.get("drives"), list):
         return CheckReadings(unreadable="the record contains no list of devices and drives")
@@ -86,19 +60,6 @@ def list_present_numbers(raw: Raw, metrics: Mapping[str, float | None]) -> dict[
         if declared and missing:
             details[f"{part}_missing"] = f"{declared - missing:g} of {declared:g}"
     return details
-
-
-def parse_pci_device(entry: Raw) -> PciDevice:
-    """Return a device of the record; texts that are not ids match no card."""
-
-    def read_id(name: str) -> str:
-        value = entry.get(name)
-        return value.removeprefix("0x").lower() if isinstance(value, str) else ""
-
-    subsystem = f"{read_id('subsystem_vendor')}:{read_id('subsystem_device')}"
-    return PciDevice(
-        str(entry.get("address")), read_id("vendor"), read_id("device"), read_id("class"), subsystem
-    )
 
 
 def is_integrated(device: PciDevice) -> bool:
