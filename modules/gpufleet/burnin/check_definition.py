@@ -143,3 +143,17 @@ def load_checks() -> dict[str, CheckDefinition]:
 def parse_check(name: str, document: Any) -> CheckDefinition:
     """Return a check's definition; an InputError names the file and the key that is wrong."""
     return validate_with_pydantic(CheckDefinition, document, f"gpufleet/burnin/checks/{name}/check.yaml")
+
+
+def list_agent_checks() -> dict[str, dict[str, Any]]:
+    """Return what the agent needs of each check that it runs, as plain values."""
+    return {
+        name: {
+            **check.run.model_dump(),
+            "parameters": {
+                key: entry.model_dump(exclude_defaults=True) for key, entry in check.parameters.items()
+            },
+        }
+        for name, check in load_checks().items()
+        if check.run
+    }

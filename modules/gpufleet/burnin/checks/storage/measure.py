@@ -10,8 +10,8 @@ import os
 import time
 from typing import Any
 
-from .fio import run_fio
-from .host import HostAccess, RawCheckResult
+from ...agent.fio import run_fio
+from ...agent.host import HostAccess, RawCheckResult
 
 MIB = 1 << 20
 WRITE_COUNT = 3  # the fastest counts: what else a disk has to do can only slow it
@@ -122,7 +122,7 @@ def write_and_verify_scratch_file(folder: str, mib: int) -> dict[str, Any]:
     return facts
 
 
-def run_storage_check(host: HostAccess) -> RawCheckResult:
+def measure_host(host: HostAccess) -> RawCheckResult:
     """Look at the root filesystem and exercise the scratch folder."""
     folder: str = host.get_parameter("scratch", "/var/tmp")  # noqa: S108 - disk-backed by convention, unlike /tmp
     table = parse_mounts(host.read_text_file("/proc/mounts") or "")

@@ -6,10 +6,10 @@ import ctypes
 import time
 from typing import Any, Callable  # noqa: UP035 - Python 3.9 runs this
 
-from .cuda_driver import CONSTANTS, CudaDevice
-from .gpu_device import GpuWorkbench, run_on_every_gpu
-from .host import HostAccess, RawCheckResult
-from .nvml import SensorRecorder
+from ...agent.cuda_driver import CONSTANTS, CudaDevice
+from ...agent.gpu_device import GpuWorkbench, run_on_every_gpu
+from ...agent.host import HostAccess, RawCheckResult
+from ...agent.nvml import SensorRecorder
 
 SENSOR_SECONDS = 0.05
 QUEUED = 4
@@ -135,7 +135,7 @@ def work_on_gpu(bench: GpuWorkbench, host: HostAccess) -> dict[str, Any]:
     return {**record, "slot": read_slot(host, bench.bus_id), "errors_after": bench.read_errors()}
 
 
-def run_gpu_copy_check(host: HostAccess) -> RawCheckResult:
+def measure_host(host: HostAccess) -> RawCheckResult:
     """Measure one GPU after the other, so that each has the host's memory to itself."""
     seconds = host.get_parameter("gpu_copy_seconds", 1.0)
     limit = 30 * seconds + 120

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .gpu import AMD, NVIDIA, list_gpu_pci_addresses
-from .gpu_device import show_all_gpus
-from .host import HostAccess, RawCheckResult, build_not_run_result
+from ...agent.gpu import AMD, NVIDIA, list_gpu_pci_addresses
+from ...agent.gpu_device import show_all_gpus
+from ...agent.host import HostAccess, RawCheckResult, build_not_run_result
 
 COMMAND_SECONDS = 300.0
 PROGRAMS = {"all_reduce": "all_reduce_perf", "sendrecv": "sendrecv_perf"}
@@ -32,7 +32,7 @@ def find_program(host: HostAccess, name: str) -> str | None:
     return None if folder else host.which(name)
 
 
-def run_nccl_check(host: HostAccess) -> RawCheckResult:
+def measure_host(host: HostAccess) -> RawCheckResult:
     """Run an all-reduce and a ring of sends over all GPUs of the node, each result verified."""
     largest_mib = host.get_parameter("nccl_mib", 0)
     if not largest_mib:

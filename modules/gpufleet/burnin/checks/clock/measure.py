@@ -10,7 +10,7 @@ import os
 import time
 from typing import Any
 
-from .host import HostAccess, RawCheckResult
+from ...agent.host import HostAccess, RawCheckResult
 
 COMMAND_SECONDS = 10.0
 TIMEX_FIELDS = ("offset", "freq", "maxerror", "esterror", "status")
@@ -52,7 +52,7 @@ def read_chrony(host: HostAccess) -> dict[str, Any]:
     return {"code": output.code, "text": (output.out or output.err)[:500]}
 
 
-def run_clock_check(host: HostAccess) -> RawCheckResult:
+def measure_host(host: HostAccess) -> RawCheckResult:
     """Read the clock; its check runs first, for the controller's time was taken just before the agent started."""
     raw: dict[str, Any] = {"kernel": read_kernel_clock(), "chrony": read_chrony(host)}
     controller_time = host.get_parameter("controller_time", 0.0)

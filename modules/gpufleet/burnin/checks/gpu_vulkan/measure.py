@@ -8,15 +8,15 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from .card_work import build_cards_result, compute_work_limit_s, try_work, work_on_card
-from .clibrary import LibraryError
-from .drm import CardSensors, explain_use
-from .gpu import AMD, list_gpu_pci_addresses
-from .host import HostAccess, RawCheckResult, build_error_result, build_not_run_result
-from .nvml import GpuSensors, open_sensors
-from .vulkan_api import CONSTANTS, NAMES, RESULTS
-from .vulkan_device import PhysicalDevice, VulkanDevice, list_physical_devices, open_instance
-from .workers import run_job_with_deadline
+from ...agent.card_work import build_cards_result, compute_work_limit_s, try_work, work_on_card
+from ...agent.clibrary import LibraryError
+from ...agent.drm import CardSensors, explain_use
+from ...agent.gpu import AMD, list_gpu_pci_addresses
+from ...agent.host import HostAccess, RawCheckResult, build_error_result, build_not_run_result
+from ...agent.nvml import GpuSensors, open_sensors
+from ...agent.vulkan_api import CONSTANTS, NAMES, RESULTS
+from ...agent.vulkan_device import PhysicalDevice, VulkanDevice, list_physical_devices, open_instance
+from ...agent.workers import run_job_with_deadline
 
 LIST_SECONDS = 60.0
 NVIDIA_VENDOR = 0x10DE
@@ -107,7 +107,7 @@ def work_on_device(host: HostAccess, place: int) -> dict[str, Any]:
     return work_on_card(host, device, describe(device), find_sensors(host, physical))
 
 
-def run_gpu_vulkan_check(host: HostAccess) -> RawCheckResult:
+def measure_host(host: HostAccess) -> RawCheckResult:
     """Test one device after the other, so that each has the host's memory to itself."""
     raw: dict[str, Any] = {"amd_on_bus": list_gpu_pci_addresses(host, AMD)}
     # The loader and every driver run in children: a crash of theirs costs one answer.

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from .card_work import build_cards_result, compute_work_limit_s, try_work, work_on_card
-from .clibrary import LibraryError
-from .drm import CardSensors, explain_use
-from .gpu import AMD, list_gpu_pci_addresses
-from .gpu_device import FAKE_MARK, show_all_gpus
-from .hip_api import NO_DEVICE, Hip
-from .hip_device import HipDevice, list_names
-from .host import HostAccess, RawCheckResult, build_error_result, build_not_run_result
-from .workers import run_job_with_deadline, run_jobs_in_parallel
+from ...agent.card_work import build_cards_result, compute_work_limit_s, try_work, work_on_card
+from ...agent.clibrary import LibraryError
+from ...agent.drm import CardSensors, explain_use
+from ...agent.gpu import AMD, list_gpu_pci_addresses
+from ...agent.gpu_device import FAKE_MARK, show_all_gpus
+from ...agent.hip_api import NO_DEVICE, Hip
+from ...agent.hip_device import HipDevice, list_names
+from ...agent.host import HostAccess, RawCheckResult, build_error_result, build_not_run_result
+from ...agent.workers import run_job_with_deadline, run_jobs_in_parallel
 
 COUNT_SECONDS = 60.0
 
@@ -50,7 +50,7 @@ def work_on_device(host: HostAccess, ordinal: int) -> dict[str, Any]:
     return work_on_card(host, device, record, sensors)
 
 
-def run_gpu_hip_check(host: HostAccess) -> RawCheckResult:
+def measure_host(host: HostAccess) -> RawCheckResult:
     """Test all devices at once: a server's cards heat each other."""
     raw: dict[str, Any] = {"amd_on_bus": list_gpu_pci_addresses(host, AMD)}
     counted = run_job_with_deadline(lambda: count_gpus(host), COUNT_SECONDS)

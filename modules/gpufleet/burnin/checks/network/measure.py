@@ -12,7 +12,8 @@ import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from .host import HostAccess, RawCheckResult, build_error_result
+from ...agent.host import HostAccess, RawCheckResult, build_error_result
+from ...agent.network_stream import CHUNK_BYTES, receive_and_confirm_bytes
 
 COUNTERS = ("rx_packets", "tx_packets", "rx_errors", "tx_errors", "rx_dropped", "tx_dropped", "rx_crc_errors")
 LOOPBACK = "127.0.0.1"
@@ -20,7 +21,6 @@ LOOPBACK = "127.0.0.1"
 DISCARD_PORT = 9
 DNS_PORT = 53
 MAX_PEERS = 4
-CHUNK_BYTES = 1 << 18
 TRIP_COUNT = 10
 TRIP_TIMEOUT_SECONDS = 1.0
 
@@ -139,35 +139,6 @@ def measure_round_trips(address: str, port: int, count: int) -> dict[str, Any]:
     }
 
 
-def receive_and_confirm_bytes(connection: socket.socket) -> None:
-    """Read a sender to its end, then tell it how many bytes arrived."""
-    with connection, contextlib.suppress(OSError):
-        buffer, total = bytearray(CHUNK_BYTES), 0
-        while True:
-            received = connection.recv_into(buffer)
-            if not received:
-                break
-            total += received
-        connection.sendall(total.to_bytes(8, "big"))
-
-
-def receive_from_senders(listener: socket.socket, seconds: float) -> int:
-    """Take one sender after the other for a time; return how many came."""
-    deadline, senders = time.monotonic() + seconds, 0
-    while True:
-        left = deadline - time.monotonic()
-        if left <= 0:
-            return senders
-        listener.settimeout(left)
-        try:
-            connection, _ = listener.accept()
-        except OSError:
-            continue
-        connection.settimeout(max(left, 1.0))
-        senders += 1
-        receive_and_confirm_bytes(connection)
-
-
 def measure_send_mbit_per_s(address: str, port: int, seconds: float) -> float:
     """Send for a time; return the Mbit/s that the other end confirms to have received."""
     data = bytes(CHUNK_BYTES)
@@ -229,7 +200,7 @@ def measure_throughput(host: HostAccess, peer: str) -> dict[str, Any]:
         return {"method": "loopback", "mbit": round(measure_send_mbit_per_s(LOOPBACK, sink_port, seconds), 1)}
 
 
-def run_network_check(host: HostAccess) -> RawCheckResult:
+def measure_host(host: HostAccess) -> RawCheckResult:
     """Read the link, then measure round trips and throughput."""
     name = choose_main_interface(host)
     if name is None:

@@ -9,25 +9,19 @@ import re
 import time
 from typing import Any
 
-from .host import HostAccess, RawCheckResult, build_error_result, build_not_run_result
-from .stress_ng import run_stress_ng
+from ...agent.host import HostAccess, RawCheckResult, build_error_result, build_not_run_result
+from ...agent.meminfo import MAX_MEMORY_SHARE, parse_meminfo
+from ...agent.stress_ng import run_stress_ng
 
 MIB = 1 << 20
 # Every bit both ways, its neighbours opposed; then address-dependent blocks, which show crossed lines.
 PATTERNS = (b"\x00", b"\xff", b"\x55", b"\xaa")
-MAX_MEMORY_SHARE = 0.25
 MIN_COPY_MIB = 16
 FILL_BLOCK = b"\xa5" * MIB
 # An area smaller than this many times the largest cache tests the cache.
 CACHE_MULTIPLE = 4
 CACHE_SIZE = re.compile(r"(\d+)([KMG]?)")
 CACHE_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-
-
-def parse_meminfo(text: str) -> dict[str, int]:
-    """Return /proc/meminfo in bytes."""
-    rows = re.findall(r"^(\w+):\s+(\d+) kB$", text, flags=re.MULTILINE)
-    return {name: int(value) * 1024 for name, value in rows}
 
 
 def build_unique_memory_block(index: int) -> bytes:
@@ -99,7 +93,7 @@ def choose_area_mib(requested_mib: int, cache_mib: float | None, limit_mib: int)
     return min(max(requested_mib, math.ceil((cache_mib or 0) * CACHE_MULTIPLE)), limit_mib)
 
 
-def run_memory_check(host: HostAccess) -> RawCheckResult:
+def measure_host(host: HostAccess) -> RawCheckResult:
     """Fill a share of what is free, verify it, then time copies."""
     sizes = parse_meminfo(host.read_text_file("/proc/meminfo") or "")
     if "MemTotal" not in sizes:

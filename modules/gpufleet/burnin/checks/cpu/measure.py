@@ -7,10 +7,10 @@ import os
 import time
 from typing import Any
 
-from .host import HostAccess, RawCheckResult, build_error_result
-from .load_series import record_load_series
-from .stress_ng import run_stress_ng
-from .workers import run_jobs_in_parallel
+from ...agent.host import HostAccess, RawCheckResult, build_error_result
+from ...agent.load_series import record_load_series
+from ...agent.stress_ng import run_stress_ng
+from ...agent.workers import run_jobs_in_parallel
 
 BLOCK = bytes(range(256)) * 4096
 # Known answers. Only operations that IEEE 754 or arithmetic define exactly, so that every CPU agrees:
@@ -63,7 +63,7 @@ def solve_known_problems(seconds: float) -> dict[str, Any]:
     }
 
 
-def run_cpu_check(host: HostAccess) -> RawCheckResult:
+def measure_host(host: HostAccess) -> RawCheckResult:
     """Work on every core this process may use."""
     seconds = host.get_parameter("cpu_seconds", 20.0)
     cores = len(os.sched_getaffinity(0))

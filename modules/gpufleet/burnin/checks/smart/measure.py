@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from .host import HostAccess, RawCheckResult, build_not_run_result
+from ...agent.host import HostAccess, RawCheckResult, build_not_run_result
 
 COMMAND_SECONDS = 20.0
 REPORT_FIELDS = (
@@ -76,7 +76,7 @@ def read_smart_health(host: HostAccess, drive_name: str) -> dict[str, Any]:
     return facts
 
 
-def run_smart_check(host: HostAccess) -> RawCheckResult:
+def measure_host(host: HostAccess) -> RawCheckResult:
     """Read the health of every drive."""
     if host.which("smartctl") is None:
         return build_not_run_result("smartctl is not installed")

@@ -12,16 +12,16 @@ import time
 from ctypes import c_uint32, c_uint64
 from typing import Any, NamedTuple
 
-from .clibrary import LibraryError
-from .cublas import open_cublas
-from .cuda_driver import Stopwatch
-from .gpu_device import GpuWorkbench, run_on_every_gpu
-from .host import HostAccess, RawCheckResult
-from .nvml import SensorRecorder
-from .product_record import build_product_record
-from .ptx_basic import BLOCK_BYTES, CHAINS, THREADS, compute_orbits
-from .ptx_catalog import list_matmul_kernels
-from .ptx_matmul import MatmulKernel
+from ...agent.clibrary import LibraryError
+from ...agent.cublas import open_cublas
+from ...agent.cuda_driver import Stopwatch
+from ...agent.gpu_device import GpuWorkbench, run_on_every_gpu
+from ...agent.host import HostAccess, RawCheckResult
+from ...agent.nvml import SensorRecorder
+from ...agent.product_record import build_product_record
+from ...agent.ptx_basic import BLOCK_BYTES, CHAINS, THREADS, compute_orbits
+from ...agent.ptx_catalog import list_matmul_kernels
+from ...agent.ptx_matmul import MatmulKernel
 
 SEED_A, SEED_B = 0x10000000, 0x50000000
 MAX_BATCH = 8
@@ -250,7 +250,7 @@ def work_on_gpu(bench: GpuWorkbench, host: HostAccess) -> dict[str, Any]:
     return {**record, "errors_after": bench.read_errors()}
 
 
-def run_gpu_compute_check(host: HostAccess) -> RawCheckResult:
+def measure_host(host: HostAccess) -> RawCheckResult:
     """Load every GPU at once."""
     seconds = host.get_parameter("gpu_seconds", 10.0)
     return run_on_every_gpu(host, lambda bench: work_on_gpu(bench, host), 3 * seconds + 120)

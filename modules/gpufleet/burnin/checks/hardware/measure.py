@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .fabric import read_fabric
-from .gpu import AMD, NVIDIA, list_gpu_pci_addresses
-from .host import HostAccess, RawCheckResult, build_not_run_result
-from .pi import is_nvme_namespace, read_nvme_drive
+from ...agent.fabric import read_fabric
+from ...agent.gpu import AMD, NVIDIA, list_gpu_pci_addresses
+from ...agent.host import HostAccess, RawCheckResult, build_not_run_result
+from ...agent.nvme_drive import is_nvme_namespace, read_nvme_drive
 
 # Hard drives and SSDs, virtual disks, SD cards and eMMC; NVMe drives are listed by their controllers.
 OTHER_DRIVES = re.compile(r"(sd[a-z]+|vd[a-z]+|xvd[a-z]+|mmcblk\d+)")
@@ -27,7 +27,7 @@ EXPECTATIONS: dict[str, Any] = {
 }
 
 
-def run_hardware_check(host: HostAccess) -> RawCheckResult:
+def measure_host(host: HostAccess) -> RawCheckResult:
     """List what the kernel sees, next to what the inventory declares."""
     root = host.get_parameter("sysfs", "/sys").rstrip("/")
     if not host.list_folder(root):

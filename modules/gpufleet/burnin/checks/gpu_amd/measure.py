@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .fabric import read_driver_name
-from .gpu import AMD, list_gpu_pci_addresses
-from .host import HostAccess, RawCheckResult, build_not_run_result
+from ...agent.drm import RAS_COUNTS
+from ...agent.fabric import read_driver_name
+from ...agent.gpu import AMD, list_gpu_pci_addresses
+from ...agent.host import HostAccess, RawCheckResult, build_not_run_result
 
 NUMBERS = ("mem_info_vram_total", "mem_info_vram_used", "gpu_busy_percent", "pcie_replay_count")
 TEXTS = (
@@ -26,12 +27,10 @@ TEXTS = (
     "current_compute_partition",
     "current_memory_partition",
 )
-# Blocks of the GPU with their error counts; newer drivers name them aca_….
-RAS_COUNTS = re.compile(r"\w+_err_count|aca_\w+")
 MAX_BAD_PAGE_CHARACTERS = 20_000
 
 
-def run_amd_gpu_check(host: HostAccess) -> RawCheckResult:
+def measure_host(host: HostAccess) -> RawCheckResult:
     """Read every AMD GPU on the PCI bus."""
     devices = [read_amd_gpu(host, address) for address in list_gpu_pci_addresses(host, AMD)]
     raw = {"devices": devices, "expect_amd_gpus": host.get_parameter("expect_amd_gpus", 0)}

@@ -4,44 +4,18 @@ from __future__ import annotations
 
 import time
 from ctypes import c_uint64
-from typing import Any, Iterable  # noqa: UP035 - Python 3.9 runs this
+from typing import Any
 
-from .clibrary import LibraryError
-from .cuda_driver import CONSTANTS, Stopwatch
-from .gpu_device import ADDRESS_BITS, GpuWorkbench, run_on_every_gpu
-from .host import HostAccess, RawCheckResult
-from .nvml import SensorRecorder
-from .ptx_basic import BLOCK_BYTES
+from ...agent.clibrary import LibraryError
+from ...agent.cuda_driver import CONSTANTS, Stopwatch
+from ...agent.gpu_device import ADDRESS_BITS, GpuWorkbench, run_on_every_gpu
+from ...agent.host import HostAccess, RawCheckResult
+from ...agent.memory_pattern import PATTERNS, SEED_FACTOR, note_faults
+from ...agent.nvml import SensorRecorder
+from ...agent.ptx_basic import BLOCK_BYTES
 
 CHUNK_BYTES = 1 << 30
-PATTERNS = {
-    "address": ADDRESS_BITS,
-    "inverse": (0xFFFFFFFF, 0xFFFFFFFF),
-    "00": (0, 0),
-    "ff": (0, 0xFFFFFFFF),
-    "55": (0, 0x55555555),
-    "aa": (0, 0xAAAAAAAA),
-}
 SENSOR_SECONDS = 0.25
-MAX_FAULTS = 16
-# Spreads the chunks' numbers over all seeds; ctypes keeps the low 32 bits.
-SEED_FACTOR = 0x9E3779B1
-
-
-def note_faults(
-    faults: list[dict[str, Any]], pattern: str, chunk_counts: Iterable[tuple[int, int, int]]
-) -> None:
-    """Add what reading again, chunk by chunk, still counts: wrong vectors, the first of them, and the bits.
-
-    A fault that stays is in the cells, one that vanishes was on the way.
-    """
-    count_before = len(faults)
-    for number, (vectors, first, bits) in enumerate(chunk_counts):
-        if vectors and len(faults) < MAX_FAULTS:
-            fault = {"pattern": pattern, "chunk": number, "vectors": vectors, "first_vector": first}
-            faults.append({**fault, "bits": f"{bits:08x}"})
-    if count_before == len(faults) < MAX_FAULTS:
-        faults.append({"pattern": pattern, "vanished": True})
 
 
 class MemoryTest:
@@ -159,7 +133,7 @@ def work_on_gpu(bench: GpuWorkbench, host: HostAccess) -> dict[str, Any]:
     }
 
 
-def run_gpu_memory_check(host: HostAccess) -> RawCheckResult:
+def measure_host(host: HostAccess) -> RawCheckResult:
     """Test every GPU's memory at once."""
     seconds = host.get_parameter("gpu_memory_seconds", 5.0)
     return run_on_every_gpu(host, lambda bench: work_on_gpu(bench, host), 3 * seconds + 120)

@@ -11,8 +11,8 @@ import socket
 import struct
 from typing import Any
 
-from .host import HostAccess, RawCheckResult
-from .identity import DMI, is_raspberry_pi
+from ...agent.host import HostAccess, RawCheckResult
+from ...agent.identity import DMI, is_raspberry_pi
 
 COMMAND_SECONDS = 10.0
 LONGEST_VERSION = 100
@@ -109,7 +109,7 @@ def add_device_versions(host: HostAccess, versions: VersionList) -> None:
                 versions.add(f"adapter {adapter[0]}", adapter[1])
 
 
-def run_versions_check(host: HostAccess) -> RawCheckResult:
+def measure_host(host: HostAccess) -> RawCheckResult:
     """List the versions; the controller compares them with those of equal nodes."""
     versions = VersionList()
     add_system_versions(host, versions)
