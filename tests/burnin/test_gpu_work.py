@@ -9,8 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-
 from gpufleet.burnin.agent.gpu_compute import RESERVED_BYTES, choose_size
+
 from gpufleet.burnin.agent.gpu_device import find_reason_not_to_run
 from gpufleet.burnin.agent.host import HostAccess
 from gpufleet.burnin.agent.nvml import COLUMNS, MAX_SAMPLES, SensorRecorder

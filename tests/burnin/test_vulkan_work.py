@@ -11,10 +11,10 @@ import time
 from pathlib import Path
 
 import pytest
+from gpufleet.burnin.agent.gpu_vulkan import explain_skip
 
 from gpufleet.burnin.agent import gpu_vulkan
 from gpufleet.burnin.agent.card_work import bound_tested_bytes
-from gpufleet.burnin.agent.gpu_vulkan import explain_skip
 from gpufleet.burnin.agent.host import HostAccess
 from gpufleet.burnin.agent.vulkan_device import PhysicalDevice
 from gpufleet.burnin.thresholds import select_thresholds
