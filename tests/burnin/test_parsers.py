@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpufleet.burnin import pi
-from gpufleet.burnin.agent import gpu
+from gpufleet.burnin.checks.gpu_nvidia import measure as gpu
 from gpufleet.burnin.checks.gpu_nvidia import read as nvidia_smi
 
 
