@@ -17,9 +17,10 @@ from gpufleet import burnin
 from gpufleet.burnin.agent import settings
 from gpufleet.burnin.agent.command import CommandOutput
 from gpufleet.burnin.agent.host import HostAccess
-from gpufleet.burnin.check_definition import load_checks
+from gpufleet.burnin.check_definition import load_checks, parse_check
 from gpufleet.burnin.readings import extract_check_metrics, list_read_checks
 from gpufleet.burnin.verdict import judge_check
+from gpufleet.errors import InputError
 
 ROOT = Path(__file__).parents[2]
 CASES = sorted((ROOT / "tests/cases/burnin/checks").glob("*/*.json"))
@@ -76,6 +77,31 @@ def test_folder_of_a_check_is_complete(name):
     assert ("read.py" in files) == (name in list_read_checks()) == bool(check.thresholds)
     assert check.alternative is None or check.alternative in load_checks()
     assert name in {path.parent.name for path in CASES}
+
+
+CHECK = {"measures": "a", "miss": "b", "next": ["c"], "order": 1}
+BOUND = {"metric": "m", "unit": "s", "source": "a test", "date": "2026-11-28"}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"requierd": ["any"]}, "requierd"),
+        ({"required": ["toaster"]}, "required.0"),
+        ({"order": None}, "order"),
+        ({"thresholds": [{**BOUND, "floor": 1, "ceiling": 2}]}, "more than one of floor, ceiling and below"),
+        ({"thresholds": [{**BOUND, "at_least": 1}]}, "thresholds.0.at_least"),
+        ({"thresholds": [{**BOUND, "date": "soon"}]}, "thresholds.0.date"),
+        ({"parameters": {"x": {"type": "colour"}}}, "parameters.x.type"),
+        ({"repair": [{**BOUND, "steps": ["rma"], "meaning": "gone"}]}, "repair.0.unit"),
+    ],
+)
+def test_mistake_in_a_check_file_is_one_line_with_its_place(change, message):
+    with pytest.raises(InputError) as caught:
+        parse_check("toy", {**CHECK, **change})
+    assert str(caught.value).startswith("gpufleet/burnin/checks/toy/check.yaml")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_no_two_checks_declare_the_same_parameter():

@@ -8,7 +8,7 @@ from typing import Any
 from gpufleet.burnin.evidence import Raw, to_finite_number
 from gpufleet.drivers import PciDevice
 
-# What the check compares; other declarations (memory, cores) are judged where they are measured.
+# What the check `hardware` compares; other declarations (memory, cores) are judged where they are measured.
 COMPARED = frozenset(
     {
         "expect_gpus",

@@ -42,18 +42,8 @@ def list_check_values(column: str) -> dict[str, Any]:
 # after the budget, by the longest round so far. The checks' own parameters are in their check.yaml.
 SHARED: dict[str, dict[str, Any]] = {
     "quick": {"rounds": 1, "card_seconds": 10.0},
-    "standard": {
-        "rounds": 2,
-        "budget_seconds": 3600.0,
-        "stress_ng_seconds": 300.0,
-        "card_seconds": 120.0,
-    },
-    "soak": {
-        "rounds": 48,
-        "budget_seconds": 86_400.0,
-        "stress_ng_seconds": 900.0,
-        "card_seconds": 300.0,
-    },
+    "standard": {"rounds": 2, "budget_seconds": 3600.0, "stress_ng_seconds": 300.0, "card_seconds": 120.0},
+    "soak": {"rounds": 48, "budget_seconds": 86_400.0, "stress_ng_seconds": 900.0, "card_seconds": 300.0},
 }
 PROFILES = {name: {**values, **list_check_values(name)} for name, values in SHARED.items()}
 
