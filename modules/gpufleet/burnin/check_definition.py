@@ -31,7 +31,7 @@ Number = int | float
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)  # many commands read no check
 
 
 class Sourced(_Part):
