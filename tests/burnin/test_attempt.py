@@ -42,10 +42,10 @@ def test_every_parameter_that_a_check_reads_can_be_set():
     assert {key for profile in profiles.PROFILES.values() for key in profile} <= set(settings.PARAMETERS)
 
 
-def test_every_check_names_a_function():
-    for name, check in profiles.CHECKS.items():
-        module, _, function = check.function.partition(".")
-        assert callable(getattr(importlib.import_module(f"gpufleet.burnin.agent.{module}"), function)), name
+def test_every_check_of_the_agent_can_be_measured():
+    for name in profiles.CHECKS:
+        module = importlib.import_module(f"gpufleet.burnin.checks.{name}.measure")
+        assert callable(module.measure_host), name
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ class FakeChecks:
     def __init__(self, monkeypatch, **seconds):
         self.ran = []
         self.seconds = seconds
-        specs = {name: profiles.CheckSpec(f"fake.{name}", 1.0) for name in seconds}
+        specs = {name: profiles.CheckSpec(name, 1.0) for name in seconds}
         monkeypatch.setattr(attempt, "CHECKS", specs)
         monkeypatch.setattr(attempt, "run_check", self.run)
         monkeypatch.setattr(attempt, "find_busy_reason", lambda _host: "")

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpufleet.burnin.agent import fio, pi, smart
+from gpufleet.burnin.agent import fio
 from gpufleet.burnin.agent.command import CommandOutput
 from gpufleet.burnin.agent.host import HostAccess
+from gpufleet.burnin.checks.nvme_link import measure as nvme_link
+from gpufleet.burnin.checks.smart import measure as smart
 from gpufleet.burnin.readings import extract_check_metrics
 from gpufleet.burnin.thresholds import select_thresholds
 from gpufleet.burnin.verdict import judge_check
@@ -209,7 +211,7 @@ def test_nvme_link_is_compared_with_drive_and_port(tmp_path, speed, width, outco
     controller = tmp_path / "sys/class/nvme/nvme0"
     controller.mkdir(parents=True)
     (controller / "device").symlink_to(device)
-    raw = pi.run_nvme_link_check(HostAccess(root=str(tmp_path))).raw
+    raw = nvme_link.measure_host(HostAccess(root=str(tmp_path))).raw
     result = judge("nvme_link", raw)
     assert result.outcome == outcome
     assert reason in result.reason

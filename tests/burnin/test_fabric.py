@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gpufleet import burnin
-from gpufleet.burnin.agent import hardware
 from gpufleet.burnin.agent.host import HostAccess
+from gpufleet.burnin.checks.hardware import measure as hardware
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def judge_sysfs(tmp_path, records_of):
             (tmp_path / "sys" / place).mkdir(parents=True, exist_ok=True)
             (tmp_path / "sys" / place / "driver").symlink_to(target)
         (tmp_path / "sys/kernel").mkdir(parents=True, exist_ok=True)
-        measured = hardware.run_hardware_check(HostAccess(root=str(tmp_path)))
+        measured = hardware.measure_host(HostAccess(root=str(tmp_path)))
         records = records_of({"base": "cloud_vm", "change": {"hardware": {"raw": measured.raw}}})
         report = burnin.judge_attempt(records, "cloud_vm", "quick", expected=expected)
         return report.verdict, report.find_check_result("hardware").reason

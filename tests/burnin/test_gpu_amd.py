@@ -11,10 +11,12 @@ import copy
 import pytest
 
 from gpufleet import burnin
-from gpufleet.burnin import xid
-from gpufleet.burnin.agent import gpu, gpu_amd, hardware
 from gpufleet.burnin.agent.command import CommandOutput
 from gpufleet.burnin.agent.host import HostAccess
+from gpufleet.burnin.checks.gpu_amd import measure as gpu_amd
+from gpufleet.burnin.checks.gpu_xid import measure as gpu_xid
+from gpufleet.burnin.checks.gpu_xid import read as xid
+from gpufleet.burnin.checks.hardware import measure as hardware
 from gpufleet.burnin.readings import extract_check_metrics
 
 NVIDIA_CHECKS = ["gpu_compute", "gpu_memory", "gpu_copy", "gpu_nvidia"]
@@ -69,9 +71,9 @@ def judge_server(tmp_path, records_of):
 
         host = HostAccess(root=str(tmp_path), run=run, which=lambda _tool: None)
         checks = {
-            "hardware": hardware.run_hardware_check,
-            "gpu_amd": gpu_amd.run_amd_gpu_check,
-            "gpu_xid": gpu.run_xid_check,
+            "hardware": hardware.measure_host,
+            "gpu_amd": gpu_amd.measure_host,
+            "gpu_xid": gpu_xid.measure_host,
         }
         records = records_of({"base": kind, "drop": [*NVIDIA_CHECKS, *checks]})
         for name, check in checks.items():

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import pytest
 
 from cuda_software import build_fake_cuda
-from gpufleet.burnin.agent.gpu_compute import RESERVED_BYTES, choose_size
 from gpufleet.burnin.agent.gpu_device import find_reason_not_to_run
 from gpufleet.burnin.agent.host import HostAccess
 from gpufleet.burnin.agent.nvml import COLUMNS, MAX_SAMPLES, SensorRecorder
+from gpufleet.burnin.checks.gpu_compute.measure import RESERVED_BYTES, choose_size
 
 CHECKS = ("gpu_compute", "gpu_memory", "gpu_copy")
 SMALL = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gpufleet import burnin
-from gpufleet.burnin.agent import hardware as agent_hardware
 from gpufleet.burnin.agent.host import HostAccess
+from gpufleet.burnin.checks.hardware import measure as agent_hardware
 from gpufleet.nodes.declaration import KINDS
 from gpufleet.rehearsal.rack.pci import build_pci_sysfs_files
 
@@ -25,7 +25,7 @@ def measure(tmp_path):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         (tmp_path / "sys/kernel").mkdir(parents=True, exist_ok=True)
-        result = agent_hardware.run_hardware_check(HostAccess(params=params, root=str(tmp_path)))
+        result = agent_hardware.measure_host(HostAccess(params=params, root=str(tmp_path)))
         return {"type": "check", "name": "hardware", "status": result.status, "raw": result.raw}
 
     return run
@@ -186,7 +186,7 @@ def test_declared_memory_is_compared_though_the_record_expects_none(records_of):
 
 
 def test_missing_sysfs_is_not_run(tmp_path):
-    result = agent_hardware.run_hardware_check(HostAccess(root=str(tmp_path)))
+    result = agent_hardware.measure_host(HostAccess(root=str(tmp_path)))
     assert (result.status, result.reason) == ("not_run", "/sys is not there")
 
 

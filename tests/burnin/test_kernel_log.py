@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from gpufleet.boundary import read_packaged_rows
-from gpufleet.burnin import xid
 from gpufleet.burnin.agent.command import run_command
 from gpufleet.burnin.agent.kernel_log import MAX_GROUPS, KernelErrorGroups, group_hardware_errors
+from gpufleet.burnin.checks.gpu_xid import read as xid
 from gpufleet.burnin.thresholds import select_thresholds
 from gpufleet.burnin.verdict import judge_check
 
@@ -50,7 +50,7 @@ def judge_log(log):
 def test_recorded_kernel_log(case):
     content = (RECORDED / case["file"]).read_bytes()
     assert hashlib.sha256(content).hexdigest() == case["sha256"]
-    assert xid.extract_xid_metrics(group_hardware_errors(content.decode())).metrics == case["events"]
+    assert xid.read_record(group_hardware_errors(content.decode())).metrics == case["events"]
     assert judge_log(content.decode()) == case["outcome"]
 
 

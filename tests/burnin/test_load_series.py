@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.burnin.agent import cpu, load_series
+from gpufleet.burnin.agent import load_series
 from gpufleet.burnin.agent.host import CommandOutput, HostAccess
+from gpufleet.burnin.checks.cpu import measure as cpu
 from gpufleet.burnin.readings import extract_check_metrics
 from gpufleet.burnin.thresholds import select_thresholds
 from gpufleet.burnin.verdict import judge_check
@@ -121,7 +122,7 @@ def test_long_series_is_thinned_and_keeps_its_extremes(make_host, monkeypatch):
 
 def test_cpu_check_keeps_its_series(make_host):
     host = make_host(PI, ["0x0"])
-    raw = cpu.run_cpu_check(
+    raw = cpu.measure_host(
         HostAccess(params={"cpu_seconds": 0.0}, root=host.root, run=host.run, which=host.which)
     ).raw
     assert raw["workers_lost"] == []

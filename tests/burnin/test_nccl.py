@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpufleet.burnin import nccl
-from gpufleet.burnin.agent import nccl as nccl_check
 from gpufleet.burnin.agent.gpu_device import VISIBILITY_VARIABLES
 from gpufleet.burnin.agent.host import CommandOutput, HostAccess
+from gpufleet.burnin.checks.nccl import measure as nccl_check
+from gpufleet.burnin.checks.nccl import read as nccl
 from gpufleet.burnin.readings import extract_check_metrics
 from gpufleet.burnin.thresholds import select_thresholds
 from gpufleet.burnin.verdict import judge_check
@@ -122,7 +122,7 @@ def test_programs_run_over_all_gpus_with_verification(tmp_path, monkeypatch):
     host = HostAccess(
         params={"nccl_mib": 64}, root=str(tmp_path), run=run, which=lambda tool: f"/usr/bin/{tool}"
     )
-    raw = nccl_check.run_nccl_check(host).raw
+    raw = nccl_check.measure_host(host).raw
     options = ["-b", "8M", "-e", "64M", "-f", "2", "-g", "2", "-c", "1", "-n", "20"]
     assert [argv for argv, _ in calls] == [
         ["/usr/bin/all_reduce_perf", *options],
@@ -142,9 +142,7 @@ def test_programs_run_over_all_gpus_with_verification(tmp_path, monkeypatch):
 )
 def test_check_that_cannot_run_says_why(tmp_path, count, params, reason):
     lay_out_gpus(tmp_path, count, "0x1002")
-    result = nccl_check.run_nccl_check(
-        HostAccess(params=params, root=str(tmp_path), which=lambda _tool: None)
-    )
+    result = nccl_check.measure_host(HostAccess(params=params, root=str(tmp_path), which=lambda _tool: None))
     assert (result.status, reason in result.reason) == ("not_run", True)
 
 

@@ -10,12 +10,15 @@ import sys
 import pytest
 
 from gpufleet import burnin
-from gpufleet.burnin.agent import network
 from gpufleet.burnin.agent.command import CommandOutput
 from gpufleet.burnin.agent.host import HostAccess
+from gpufleet.burnin.checks.network import measure as network
 
 ROUTE = "Iface\tDestination\tGateway\tFlags\neth1\t00000000\t010012C6\t0003\n"
-FIND = "from gpufleet.burnin.agent import network, host; print(network.find_ssh_client(host.HostAccess()))"
+FIND = (
+    "from gpufleet.burnin.agent.host import HostAccess; from gpufleet.burnin.checks.network import measure;"
+    "print(measure.find_ssh_client(HostAccess()))"
+)
 
 
 @pytest.fixture

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpufleet.burnin import nvidia_smi, pi
-from gpufleet.burnin.agent import gpu
+from gpufleet.burnin import pi
+from gpufleet.burnin.checks.gpu_nvidia import measure as gpu
+from gpufleet.burnin.checks.gpu_nvidia import read as nvidia_smi
 
 
 def test_published_throttle_values_are_decoded(tool_output):

@@ -2,44 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-import yaml
 
-from gpufleet.burnin import nvidia_smi
-from gpufleet.burnin.evidence import count_missing, to_finite_number
+from gpufleet.burnin.checks.gpu_nvidia import read as nvidia_smi
+from gpufleet.burnin.evidence import CheckReadings, count_missing, to_finite_number
 from gpufleet.burnin.readings import extract_check_metrics
 
-CASES = yaml.safe_load((Path(__file__).parents[1] / "cases/burnin/readings.yaml").read_text())
 
-
-@pytest.mark.parametrize("case", CASES, ids=[f"{at}-{case['check']}" for at, case in enumerate(CASES)])
-def test_record_is_parsed(case):
-    readings_found = extract_check_metrics(case["check"], case["raw"])
-    assert readings_found.metrics == pytest.approx(case["metrics"])
-    assert (readings_found.display_value, readings_found.unit, readings_found.unreadable) == (
-        case["shown"],
-        case["unit"],
-        "",
-    )
-
-
-@pytest.mark.parametrize(
-    ("check", "raw", "reason"),
-    [
-        ("pi_throttled", {"text": "VCHI initialization failed"},
-         "not the output of get_throttled: 'VCHI initialization failed'"),
-        ("pi_temperature", {"text": "x" * 99}, f"not the output of measure_temp: '{'x' * 60}'"),
-        ("nvme_link", {}, "the record contains no list of drives"),
-        ("smart", {"drives": [{"smart_status": {"passed": True}}, {}]}, "a drive: no SMART status"),
-        ("gpu_nvidia", {"xml": {"text": "<other/>"}}, "the output is not a report of nvidia-smi -q -x"),
-        ("gpu_nvidia", {}, "the output is not a report of nvidia-smi -q -x"),
-        ("gpu_xid", {"lines": "x"}, "the record contains no list of kernel log lines"),
-    ],
-)  # fmt: skip
-def test_invalid_record_gives_a_reason(check, raw, reason):
-    assert extract_check_metrics(check, raw).unreadable == reason
+def test_record_of_an_unknown_check_has_no_metrics():
+    for name in ("unheard_of", "../cpu", "", "__init__"):
+        assert extract_check_metrics(name, {"a": 1}) == CheckReadings()
 
 
 def test_each_throttle_flag_is_a_metric():

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpufleet.burnin import nvidia_smi
+from gpufleet.burnin.checks.gpu_nvidia import read as nvidia_smi
 from gpufleet.burnin.readings import extract_check_metrics
 from gpufleet.burnin.thresholds import select_thresholds
 from gpufleet.burnin.verdict import judge_check

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.burnin.agent import clock, memory, stress_ng
+from gpufleet.burnin.agent import stress_ng
 from gpufleet.burnin.agent.command import CommandOutput
 from gpufleet.burnin.agent.host import HostAccess
+from gpufleet.burnin.checks.clock import measure as clock
+from gpufleet.burnin.checks.memory import measure as memory
 from gpufleet.burnin.readings import extract_check_metrics
 from gpufleet.burnin.thresholds import select_thresholds
 from gpufleet.burnin.verdict import judge_check
@@ -73,11 +75,11 @@ def test_memory_check_tests_and_copies_more_than_the_cache(make_caches, tmp_path
     host = make_caches("12M", memory_mib=32, memory_seconds=0.0)
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/meminfo").write_text("MemTotal: 1048576 kB\nMemAvailable: 1048576 kB\n")
-    raw = memory.run_memory_check(host).raw
+    raw = memory.measure_host(host).raw
     assert (raw["tested_mib"], raw["copy_mib"], raw["largest_cache_mib"]) == (48, 48, 12.0)
     assert extract_check_metrics("memory", raw).metrics["cache_multiple"] == 4.0
     rehearsed = HostAccess(params={**host.params, "rehearsal": True}, root=str(tmp_path))
-    raw = memory.run_memory_check(rehearsed).raw
+    raw = memory.measure_host(rehearsed).raw
     assert (raw["tested_mib"], raw["copy_mib"]) == (32, 16)
 
 
@@ -228,7 +230,7 @@ def test_offset_of_chrony_counts_instead_of_the_kernel_offset():
 
 
 def test_kernel_clock_of_this_machine_is_read():
-    raw = clock.run_clock_check(HostAccess(params={"controller_time": "1"}, which=lambda _tool: None)).raw
+    raw = clock.measure_host(HostAccess(params={"controller_time": "1"}, which=lambda _tool: None)).raw
     assert 0 <= raw["kernel"]["state"] <= 5
     assert raw["kernel"]["maxerror"] >= 0
     assert raw["skew_s"] > 1e9
@@ -242,7 +244,7 @@ def test_chrony_is_asked_without_name_lookups():
         calls.append(argv)
         return CommandOutput(0, TRACKING.format("0.1"), "")
 
-    raw = clock.run_clock_check(HostAccess(run=run, which=lambda tool: tool)).raw
+    raw = clock.measure_host(HostAccess(run=run, which=lambda tool: tool)).raw
     assert calls == [["chronyc", "-n", "-c", "tracking"]]
     assert raw["chrony"]["code"] == 0
     assert "skew_s" not in raw

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gpufleet.burnin import version_consistency as consistency
-from gpufleet.burnin.agent import versions
 from gpufleet.burnin.agent.host import CommandOutput, HostAccess
+from gpufleet.burnin.checks.versions import measure as versions
+from gpufleet.burnin.checks.versions.read import read_parts
 from gpufleet.burnin.thresholds import select_thresholds
 from gpufleet.burnin.verdict import judge_check
 
@@ -53,7 +54,7 @@ def judge(raw):
 
 
 def test_versions_of_a_server_are_read(make_host):
-    raw = versions.run_versions_check(make_host(SERVER)).raw
+    raw = versions.measure_host(make_host(SERVER)).raw
     assert raw["parts"] == {
         "BIOS": ["2.3.1"],
         "BMC": ["1.62"],
@@ -71,7 +72,7 @@ def test_versions_of_a_server_are_read(make_host):
 
 def test_equal_gpus_with_different_firmware_are_a_warning(make_host):
     other = {"/proc/driver/nvidia/gpus/0000:2a:00.0/information": GPU.format("96.00.74.00.01")}
-    result = judge(versions.run_versions_check(make_host({**SERVER, **other})).raw)
+    result = judge(versions.measure_host(make_host({**SERVER, **other})).raw)
     assert (result.outcome, "different firmware" in result.reason) == ("warn", True)
 
 
@@ -80,7 +81,7 @@ def test_drives_of_a_model_may_have_different_firmware(make_host):
         "/sys/class/nvme/nvme1/model": "SAMSUNG MZQL23T8HCLS-00A07",
         "/sys/class/nvme/nvme1/firmware_rev": "GDC5902Q",
     }
-    raw = versions.run_versions_check(make_host({**SERVER, **other})).raw
+    raw = versions.measure_host(make_host({**SERVER, **other})).raw
     assert raw["parts"]["NVMe SAMSUNG MZQL23T8HCLS-00A07"] == ["GDC5602Q", "GDC5902Q"]
     assert judge(raw).outcome == "pass"
 
@@ -91,7 +92,7 @@ def test_amd_vbios_and_the_eeprom_of_a_pi_are_read(make_host):
     files["/proc/device-tree/model"] = "Raspberry Pi 5 Model B Rev 1.0\x00"
     # As `vcgencmd bootloader_version` answers (raspberrypi/documentation, raspberry-pi-eeprom-boot-flow).
     answer = "2024/09/23 14:02:56\nversion 26826259 (release)\ntimestamp 1727096576\nupdate-time 0\n"
-    raw = versions.run_versions_check(make_host(files, {"vcgencmd bootloader_version": answer})).raw
+    raw = versions.measure_host(make_host(files, {"vcgencmd bootloader_version": answer})).raw
     assert raw["parts"] == {"GPU 0x74a1 VBIOS": ["113-M3000100-102"], "EEPROM": ["1727096576"]}
 
 
@@ -105,7 +106,7 @@ def test_record_without_versions_is_not_run(raw):
 
 
 def test_hostile_versions_are_bounded_and_printable():
-    parts = consistency.read_parts({"parts": {f"p{at}\x1b[2J": ["\x1b[31m" * 99] * 99 for at in range(999)}})
+    parts = read_parts({"parts": {f"p{at}\x1b[2J": ["\x1b[31m" * 99] * 99 for at in range(999)}})
     assert len(parts) == 200
     assert all(len(text) <= 100 and text.isprintable() for texts in parts.values() for text in texts)
 

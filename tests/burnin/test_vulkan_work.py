@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.burnin.agent import gpu_vulkan
 from gpufleet.burnin.agent.card_work import bound_tested_bytes
-from gpufleet.burnin.agent.gpu_vulkan import explain_skip
 from gpufleet.burnin.agent.host import HostAccess
 from gpufleet.burnin.agent.vulkan_device import PhysicalDevice
+from gpufleet.burnin.checks.gpu_vulkan import measure as gpu_vulkan
+from gpufleet.burnin.checks.gpu_vulkan.measure import explain_skip
 from gpufleet.burnin.thresholds import select_thresholds
 from gpufleet.burnin.verdict import judge_attempt, judge_check
 from vulkan_software import build_environment, needs_lavapipe
@@ -331,9 +331,9 @@ def test_a_driver_that_hangs_or_dies_costs_only_this_check(monkeypatch, tmp_path
     host = HostAccess(root=str(tmp_path))
     monkeypatch.setattr(gpu_vulkan, "LIST_SECONDS", 0.2)
     monkeypatch.setattr(gpu_vulkan, "list_devices", lambda _host: time.sleep(60))
-    result = gpu_vulkan.run_gpu_vulkan_check(host)
+    result = gpu_vulkan.measure_host(host)
     assert (result.status, result.reason) == ("error", "the check exceeded its time limit and was stopped")
     monkeypatch.setattr(gpu_vulkan, "LIST_SECONDS", 60)
     monkeypatch.setattr(gpu_vulkan, "list_devices", lambda _host: os.kill(os.getpid(), signal.SIGKILL))
-    result = gpu_vulkan.run_gpu_vulkan_check(host)
+    result = gpu_vulkan.measure_host(host)
     assert (result.status, result.reason) == ("error", "the process of the check died (signal 9)")

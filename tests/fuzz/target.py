@@ -538,7 +538,7 @@ def run_bug_report(path: Path) -> object:
 
 
 def run_gpu_report(content: bytes) -> object:
-    from gpufleet.burnin import nvidia_smi
+    from gpufleet.burnin.checks.gpu_nvidia import read as nvidia_smi
 
     text = nvidia_smi.decompress_text({"text": content.decode("utf-8", "replace")})
     return nvidia_smi.parse_nvidia_smi_report(text or "")

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from gpufleet.burnin.agent import fabric as agent_fabric
-from gpufleet.burnin.agent import hardware as agent_hardware
 from gpufleet.burnin.agent.host import HostAccess
+from gpufleet.burnin.checks.hardware import measure as agent_hardware
 from gpufleet.fleet import NodeHardware
 from gpufleet.rehearsal.rack import layout
 from gpufleet.rehearsal.rack.faults import NO_FAULTS

@@ -10,6 +10,7 @@ records under new thresholds are judged again without touching the node.
 from __future__ import annotations
 
 from gpufleet.burnin.build import build_agent_zipapp
+from gpufleet.burnin.check_definition import KINDS
 from gpufleet.burnin.explanation import explain_check, format_explanation
 from gpufleet.burnin.overrides import ThresholdOverride
 from gpufleet.burnin.part import observe_parts
@@ -24,7 +25,6 @@ from gpufleet.burnin.repair_step import (
 from gpufleet.burnin.report import OUTCOMES, VERDICTS, BurninReport, CheckResult, load_burnin_report_schema
 from gpufleet.burnin.threshold_lint import lint_thresholds
 from gpufleet.burnin.thresholds import (
-    KINDS,
     Threshold,
     list_required_checks,
     load_thresholds,

@@ -6,9 +6,11 @@ import zipfile
 from importlib import resources
 from pathlib import Path
 
+from gpufleet.burnin.check_definition import list_agent_checks
+
 PACKAGE = "burnin_agent"
 SHEBANG = b"#!/usr/bin/env python3\n"
-ENTRY = "import sys\nfrom burnin_agent.main import main\nsys.exit(main())\n"
+ENTRY = "import sys\nfrom burnin_agent.agent.main import main\nsys.exit(main())\n"
 # Compiled kernels, and those that the node compiles; their sources stay here.
 KERNEL_FILES = (".ptx", ".spv", ".hip")
 # The zip format's first moment: a file's own time would change the bytes.
@@ -16,15 +18,23 @@ EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def read_agent_files() -> dict[str, bytes]:
-    """Return what goes into the zipapp, by name."""
-    agent = resources.files("gpufleet.burnin") / "agent"
+    """Return what goes into the zipapp, by name: the agent and each check's `measure.py`, in folders as here."""
+    room, table = resources.files("gpufleet.burnin"), list_agent_checks()
     files = {
-        f"{PACKAGE}/{folder}{item.name}": item.read_bytes()
-        for folder in ("", "kernels/")
-        for item in (agent / folder).iterdir()
+        f"{folder}{item.name}": item
+        for folder in ("agent/", "agent/kernels/")
+        for item in (room / folder).iterdir()
         if item.name.endswith((".py", *KERNEL_FILES))
     }
-    return {"__main__.py": ENTRY.encode(), **dict(sorted(files.items()))}
+    files |= {f"checks/{name}/measure.py": room / "checks" / name / "measure.py" for name in table}
+    contents = {name: item.read_bytes() for name, item in files.items()}
+    contents["agent/check_table.py"] = f"CHECK_TABLE = {table!r}\n".encode()
+    for package in ("", "checks/", *(f"checks/{name}/" for name in table)):
+        contents[f"{package}__init__.py"] = b""
+    return {
+        "__main__.py": ENTRY.encode(),
+        **{f"{PACKAGE}/{name}": contents[name] for name in sorted(contents)},
+    }
 
 
 def build_agent_zipapp(path: Path) -> Path:

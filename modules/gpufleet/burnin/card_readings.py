@@ -28,10 +28,6 @@ from gpufleet.burnin.gpu_readings import (
     sum_fields,
 )
 
-# VkResult of vulkan_core.h: the driver lost the device, or it did not finish within the agent's time limit.
-VULKAN_LOST_CODES = frozenset({-4, 2})
-# hipError_t of hip_runtime_api.h: uncorrectable ECC, illegal address, launch timeout and failure; and our time limit.
-HIP_LOST_CODES = frozenset({214, 700, 702, 719, 600})
 KINDS = ("u32", "f32")
 # What is known exactly of each product, and what every repetition must repeat.
 EXACT_COUNTS = ("wrong_rows", "fractions", "wrong_samples")
@@ -42,16 +38,6 @@ RATES = {
     "to_device_gb_per_s": ("copy", "to_device_gb_per_s"),
     "to_host_gb_per_s": ("copy", "to_host_gb_per_s"),
 }
-
-
-def extract_gpu_vulkan_metrics(raw: Raw) -> CheckReadings:
-    """Read the check that works through Vulkan."""
-    return extract_card_metrics(raw, VULKAN_LOST_CODES)
-
-
-def extract_gpu_hip_metrics(raw: Raw) -> CheckReadings:
-    """Read the check that works through HIP."""
-    return extract_card_metrics(raw, HIP_LOST_CODES)
 
 
 def extract_card_metrics(raw: Raw, lost_codes: frozenset[int]) -> CheckReadings:

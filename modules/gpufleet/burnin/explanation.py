@@ -2,39 +2,25 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
-from gpufleet.boundary import read_packaged_yaml
+from gpufleet.burnin.check_definition import ANY, HARDWARE, KINDS, REHEARSAL, load_checks
 from gpufleet.burnin.overrides import ThresholdOverride
-from gpufleet.burnin.thresholds import (
-    ALTERNATIVE,
-    KINDS,
-    REHEARSAL,
-    Threshold,
-    load_required_check_table,
-    load_thresholds,
-)
+from gpufleet.burnin.thresholds import ALTERNATIVE, Threshold, load_required_checks, load_thresholds
 from gpufleet.errors import InputError
-
-
-@cache
-def load_check_texts() -> dict[str, Any]:
-    """Return what is written about each check."""
-    texts: dict[str, Any] = read_packaged_yaml("gpufleet.burnin", "data/checks.yaml")
-    return texts
 
 
 def explain_check(
     check_name: str, node_kind: str | None = None, overrides: tuple[ThresholdOverride, ...] = ()
 ) -> dict[str, Any]:
     """Return everything that is known of a check; of one kind of node, or of all."""
-    texts = load_check_texts()
-    if check_name not in texts:
+    checks = load_checks()
+    if check_name not in checks:
         raise InputError(
-            f"unknown check {check_name!r}", key="--explain", remedy=f"use one of {', '.join(texts)}"
+            f"unknown check {check_name!r}", key="--explain", remedy=f"use one of {', '.join(checks)}"
         )
-    kinds = {node_kind} if node_kind == REHEARSAL else {node_kind, "any"} if node_kind else None
+    check = checks[check_name]
+    kinds = {node_kind} if node_kind == REHEARSAL else {node_kind, ANY} if node_kind else None
     rows = [
         row
         for row in load_thresholds()
@@ -42,30 +28,25 @@ def explain_check(
     ]
     return {
         "check": check_name,
-        **texts[check_name],
+        "measures": check.measures,
+        "miss": check.miss,
+        "next": list(check.next),
         "required_for": list_requiring_nodes(check_name, node_kind),
         "bounds": [describe_bound(row, overrides, node_kind) for row in rows],
     }
 
 
-HARDWARE_TITLES = {"declared": "declared hardware", "10de": "NVIDIA GPUs", "1002": "AMD GPUs"}
-
-
 def list_requiring_nodes(check_name: str, node_kind: str | None) -> list[str]:
     """Return the kinds, and the hardware, with which a node cannot be healthy without the check."""
-    table = load_required_check_table()
+    table = load_required_checks()
     kinds = [kind for kind in KINDS if node_kind in {None, kind}]
-    required = [kind for kind in kinds if is_listed(check_name, table["kinds"][kind])]
+    required = [kind for kind in kinds if is_listed(check_name, table[kind])]
     others = [kind for kind in kinds if kind not in required]
-    titles = [
-        HARDWARE_TITLES[key]
-        for key, checks in table["with_hardware"].items()
-        if is_listed(check_name, checks)
-    ]
+    titles = [title for key, title in HARDWARE.items() if is_listed(check_name, table[key])]
     return [*required, *(f"{kind} with {title}" for kind in others for title in titles)]
 
 
-def is_listed(check_name: str, entries: list[str]) -> bool:
+def is_listed(check_name: str, entries: tuple[str, ...]) -> bool:
     """Return whether a list of required checks has a check, also as one of two."""
     return any(check_name in entry.split(ALTERNATIVE) for entry in entries)
 

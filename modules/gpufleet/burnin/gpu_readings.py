@@ -20,7 +20,7 @@ from gpufleet.burnin.evidence import (
 )
 from gpufleet.burnin.pi import parse_pcie_link_gt_per_s, parse_pcie_link_lanes
 
-# Parts with floors in thresholds.csv, by the exact name that the driver gives; other parts' rates are only recorded.
+# Parts with floors among the thresholds, by the exact name that the driver gives; other parts' rates are only recorded.
 PARTS = {"NVIDIA H100 80GB HBM3": "h100_sxm", "NVIDIA H200": "h200_sxm"}
 # Errors of a GPU that kernels tested here can only meet on broken hardware, by the CUresult of cuda.h: illegal address,
 # uncorrectable ECC, uncorrectable NVLink, hardware stack, illegal instruction, misaligned address, invalid address
@@ -33,42 +33,6 @@ GENERATIONS_BY_GT_PER_S = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
 MIN_TESTED_SHARE = 0.5
 
 DeviceReader = Callable[[Raw], Reading]
-
-
-def extract_gpu_compute_metrics(raw: Raw) -> CheckReadings:
-    """Wrong results, rates of parts with floors, and what the sensors saw."""
-    readers: dict[str, DeviceReader] = {
-        "wrong_results": count_wrong_products,
-        **read_rates("bf16_tflops", read_bf16_rate),
-        **LOAD_READERS,
-    }
-    readings = read_devices(raw, readers)
-    readings["checksums_differ"] = count_differing_checksums(list_devices(raw))
-    rates = [read_bf16_rate(device) for device in list_devices(raw)]
-    return show(raw, readings, find_lowest(rates), "TFLOP/s")
-
-
-def extract_gpu_memory_metrics(raw: Raw) -> CheckReadings:
-    """Wrong memory and rates."""
-    readers: dict[str, DeviceReader] = {"wrong_vectors": count_wrong_memory, **LOAD_READERS}
-    for name in ("read", "write", "copy"):
-        readers |= read_rates(f"{name}_gb_per_s", read_number(f"{name}_gb_per_s"))
-    rates = [read_number("copy_gb_per_s")(device) for device in list_devices(raw)]
-    return show(raw, read_devices(raw, readers), find_lowest(rates), "GB/s")
-
-
-def extract_gpu_copy_metrics(raw: Raw) -> CheckReadings:
-    """Wrong copies, rates, and the link under load against card and slot."""
-    readers: dict[str, DeviceReader] = {
-        "wrong_vectors": count_wrong_copies,
-        "link_narrow": is_link_narrow,
-        "link_slow": is_link_slow,
-        **LOAD_READERS,
-    }
-    for name in ("to_device", "to_host"):
-        readers |= read_rates(f"{name}_gb_per_s", read_number(f"{name}_gb_per_s"))
-    rates = [read_number("to_device_gb_per_s")(device) for device in list_devices(raw)]
-    return show(raw, read_devices(raw, readers), find_lowest(rates), "GB/s")
 
 
 def show(raw: Raw, readings: dict[str, Reading], shown: Reading, unit: str) -> CheckReadings:
@@ -120,27 +84,6 @@ def sum_fields(fields: Iterable[tuple[str, Any]]) -> Reading:
     )
 
 
-def count_wrong_products(device: Raw) -> Reading:
-    """Return wrong rows, vectors and orbits; without a single product or orbit it is unknown."""
-    products = [mapping_or_empty(product) for product in list_or_empty(device.get("matmul"))]
-    orbits = mapping_or_empty(device.get("orbits"))
-    fields: list[tuple[str, Any]] = []
-    for product in products:
-        exact, cublas = mapping_or_empty(product.get("exact")), mapping_or_empty(product.get("cublas"))
-        fields += [(name, exact.get(name)) for name in ("wrong_rows", "fractions")]
-        fields.append(("wrong_vectors", product.get("wrong_vectors")))
-        if cublas.get("ran") is True:
-            fields.append(("different_vectors", cublas.get("different_vectors")))
-    fields += [(f"orbit {kind}", mapping_or_empty(orbit).get("wrong")) for kind, orbit in orbits.items()]
-    if not products and not device.get("matmul_missing"):
-        fields.append(("matmul", None))
-    if not all(kind in orbits for kind in ("f32", "f64")):
-        fields.append(("orbits", None))
-    if any(not to_finite_number(product.get("runs")) for product in products):
-        fields.append(("runs", None))
-    return sum_fields(fields)
-
-
 def count_wrong_memory(device: Raw) -> Reading:
     """Return wrong vectors of all patterns; less than half of the free memory is no test."""
     wrong = mapping_or_empty(device.get("wrong_vectors"))
@@ -151,12 +94,6 @@ def count_wrong_memory(device: Raw) -> Reading:
     if not tested or not free or tested < free * MIN_TESTED_SHARE:
         return f"only {tested or 0:.0f} of {free or 0:.0f} free bytes were tested"
     return total
-
-
-def count_wrong_copies(device: Raw) -> Reading:
-    """Return wrong vectors of copies with the host and with every other GPU."""
-    peers = [mapping_or_empty(peer) for peer in list_or_empty(device.get("peers"))]
-    return sum_fields(("wrong_vectors", record.get("wrong_vectors")) for record in (device, *peers))
 
 
 def count_differing_checksums(devices: Sequence[Raw]) -> Reading:
@@ -180,16 +117,6 @@ def read_number(name: str) -> DeviceReader:
         return f"{name} is missing" if value is None else value
 
     return read
-
-
-def read_bf16_rate(device: Raw) -> Reading:
-    """Return the rate of the part's own bf16 kernel, the first one."""
-    for entry in list_or_empty(device.get("matmul")):
-        product = mapping_or_empty(entry)
-        rate = to_finite_number(product.get("tflops"))
-        if product.get("kind") == "bf16" and rate is not None:
-            return rate
-    return "no bf16 product was measured"
 
 
 def read_rates(name: str, read: DeviceReader) -> dict[str, DeviceReader]:

@@ -20,7 +20,7 @@ from functools import cache
 from statistics import NormalDist, median
 from typing import Literal
 
-from gpufleet.boundary import read_packaged_rows
+from gpufleet.burnin.check_definition import load_checks
 from gpufleet.burnin.evidence import CheckReadings, mapping_or_empty
 from gpufleet.burnin.readings import extract_check_metrics
 
@@ -90,18 +90,9 @@ class Straggler:
 def load_compared_metrics() -> tuple[ComparedMetric, ...]:
     """Return the metrics that nodes are compared by."""
     return tuple(
-        ComparedMetric(
-            row["check"],
-            row["metric"],
-            row["label"],
-            row["unit"],
-            "low" if row["bad"] == "low" else "high",
-            row.get_number("relative_floor"),
-            row.get_number("absolute_floor"),
-            row["source"],
-            row["date"],
-        )
-        for row in read_packaged_rows("gpufleet.burnin", "data/compared.csv")
+        ComparedMetric(name, **{**dict(entry), "date": entry.date.isoformat()})
+        for name, check in load_checks().items()
+        for entry in check.compared
     )
 
 

@@ -10,9 +10,10 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 from gpufleet.boundary import decode_yaml, make_printable, validate_with_pydantic
+from gpufleet.burnin.check_definition import ANY, KINDS, REHEARSAL
 from gpufleet.burnin.overrides import ThresholdOverride, apply_overrides
 from gpufleet.burnin.threshold_lint import is_iso_date, lint_thresholds
-from gpufleet.burnin.thresholds import KINDS, Threshold, load_thresholds, select_thresholds
+from gpufleet.burnin.thresholds import Threshold, load_thresholds, select_thresholds
 from gpufleet.errors import InputError
 
 MAX_OVERRIDES = 200
@@ -82,8 +83,8 @@ def build_overrides(entry: OverrideEntry, where: str, key: str) -> list[Threshol
     check_entry(entry, where, key)
     rows = [row for row in load_thresholds() if (row.check, row.metric) == (entry.check, entry.metric)]
     if entry.kind:
-        rows = [row for row in rows if row.applies_to in {entry.kind, "any"}]
-    rows = [row for row in rows if row.applies_to != "rehearsal" and row.value is not None]
+        rows = [row for row in rows if row.applies_to in {entry.kind, ANY}]
+    rows = [row for row in rows if row.applies_to != REHEARSAL and row.value is not None]
     shown = make_printable(f"{entry.check}.{entry.metric}", 80)
     if not rows:
         remedy = suggest_threshold(entry)

@@ -7,15 +7,20 @@ from collections.abc import Iterable, Iterator
 from types import MappingProxyType
 from typing import Any
 
-from gpufleet.burnin.amd_readings import find_card_name
+from gpufleet.burnin.checks.gpu_amd.read import find_card_name
+from gpufleet.burnin.checks.gpu_nvidia.read import NvidiaSmiReport, decompress_text, parse_nvidia_smi_report
+from gpufleet.burnin.checks.gpu_xid.read import (
+    RECOVERY_ACTION,
+    XID,
+    classify_line,
+    drop_outdated_recovery_actions,
+)
 from gpufleet.burnin.evidence import CheckReadings, Raw, build_check_readings, list_or_empty, mapping_or_empty
-from gpufleet.burnin.nvidia_smi import NvidiaSmiReport, decompress_text, parse_nvidia_smi_report
 from gpufleet.burnin.overrides import ThresholdOverride, apply_overrides
 from gpufleet.burnin.readings import extract_check_metrics
 from gpufleet.burnin.report import BurninReport, CheckResult
 from gpufleet.burnin.thresholds import Threshold, select_thresholds
 from gpufleet.burnin.verdict import Record, judge_metric, replace_expected_values, select_last_attempt
-from gpufleet.burnin.xid import RECOVERY_ACTION, XID, classify_line, drop_outdated_recovery_actions
 from gpufleet.nodes.identity import normalize_serial
 from gpufleet.nodes.part import ObservedFault, ObservedPart, PartObservation
 

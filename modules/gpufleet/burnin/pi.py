@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-# Raspberry Pi documents these bits of `vcgencmd get_throttled`; source and date stand in thresholds.csv.
+# Raspberry Pi documents these bits of `vcgencmd get_throttled`; source and date are those of the thresholds.
 FLAGS = {
     0: "undervoltage_now",
     1: "frequency_capped_now",

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 
 from gpufleet.boundary import read_packaged_rows
+from gpufleet.burnin.check_definition import load_checks
 from gpufleet.nodes.part import REPAIR_ACTIONS, RepairEntry
 
 MEASURE, AWAIT, REPLACE_NODE = "burn_in", "await", "replace_node"
@@ -48,11 +49,26 @@ class OpenFault:
 
 @cache
 def load_repair_ladders() -> tuple[RepairLadder, ...]:
-    """Return the table; the first row that fits a fault counts."""
-    return tuple(
+    """Return the steps of all faults, those of the checks' folders included; the first row that fits a fault counts."""
+    own = [
+        RepairLadder(
+            f"{name}.{entry.metric}", "", entry.steps, entry.meaning, entry.source, entry.date.isoformat()
+        )
+        for name, check in load_checks().items()
+        for entry in check.repair
+    ]
+    shared = [
         RepairLadder(**{**row, "steps": tuple(row["steps"].split(";"))})  # type: ignore[arg-type]
         for row in read_packaged_rows("gpufleet.burnin", "data/repair_steps.csv")
-    )
+    ]
+    return tuple(sorted([*own, *shared], key=count_open_names))
+
+
+def count_open_names(ladder: RepairLadder) -> int:
+    """Return how much a row leaves open: 0 if it names a metric, 1 for all others of a check, 2 for all of several."""
+    if not ladder.fault.endswith("*"):
+        return 0
+    return 1 if "." in ladder.fault else 2
 
 
 @cache

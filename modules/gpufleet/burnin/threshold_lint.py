@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 
-from gpufleet.burnin.readings import READERS
-from gpufleet.burnin.thresholds import BOUNDS, KINDS, REHEARSAL, Threshold, load_thresholds
+from gpufleet.burnin.check_definition import ANY, KINDS, REHEARSAL
+from gpufleet.burnin.readings import list_read_checks
+from gpufleet.burnin.thresholds import BOUNDS, Threshold, load_thresholds
 
 # A floor outside this share of the part's peak is a slip: it can never fail a bad part, or never pass a good one.
 MIN_FLOOR_SHARE, MAX_FLOOR_SHARE = 0.30, 1.00
@@ -15,11 +16,20 @@ BASES = ("policy", "vendor", "measured", "site")
 
 
 def lint_thresholds(rows: tuple[Threshold, ...] | None = None) -> list[str]:
-    """Return what is wrong with thresholds, each with its row."""
+    """Return what is wrong with thresholds, each with its row; with the shipped ones also checks that have none."""
     thresholds = load_thresholds() if rows is None else rows
     faults = [(row, fault) for row in thresholds for fault in lint_threshold(row)]
     faults += lint_threshold_pairs(thresholds)
-    return [f"{row.applies_to}: {row.check}.{row.metric}: {fault}" for row, fault in faults]
+    texts = [f"{row.applies_to}: {row.check}.{row.metric}: {fault}" for row, fault in faults]
+    return texts if rows is not None else [*texts, *lint_unjudged_checks(thresholds)]
+
+
+def lint_unjudged_checks(thresholds: tuple[Threshold, ...]) -> Iterator[str]:
+    """Yield the checks whose records are read and never judged: each would count as not run."""
+    judged = {row.check for row in thresholds if row.value is not None}
+    for name in list_read_checks():
+        if name not in judged:
+            yield f"{name}: no threshold has a bound: the check would always count as not run"
 
 
 def lint_threshold(row: Threshold) -> Iterator[str]:
@@ -31,9 +41,9 @@ def lint_threshold(row: Threshold) -> Iterator[str]:
         yield f"unknown basis {row.basis!r}"
     if not is_iso_date(row.date):
         yield f"date {row.date!r} is not YYYY-MM-DD"
-    if row.applies_to not in {*KINDS, "any", REHEARSAL}:
+    if row.applies_to not in {*KINDS, ANY, REHEARSAL}:
         yield f"applies to unknown kind {row.applies_to!r}"
-    if row.check not in READERS:
+    if row.check not in list_read_checks():
         yield f"no check {row.check!r} is read"
     if (
         row.bound not in BOUNDS

@@ -1,18 +1,23 @@
-"""Thresholds and required checks: data with source and date."""
+"""Thresholds and required checks, as the checks' folders have them: data with source and date."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
-from gpufleet.boundary import CsvRow, read_packaged_rows, read_packaged_yaml
+from gpufleet.burnin.check_definition import (
+    ANY,
+    HARDWARE,
+    KINDS,
+    PROFILES,
+    REHEARSAL,
+    ThresholdEntry,
+    load_checks,
+)
 from gpufleet.errors import InputError
 
-KINDS = ("compute_blade", "pi_gpu_bench", "gpu_server", "workstation", "cloud_vm")
-REHEARSAL = "rehearsal"
 # Between two checks of which a node needs one.
 ALTERNATIVE = " or "
 BOUNDS = ("floor", "ceiling", "below", "unjudged")
@@ -59,32 +64,63 @@ class Threshold:
 
 @cache
 def load_thresholds() -> tuple[Threshold, ...]:
-    """Return every threshold we judge by."""
-    return tuple(build_threshold(row) for row in read_packaged_rows("gpufleet.burnin", "data/thresholds.csv"))
+    """Return every threshold we judge by; those of a rehearsal come last."""
+    rows = (
+        row
+        for name, check in load_checks().items()
+        for entry in check.thresholds
+        for row in build_thresholds(name, entry)
+    )
+    return tuple(sorted(rows, key=lambda row: row.applies_to == REHEARSAL))
 
 
-def build_threshold(row: CsvRow) -> Threshold:
-    """Build a threshold from its row; a peak may name a part of the catalogue."""
-    match = CATALOGUE_PEAK.fullmatch(row["peak"])
-    peak = compute_catalogue_peak(match) if match else row.get_optional_number("peak")
-    values = {**row, "value": row.get_optional_number("value"), "peak": peak}
-    return Threshold(**values, peak_source=row["peak"] if match else "")  # type: ignore[arg-type]
+def build_thresholds(check_name: str, entry: ThresholdEntry) -> Iterator[Threshold]:
+    """Yield a threshold for each kind of node and metric of an entry; a peak may name a part of the catalogue."""
+    bound, value = entry.find_bound()
+    is_judged = bound != "unjudged"
+    is_named = isinstance(entry.peak, str)
+    for applies_to in entry.applies_to:
+        for metric in entry.metric:
+            yield Threshold(
+                applies_to=applies_to,
+                check=check_name,
+                metric=metric,
+                bound=bound,
+                value=value,
+                unit=entry.unit,
+                on_miss=entry.on_miss or ("fail" if is_judged else "warn"),
+                absent=entry.absent or ("not_run" if is_judged else "skip"),
+                peak=find_peak(check_name, entry.peak),
+                basis=entry.basis,
+                meaning=entry.meaning,
+                source=entry.source,
+                date=entry.date.isoformat(),
+                peak_source=str(entry.peak) if is_named else "",
+            )
 
 
-def compute_catalogue_peak(match: re.Match[str]) -> float:
-    """Return the figure of the catalogue that a row's peak names; InputError for an unknown part or field."""
+def find_peak(check_name: str, peak: float | str | None) -> float | None:
+    """Return a peak, from the catalogue if it names one; InputError for an unknown part or field."""
+    if not isinstance(peak, str):
+        return None if peak is None else float(peak)
     from gpufleet import catalog
 
+    where = f"gpufleet/burnin/checks/{check_name}/check.yaml"
+    match = CATALOGUE_PEAK.fullmatch(peak)
+    if match is None:
+        raise InputError(
+            f"{peak!r} is not a peak", where=where, remedy="write a number, or FIELD of ACCELERATOR"
+        )
     factor, field, part = match.groups()
     figure = getattr(catalog.get_accelerator(part), field, None)
     if not isinstance(figure, int | float):
-        raise InputError(f"the catalogue has no {field} of {part}", where="thresholds.csv", key="peak")
+        raise InputError(f"the catalogue has no {field} of {part}", where=where, key="peak")
     return float(figure) * float(factor or 1)
 
 
 def select_thresholds(node_kind: str, *, rehearsal: bool = False) -> tuple[Threshold, ...]:
     """Return what a node of a kind is judged by; in a rehearsal its own rows replace the kind's."""
-    rows = [row for row in load_thresholds() if row.applies_to in {node_kind, "any"}]
+    rows = [row for row in load_thresholds() if row.applies_to in {node_kind, ANY}]
     if not rehearsal:
         return tuple(rows)
     rehearsal_rows = [row for row in load_thresholds() if row.applies_to == REHEARSAL]
@@ -93,23 +129,29 @@ def select_thresholds(node_kind: str, *, rehearsal: bool = False) -> tuple[Thres
 
 
 @cache
-def load_required_check_table() -> dict[str, Any]:
-    """Return the required checks as the data file has them."""
-    table: dict[str, Any] = read_packaged_yaml("gpufleet.burnin", "data/required.yaml")
-    return table
+def load_required_checks() -> dict[str, tuple[str, ...]]:
+    """Return the required checks of each kind of node, and in addition of each key of ``HARDWARE``.
+
+    ``A or B``: one of the two must have run, for a card has ROCm, or Vulkan, or both.
+    """
+    required: dict[str, tuple[str, ...]] = dict.fromkeys((*KINDS, *HARDWARE), ())
+    for name, check in load_checks().items():
+        entry = f"{name}{ALTERNATIVE}{check.alternative}" if check.alternative else name
+        for key in required:
+            if key in check.required or (key in KINDS and ANY in check.required):
+                required[key] += (entry,)
+    return required
 
 
 def list_required_checks(node_kind: str, profile: str, hardware: Collection[str] = ()) -> tuple[str, ...]:
-    """Return the checks that must have run on a node of a kind in a profile.
+    """Return the checks that must have run on a node of a kind in a profile: the same in every one.
 
-    ``hardware`` has what is known to be in the node: keys of ``with_hardware`` in the data file.
+    ``hardware`` has what is known to be in the node: keys of ``HARDWARE``.
     """
-    table = load_required_check_table()
-    if node_kind not in table["kinds"]:
+    if node_kind not in KINDS:
         raise InputError(f"unknown node kind {node_kind!r}", remedy=f"use one of {', '.join(KINDS)}")
-    if profile not in table["profiles"]:
-        raise InputError(
-            f"unknown burn-in profile {profile!r}", remedy=f"use one of {', '.join(table['profiles'])}"
-        )
-    more = [check for name in sorted(hardware) for check in table["with_hardware"].get(name, ())]
-    return tuple(dict.fromkeys([*table["kinds"][node_kind], *more]))
+    if profile not in PROFILES:
+        raise InputError(f"unknown burn-in profile {profile!r}", remedy=f"use one of {', '.join(PROFILES)}")
+    required = load_required_checks()
+    more = [check for name in sorted(hardware) for check in required.get(name, ())]
+    return tuple(dict.fromkeys([*required[node_kind], *more]))

@@ -9,7 +9,7 @@ from typing import Any
 
 from gpufleet.boundary import make_printable
 from gpufleet.burnin.evidence import CheckReadings, list_or_empty, mapping_or_empty, to_finite_number
-from gpufleet.burnin.hardware import COMPARED, VENDORS, apply_expected_values, parse_pci_device
+from gpufleet.burnin.expected_hardware import COMPARED, VENDORS, apply_expected_values, parse_pci_device
 from gpufleet.burnin.overrides import ThresholdOverride, apply_overrides
 from gpufleet.burnin.readings import extract_check_metrics
 from gpufleet.burnin.report import OUTCOMES, BurninReport, CheckResult
@@ -95,7 +95,7 @@ def replace_expected_values(attempt: AttemptRecords, expected: Record) -> Attemp
 
 
 def list_known_hardware(attempt: AttemptRecords, expected: Record) -> frozenset[str]:
-    """Return which entries of ``with_hardware`` in required.yaml apply: what is declared, or is on the PCI bus.
+    """Return which keys of ``HARDWARE`` apply: what is declared, or is on the PCI bus.
 
     A GPU that died tells nothing by itself, so any check that saw it on the bus makes its vendor's checks required.
     """

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from gpufleet.boundary import read_packaged_yaml
-from gpufleet.burnin.nvidia_smi import decompress_text
+from gpufleet.burnin.checks.gpu_nvidia.read import decompress_text
 
 SHORTEST_WORD = 3
 _ENCODED = re.compile(r"[A-Za-z0-9+/_-]{200,}={0,2}")  # nothing that a person reads is a word of this length

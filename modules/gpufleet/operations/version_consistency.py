@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from gpufleet.boundary import Json
+from gpufleet.burnin.checks.versions.read import read_parts
 from gpufleet.burnin.evidence import mapping_or_empty
-from gpufleet.burnin.version_consistency import NodeVersions, VersionFinding, compare_versions, read_parts
+from gpufleet.burnin.version_consistency import NodeVersions, VersionFinding, compare_versions
 from gpufleet.operations.burnin import StoredBurninResult, load_newest_burnin_results, open_results_registry
 from gpufleet.operations.fleet_comparison import describe_machine
 

@@ -9,7 +9,7 @@ from typing import Any
 from .card_bench import CardBench
 from .card_device import GROUP_BYTES, Buffer
 from .clibrary import LibraryError
-from .gpu_memory import PATTERNS, SEED_FACTOR, note_faults
+from .memory_pattern import PATTERNS, SEED_FACTOR, note_faults
 
 ADDRESS = PATTERNS["address"]
 # Copies of one recording.

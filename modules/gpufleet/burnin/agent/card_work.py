@@ -10,7 +10,7 @@ from .card_memory import choose_chunk_bytes, work_on_copies, work_on_memory
 from .clibrary import LibraryError
 from .drm import CardSensors
 from .host import HostAccess, RawCheckResult, build_not_run_result
-from .memory import MAX_MEMORY_SHARE, parse_meminfo
+from .meminfo import MAX_MEMORY_SHARE, parse_meminfo
 from .nvml import GpuSensors, SensorRecorder
 
 SENSOR_SECONDS, COPY_SENSOR_SECONDS = 0.25, 0.05

@@ -11,7 +11,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from .gpu_amd import RAS_COUNTS
 from .host import HostAccess
 
 WATCH_SECONDS = 0.5
@@ -22,6 +21,8 @@ UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 BRIDGE_CLASS = "0x0604"
 GENERATIONS = {"2.5": 1, "5.0": 2, "8.0": 3, "16.0": 4, "32.0": 5, "64.0": 6}
 LINK_FILES = ("current_link_speed", "current_link_width", "max_link_speed", "max_link_width")
+# Blocks of the GPU with their error counts; newer drivers name them aca_….
+RAS_COUNTS = re.compile(r"\w+_err_count|aca_\w+")
 
 
 def parse_usage(text: str) -> dict[str, str]:

@@ -1,23 +1,12 @@
-"""GPUs on the PCI bus, NVIDIA's report, and the kernel's errors; raw output only, read centrally."""
+"""GPUs on the PCI bus."""
 
 from __future__ import annotations
 
-import base64
-import re
-import zlib
-from typing import Any
+from .host import HostAccess
 
-from .host import HostAccess, RawCheckResult, build_error_result, build_not_run_result
-from .kernel_log import KernelErrorGroups
-
-COMMAND_SECONDS = 60.0
 NVIDIA, AMD = "0x10de", "0x1002"
 # PCI base classes of GPUs: display controllers, and processing accelerators, which AMD's Instinct cards are.
 GPU_CLASSES = ("0x03", "0x12")
-# Long parts of nvidia-smi's report that no check reads.
-UNUSED_SECTIONS = ("supported_clocks", "processes", "accounted_processes", "encoder_stats", "fbc_stats")
-# A record above this is packed: eight GPUs' reports must fit one Ansible result.
-COMPRESS_ABOVE_BYTES = 4096
 
 
 def list_gpu_pci_addresses(host: HostAccess, vendor_id: str, sysfs: str = "/sys") -> list[str]:
@@ -29,59 +18,3 @@ def list_gpu_pci_addresses(host: HostAccess, vendor_id: str, sysfs: str = "/sys"
         if host.read_text_file(f"{base}/{slot}/vendor") == vendor_id
         and (host.read_text_file(f"{base}/{slot}/class") or "").startswith(GPU_CLASSES)
     ]
-
-
-def remove_unused_smi_sections(xml: str) -> str:
-    """Leave out nvidia-smi's bulky sections, and the indentation."""
-    for name in UNUSED_SECTIONS:
-        xml = re.sub(rf"<{name}>.*?</{name}>", "", xml, flags=re.DOTALL)
-    return re.sub(r">\s+<", "><", xml)
-
-
-def compress_long_text(text: str) -> dict[str, str]:
-    """Return text as it is, or compressed where it is long."""
-    if len(text) <= COMPRESS_ABOVE_BYTES:
-        return {"text": text}
-    return {"zlib_base64": base64.b64encode(zlib.compress(text.encode(), 9)).decode()}
-
-
-def explain_missing_nvidia_smi(host: HostAccess) -> str:
-    """Return why NVIDIA checks can't run here, or nothing."""
-    on_bus = len(list_gpu_pci_addresses(host, NVIDIA))
-    if host.which("nvidia-smi"):
-        return ""
-    return (
-        f"{on_bus} NVIDIA GPU on the PCI bus but nvidia-smi is not installed" if on_bus else "no NVIDIA GPU"
-    )
-
-
-def run_nvidia_gpu_check(host: HostAccess) -> RawCheckResult:
-    """Keep nvidia-smi's full report."""
-    reason = explain_missing_nvidia_smi(host)
-    raw: dict[str, Any] = {
-        "on_bus": list_gpu_pci_addresses(host, NVIDIA),
-        "expect_gpus": host.get_parameter("expect_gpus", 0),
-    }
-    if reason:
-        return build_not_run_result(reason, **raw)
-    output = host.run(["nvidia-smi", "-q", "-x"], COMMAND_SECONDS)
-    raw["code"] = output.code
-    if output.code:
-        return build_error_result(
-            f"nvidia-smi exited with code {output.code}: {(output.err or output.out).strip()[:300]}", **raw
-        )
-    return RawCheckResult(
-        "ran", raw={**raw, "xml": compress_long_text(remove_unused_smi_sections(output.out))}
-    )
-
-
-def run_xid_check(host: HostAccess) -> RawCheckResult:
-    """Keep the kernel log's hardware errors, grouped."""
-    has_gpu = any(list_gpu_pci_addresses(host, vendor) for vendor in (NVIDIA, AMD))
-    if not has_gpu and host.which("nvidia-smi") is None:
-        return build_not_run_result("no GPU of NVIDIA or AMD")
-    errors = KernelErrorGroups()
-    output = host.run(["dmesg"], COMMAND_SECONDS, errors.add)
-    if output.code:
-        return build_error_result(f"dmesg exited with code {output.code}: {output.err.strip()[:200]}")
-    return RawCheckResult("ran", measured=errors.count, unit="lines", raw=errors.summarize())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-# What burnin/xid.py and its data judge; everything else in the log is left on the node.
+# What checks/gpu_xid/read.py and its data judge; everything else in the log is left on the node.
 INTERESTING = re.compile(
     r"NVRM: Xid |SXid \(|RmInitAdapter failed|fallen off the bus|AER: |PCIe Bus Error|\[Hardware Error\]|"
     r"amdgpu .*(?:uncorrectable hardware error|Fatal error during GPU init|GPU reset begin|ring \S+ timeout)|"

@@ -210,7 +210,7 @@ def main(argv: list[str] | None = None) -> int:
         return run_profile(args)
     if args.verb.startswith("pair-"):
         return run_pair(args)
-    from .network import receive_from_senders  # the one check that the agent itself needs
+    from .network_stream import receive_from_senders
 
     with socket.create_server((args.address, args.port)) as listener:
         print(f"received data from {receive_from_senders(listener, args.seconds)} senders", file=sys.stderr)

@@ -90,3 +90,32 @@ def collect_datagrams(receiver: socket.socket, senders: set[str]) -> tuple[int, 
             seen.add(data[:4])
             endpoint = source
     return len(seen), endpoint
+
+
+def receive_and_confirm_bytes(connection: socket.socket) -> None:
+    """Read a sender to its end, then tell it how many bytes arrived."""
+    with connection, contextlib.suppress(OSError):
+        buffer, total = bytearray(CHUNK_BYTES), 0
+        while True:
+            received = connection.recv_into(buffer)
+            if not received:
+                break
+            total += received
+        connection.sendall(total.to_bytes(8, "big"))
+
+
+def receive_from_senders(listener: socket.socket, seconds: float) -> int:
+    """Take one sender after the other for a time; return how many came."""
+    deadline, senders = time.monotonic() + seconds, 0
+    while True:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return senders
+        listener.settimeout(left)
+        try:
+            connection, _ = listener.accept()
+        except OSError:
+            continue
+        connection.settimeout(max(left, 1.0))
+        senders += 1
+        receive_and_confirm_bytes(connection)

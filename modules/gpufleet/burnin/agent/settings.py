@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from .check_table import CHECK_TABLE
+
 DAY_SECONDS = 86_400
 TEXT_CHARACTERS = 4096
 BOOLEANS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
@@ -29,49 +31,27 @@ PORT = Setting(int, 0, 65_535)
 TEXT = Setting(str)
 FLAG = Setting(bool)
 
-FABRICS = ("efa", "infiniband", "roce", "gpudirect_tcpx", "gpudirect_tcpxo", "gpudirect_rdma")
+# The types that check.yaml names.
+TYPES = {
+    "seconds": SECONDS,
+    "mib": MIB,
+    "count": COUNT,
+    "port": PORT,
+    "integer": Setting(int),
+    "number": Setting(float),
+    "text": TEXT,
+    "flag": FLAG,
+}
 
-PARAMETERS: dict[str, Setting] = {
+# Parameters of the agent itself, and of several checks.
+SHARED: dict[str, Setting] = {
     "rehearsal": FLAG,
     "ignore_busy": FLAG,
     "rounds": Setting(int, 1, 10_000),
     "budget_seconds": Setting(float, 0, 30 * DAY_SECONDS),
-    "expect_cores": COUNT,
-    "expect_memory_gib": Setting(float, 0, 1 << 20),
-    "expect_nvme": COUNT,
     "expect_gpus": COUNT,
     "expect_amd_gpus": COUNT,
-    "expect_gpu_models": TEXT,
-    "expect_drive_gib": Setting(float, 0, 1 << 30),
-    "expect_drives": COUNT,
-    "expect_interfaces": COUNT,
-    "expect_mtu": COUNT,
-    "expect_fabric": Setting(str, words=FABRICS),
-    "expect_fabric_adapters": COUNT,
-    "expect_fabric_devices": TEXT,
-    "expect_fabric_gbit_per_s": Setting(float, 0, 1 << 30),
-    "cpu_seconds": SECONDS,
     "stress_ng_seconds": SECONDS,
-    "memory_mib": MIB,
-    "memory_seconds": SECONDS,
-    "storage_mib": MIB,
-    "scratch": TEXT,
-    "fio_seconds": SECONDS,
-    "nccl_mib": MIB,
-    "nccl_folder": TEXT,
-    "network_seconds": SECONDS,
-    "peer": TEXT,
-    "peer_port": PORT,
-    "iperf3_port": PORT,
-    "gpu_seconds": SECONDS,
-    "gpu_memory_seconds": SECONDS,
-    "gpu_copy_seconds": SECONDS,
-    "gpu_size": Setting(int, 256, 65_536),
-    "gpu_memory_share": Setting(float, 0.01, 0.99),
-    "gpu_copy_mib": Setting(int, 1, 65_536),
-    "gpu_chunk_mib": Setting(int, 1, 1 << 20),
-    "gpu_kernels": Setting(str, words=("all",)),
-    "gpu_cublas": FLAG,
     "gpu_flip_bit": FLAG,
     "gpu_library": TEXT,
     "card_seconds": SECONDS,
@@ -79,12 +59,26 @@ PARAMETERS: dict[str, Setting] = {
     "card_memory_share": Setting(float, 0.01, 0.99),
     "card_chunk_mib": Setting(int, 1, 1 << 20),
     "card_copy_mib": Setting(int, 1, 65_536),
-    "hip_library": TEXT,
-    "vulkan_devices": Setting(str, words=("nvidia", "cpu")),
-    "vulkan_library": TEXT,
     "controller_time": Setting(float, 0, 1e11),
     "sysfs": TEXT,
     "serial_file": TEXT,
+}
+
+
+def build_setting(entry: dict[str, Any]) -> Setting:
+    """Return the type and range that a check's own parameter has."""
+    return TYPES[entry["type"]]._replace(
+        **{key: entry[key] for key in ("low", "high", "words") if key in entry}
+    )
+
+
+PARAMETERS = {
+    **SHARED,
+    **{
+        name: build_setting(entry)
+        for check in CHECK_TABLE.values()
+        for name, entry in check["parameters"].items()
+    },
 }
 
 
