@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from gpufleet.operations.units.engine import ContainerEngine
+from gpufleet.operations.units.render import render_application_units
 
 from gpufleet import fleet
 from gpufleet.nodes.inventory import assemble_ansible_inventory
 from gpufleet.nodes.pool_storage import build_pool_storage, list_disk_patterns, make_storage_lookup
-from gpufleet.operations.units.engine import ContainerEngine
-from gpufleet.operations.units.render import render_application_units
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICnjZVo0X23w6Lv+MS0nX7ZSNB6ZUf6PUl3b3SBAbmnn test"
 NVME = {"name": "scratch", "size_gib": 300, "kind": "nvme"}
