@@ -46,7 +46,7 @@ class PublishedPort:
     address: str
 
     def clashes_with(self, other: PublishedPort) -> bool:
-        """True if both ports cannot be listened on at once."""
+        """Return whether both ports cannot be listened on at once."""
         shares_address = not self.address or not other.address or self.address == other.address
         return (self.number, self.protocol) == (other.number, other.protocol) and shares_address
 
