@@ -120,22 +120,22 @@ def test_application_without_its_secrets_is_refused_and_nothing_changes(runs, la
 
 
 @pytest.mark.parametrize(
-    ("name", "old", "new", "message"),
+    ("name", "edit", "message"),
     [
-        ("trainer_container", "ShmSize", "ShmSiez", "unsupported key 'ShmSiez'"),
-        ("training_network", "Subnet", "Subnt", "unsupported key 'Subnt'"),
-        ("trainer_container", "training.network", "gone.network", "gone.network"),
-        ("llm_yaml", "shm_size", "shm_siez", "shm_siez"),
-        ("llm_yaml", "depends_on: [cache]", "depends_on: [gone]", "gone"),
+        ("trainer_container", ("ShmSize", "ShmSiez"), "unsupported key 'ShmSiez'"),
+        ("training_network", ("Subnet", "Subnt"), "unsupported key 'Subnt'"),
+        ("trainer_container", ("training.network", "gone.network"), "gone.network"),
+        ("llm_yaml", ("shm_size", "shm_siez"), "shm_siez"),
+        ("llm_yaml", ("depends_on: [cache]", "depends_on: [gone]"), "gone"),
     ],
 )
-def test_file_that_its_engine_rejects_is_refused_and_not_installed(runs, lab, host, name, old, new, message):
+def test_file_that_its_engine_rejects_is_refused_and_not_installed(lab, host, name, edit, message):
     (source,) = [
         path
         for path in INSTALLED.values()
         if path.name.replace("compose.yaml", "llm.yaml") == name.replace("_", ".")
     ]
-    files = container_files(**{name: source.read_text().replace(old, new)})
+    files = container_files(**{name: source.read_text().replace(*edit)})
     run = lab.run(HERE / "plays/application.yml", extra_vars={"application_container_files": files})
     assert message in run.failure_text("base13")
     for path, example in INSTALLED.items():
