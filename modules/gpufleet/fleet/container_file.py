@@ -176,7 +176,7 @@ def _parse_quadlet(path: str, text: str) -> Iterator[DeclaredContainer]:
         values["Image"][-1],
         () if is_on_host_network else tuple(_read_ports(values.get("PublishPort", ()))),
         max(gpus, default=0),
-        _read_environment([word for line in values.get("Environment", ()) for word in _split(path, line)]),
+        _read_environment([pair for line in values.get("Environment", ()) for pair in _split(path, line)]),
     )
 
 

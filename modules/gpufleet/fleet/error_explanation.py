@@ -16,7 +16,7 @@ MISSING = "is missing"
 UNKNOWN = "unknown key"
 PURCHASE_KINDS = "on_demand, spot, reserved, committed, capacity_block, flex_start, or a ladder of them"
 
-# Keys of the container form before compose and quadlet files; the key that replaced both is beside them.
+# Keys of the container form before compose and quadlet files, and the key that replaced both.
 REPLACED_KEYS = ("containers", "units")
 REPLACING_KEY = "container_files"
 REPLACED_REMEDY = f"name a compose or quadlet file under {REPLACING_KEY}: docs/containers.md, Migration"

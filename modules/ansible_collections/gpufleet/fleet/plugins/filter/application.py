@@ -100,7 +100,7 @@ def application_files(
     verify: str,
     programs: Mapping[str, str],
 ) -> list[FileEntry]:
-    """Return the files as they are, each checked by the program that runs it, and the units around them."""
+    """Return the files as they are, each checked by the program that runs it, and the units unit_files them."""
     quadlets = [file for file in files if _kind(file["name"]) == "quadlet"]
     # A quadlet may name others, so the generator reads all of them at once.
     texts = [text for file in quadlets for text in (file["name"], file["content"])]
@@ -146,8 +146,11 @@ def application_unit_entries(files: list[ContainerFile], *, start: bool) -> list
         if not service:
             continue
         is_compose = path.startswith(COMPOSE)
-        around = [f"{SYSTEM_UNITS}/{COMPOSE_UNIT}"] if is_compose else shared
-        entry: UnitEntry = {"name": service, "restart_on": [path, f"{SYSTEM_UNITS}/{service}.d/", *around]}
+        unit_files = [f"{SYSTEM_UNITS}/{COMPOSE_UNIT}"] if is_compose else shared
+        entry: UnitEntry = {
+            "name": service,
+            "restart_on": [path, f"{SYSTEM_UNITS}/{service}.d/", *unit_files],
+        }
         if is_compose:
             entry["enabled"] = start
         if start:
