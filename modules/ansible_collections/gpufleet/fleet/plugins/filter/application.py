@@ -100,7 +100,7 @@ def application_files(
     verify: str,
     programs: Mapping[str, str],
 ) -> list[FileEntry]:
-    """Return the files as they are, each checked by the program that runs it, and the units unit_files them."""
+    """Return the files as they are, each checked by the program that runs it, and their units."""
     quadlets = [file for file in files if _kind(file["name"]) == "quadlet"]
     # A quadlet may name others, so the generator reads all of them at once.
     texts = [text for file in quadlets for text in (file["name"], file["content"])]
