@@ -28,7 +28,7 @@ ROLES = sorted(path.name for path in (COLLECTION / "roles").iterdir() if path.is
 ACTIONS = sorted(path.stem for path in (COLLECTION / "plugins/action").glob("*.py"))
 GATE = "gpufleet.fleet.fact_injection"
 REFUSAL = "gpufleet.fleet refuses to run: Ansible's setting INJECT_FACTS_AS_VARS is True"
-NAME_REFUSAL = "gpu01 reports facts with the names of settings (application_cdi, "
+NAME_REFUSAL = "gpu01 reports facts with the names of settings (application_container_files, "
 PASSWORD = "secret-of-bmc"
 RACK = """\
 plugin: gpufleet.fleet.rack

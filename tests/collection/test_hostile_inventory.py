@@ -175,9 +175,11 @@ def test_template_in_a_stack_reaches_its_application_as_text(rack_project, ansib
     mark = tmp_path / "mark"
     stack = rack_project / "stacks/Pulumi.production.yaml"
     lookup = f"{{{{ lookup('pipe', 'touch {mark}') }}}}"
-    result = json.dumps({"image": "a", "env": {"A": lookup, "B": "#jinja2: x"}})
+    (rack_project / "a.container").write_text(
+        f"[Container]\nImage=a\nEnvironment=A='{lookup}' B='#jinja2: x'\n"
+    )
     text = stack.read_text().replace(
-        "      ci-runner:\n", f"      ci-runner:\n        application:\n          containers: [{result}]\n"
+        "      ci-runner:\n", "      ci-runner:\n        container_files: [a.container]\n"
     )
     assert text != stack.read_text()
     stack.write_text(text)

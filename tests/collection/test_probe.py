@@ -62,10 +62,18 @@ def test_check_mode_reports_nothing_to_the_registry(capsys, check, is_reported):
     assert result["facts"]["arch"]
 
 
-def test_container_services_are_distinguished_from_other_gpufleet_units(tmp_path):
+def test_container_files_of_a_template_and_units_of_older_releases_are_listed(tmp_path):
+    for path in (
+        "etc/containers/systemd/gpufleet/server.container",
+        "etc/containers/systemd/dcgm-exporter.container",
+        "etc/gpufleet/compose/llm/compose.yaml",
+        "etc/gpufleet/compose/llm/.env",
+    ):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("# of the operator\n")
     folder = tmp_path / "etc/systemd/system"
     folder.mkdir(parents=True)
     (folder / "gpufleet-a.service").write_text("# Written by gpufleet from the node's template; x\n[Unit]\n")
     (folder / "gpufleet-cdi-nvidia.service").write_text("# Written by gpufleet\n[Unit]\n")
-    assert probe.list_installed_applications(tmp_path) == ["gpufleet-a"]
+    assert probe.list_installed_applications(tmp_path) == ["gpufleet-a", "llm", "server.container"]
     assert probe.list_installed_applications(tmp_path / "nothing") == []

@@ -100,12 +100,12 @@ def test_no_variable_of_the_inventory_is_reported(repo_root, tmp_path):
     hosts = build_ansible_inventory(repo_root, f"sqlite:///{tmp_path / 'none.db'}").hosts
     names = {name for host in hosts for name in host.all_variables}
     names |= {f"gpufleet_{field}" for field in VARIABLE_FIELDS}
-    application = {"containers": [{"image": "a", "ports": [80]}]}
+    application = {"volumes": [{"name": "a", "size_gib": 1}]}
     blueprint = fleet.Blueprint.model_validate({"hardware": {"mtu": 9000}, "application": application})
     names |= set(build_blueprint_variables(blueprint))
     for file in (repo_root / "inventory/group_vars").glob("*.yaml"):
         names |= set(yaml.safe_load(file.read_text()))
-    assert {"gpufleet_open_ports", "gpufleet_slot", "hardening_firewall_open"} <= names
+    assert {"gpufleet_application", "gpufleet_slot", "hardening_firewall_open"} <= names
     assert misspelt(*names) == {}
     known = read_known_variables()
     assert {name for name in names if name.startswith("gpufleet_")} <= known.settings | known.internal

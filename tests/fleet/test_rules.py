@@ -171,19 +171,16 @@ REFUSED = [
     ("template-exists", {"template": "trainr"}, "template 'trainr' is not declared"),
 ]
 OF_TEMPLATES = {
-    "depends-in-order",
     "driver-for-cards",
     "engine-for-containers",
+    "engine-of-files",
     "gpus-fit",
     "gpus-need-toolkit",
     "hardware-fits",
-    "mounts-exist",
-    "podman-only",
-    "ports-by-host-network",
     "ports-clash",
     "profile-exists",
     "secrets-by-reference",
-    "unique-containers",
+    "unique-container-files",
     "volumes-fit",
 }
 ALLOWED = [

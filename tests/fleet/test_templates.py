@@ -8,9 +8,27 @@ from pydantic import ValidationError
 from gpufleet import fleet
 from gpufleet.errors import InputError
 
-DIGEST = "sha256:" + "a" * 64
 NVIDIA = {"driver": {"vendor": "nvidia"}, "container_toolkit": True}
-SERVER = {"image": f"quay.io/team/server@{DIGEST}", "gpus": "all", "ports": [8000]}
+FILES = {
+    "server.container": "[Container]\nImage=server:1\nAddDevice=nvidia.com/gpu=all\nPublishPort=8000:8000\n",
+    "web.container": "[Container]\nImage=web\nPublishPort=127.0.0.1:8000:80\nEnvironment=HF_TOKEN_FILE=/run/hf\n",
+    "plain.container": "[Container]\nImage=a\n",
+    "llm/compose.yaml": "services: {server: {image: a, ports: ['80:80', '8000:8000/udp']}}\n",
+    "llm.yaml": "services: {server: {image: a, gpus: all}}\n",
+    "nine.container": "[Container]\nImage=a\nAddDevice=nvidia.com/gpu=8\n",
+    "host.yaml": "services: {a: {image: a, network_mode: host, ports: ['80:80']}}\n",
+    "x.yml": "services: {a: {image: a}}\n",
+    "ssh.container": "[Container]\nImage=a\nPublishPort=22:22\n",
+    "twice.yaml": "services: {a: {image: a, ports: ['80:80']}, b: {image: b, ports: [{target: 1, published: 80}]}}\n",
+    "secret.container": "[Container]\nImage=a\nEnvironment=HF_TOKEN=hf_x\n",
+}
+
+
+def write_files(root):
+    """Write the container files that templates name into a project."""
+    for path, text in FILES.items():
+        (root / path).parent.mkdir(exist_ok=True)
+        (root / path).write_text(text)
 
 
 @pytest.fixture
@@ -20,13 +38,14 @@ def declare_template(spec, tmp_path):
     def run(template, **more):
         document = spec | {"templates": {"t": template}} | more
         document["pools"] = [document["pools"][0] | {"template": "t"}]
+        write_files(tmp_path)
         return fleet.parse_fleet(document, stack="test", root=tmp_path)
 
     return run
 
 
 def test_named_inline_and_short_forms_are_equivalent(declare_template):
-    application = {"containers": [SERVER]}
+    application = {"container_files": ["server.container"]}
     short = declare_template(NVIDIA | application)
     inline = declare_template({"software": NVIDIA, "application": application})
     named = declare_template(
@@ -36,7 +55,8 @@ def test_named_inline_and_short_forms_are_equivalent(declare_template):
         hardware_profiles={"big": {}},
     )
     assert short.resolve_blueprint("t") == inline.resolve_blueprint("t") == named.resolve_blueprint("t")
-    assert short.resolve_blueprint("t").application.containers[0].effective_name == "server"
+    (file,) = short.resolve_blueprint("t").container_files
+    assert (file.text, file.containers[0].name) == (FILES["server.container"], "server")
 
 
 def test_documented_template_is_accepted(declare_template):
@@ -44,7 +64,7 @@ def test_documented_template_is_accepted(declare_template):
         "driver": {"vendor": "nvidia", "branch": "auto"},
         "container_toolkit": True,
         "volumes": [{"name": "models", "size_gib": 1000, "kind": "nvme"}],
-        "containers": [{"image": "example.org/server:1", "gpus": "all", "ports": [8000]}],
+        "container_files": ["server.container"],
         "burn_in": "standard",
     }
     blueprint = declare_template(template).resolve_blueprint("t")
@@ -60,9 +80,10 @@ def test_documented_template_is_accepted(declare_template):
     [
         ({}, "none"),
         (NVIDIA, "podman"),
-        ({"containers": [{"image": "a"}]}, "podman"),
+        ({"container_files": ["plain.container"]}, "podman"),
+        ({"container_files": ["llm/compose.yaml"]}, "docker"),
         (
-            {"software": {"container_engine": "docker"}, "application": {"containers": [{"image": "a"}]}},
+            {"software": {"container_engine": "docker"}, "application": {"container_files": ["x.yml"]}},
             "docker",
         ),
     ],
@@ -90,89 +111,73 @@ def software_template(**keys):
     return {"software": {"driver": {"vendor": "nvidia"}} | keys}
 
 
-def application_template(*containers, **keys):
-    return {"container_toolkit": True, "application": {"containers": list(containers)} | keys}
+def files_template(*paths, **software):
+    """Return a template of container files."""
+    return {
+        "software": {"container_toolkit": True} | software,
+        "application": {"container_files": list(paths)},
+    }
 
 
-def container_template(**keys):
-    """Return a template of one container."""
-    return {"software": {"container_toolkit": True}, "application": {"containers": [{"image": "a"} | keys]}}
-
-
-def two_containers_template(first, second=None, **keys):
-    pair = [{"image": "a"} | first, {"image": "b"} | (second or {})]
-    return {"software": {"container_toolkit": True}, "application": {"containers": pair} | keys}
-
-
-DOCKER = {"container_engine": "docker", "container_toolkit": True}
 REFUSED = [
     ("profile-exists", {"software": "nw"}, "; declare it under software_profiles"),
     (
         "engine-for-containers",
-        {"software": {"container_engine": "none"}, "application": {"containers": [{"image": "a"}]}},
-        "template t has containers",
+        files_template("plain.container", container_engine="none", container_toolkit=False),
+        "template t has container_files",
     ),
     (
         "engine-for-containers",
         {"software": {"container_engine": "none", "container_toolkit": True}},
         "templates.t.software.container_engine: container_engine is none, but container_toolkit is true",
     ),
-    ("gpus-need-toolkit", {"containers": [{"image": "a", "gpus": 1}]}, "templates.t.containers[0].gpus"),
     (
-        "podman-only",
-        {"software": DOCKER, "application": {"units": "quadlet"}},
-        "application.units: units is quadlet, but template t has docker",
+        "gpus-need-toolkit",
+        {"container_files": ["plain.container", "server.container"]},
+        "templates.t.container_files[1]: server.container: server requests GPUs, but template t has no",
     ),
     (
-        "podman-only",
-        {
-            "software": DOCKER,
-            "application": {"containers": [{"image": "a", "secrets": [{"name": "s", "kind": "podman"}]}]},
-        },
-        "secrets[0].kind: kind is podman, but template t has docker",
+        "engine-of-files",
+        files_template("plain.container", container_engine="docker"),
+        "application.container_files[0]: plain.container needs podman, but template t has docker",
     ),
     (
-        "unique-containers",
-        two_containers_template({}, {"image": "x/a"}),
-        "containers[1]: the name 'a' is used twice",
+        "engine-of-files",
+        files_template("llm.yaml", "plain.container"),
+        "container_files[1]: plain.container needs podman, but template t has docker",
+    ),
+    (
+        "unique-container-files",
+        files_template("llm.yaml", "llm/compose.yaml"),
+        "container_files[1]: the name 'llm.yaml' is used twice",
+    ),
+    (
+        "unique-container-files",
+        {"volumes": [{"name": "v", "size_gib": 1}, {"name": "v", "size_gib": 2}]},
+        "volumes[1]: the name 'v' is used twice",
     ),
     (
         "ports-clash",
-        two_containers_template({"ports": [80]}, {"ports": ["80:8080"]}),
-        "port 80/tcp of the node is already used by a",
+        files_template("server.container", "web.container"),
+        "container_files[1]: web.container: port 8000/tcp of the node is already used by server",
     ),
-    ("ports-clash", container_template(ports=["22:2222"]), "is already used by SSH"),
-    ("ports-by-host-network", container_template(ports=["80:8080"], network="host"), "say 8080"),
-    ("ports-by-host-network", container_template(ports=[80], network="none"), "network is none"),
-    (
-        "mounts-exist",
-        container_template(mounts=[{"volume": "v", "target": "/v"}]),
-        "mounts[0].volume: volume 'v' is not declared",
-    ),
-    (
-        "mounts-exist",
-        container_template(mounts=[{"source": "/a", "target": "/v"}, {"source": "/b", "target": "/v"}]),
-        "mounts[1].target: /v is mounted twice",
-    ),
-    ("depends-in-order", container_template(depends=["b"]), "depends[0]: container 'b' is not declared"),
-    (
-        "depends-in-order",
-        two_containers_template({"depends": ["b"]}, {"depends": ["a"]}),
-        "depend on each other: ",
-    ),
+    ("ports-clash", files_template("twice.yaml"), "port 80/tcp of the node is already used by a"),
+    ("ports-clash", files_template("ssh.container"), "is already used by SSH"),
     (
         "secrets-by-reference",
-        container_template(env={"HF_TOKEN": "hf_x"}),
-        "env.HF_TOKEN: the value looks like a secret",
+        files_template("secret.container"),
+        "secret.container: the value of HF_TOKEN looks like a secret",
     ),
     (
         "driver-for-cards",
         {"driver": {"vendor": "amd"}},
         "installs amd's driver, but train has cards of nvidia",
     ),
-    ("gpus-fit", container_template(gpus=9), "the containers need 9 cards, but train has 8"),
-    ("gpus-fit", two_containers_template({"gpus": 5}, {"gpus": 4}), "need 9 cards"),
-    ("gpus-fit", container_template(gpus=[8]), "need 9 cards"),
+    (
+        "gpus-fit",
+        files_template("server.container", "nine.container"),
+        "the containers need 9 cards, but train has 8",
+    ),
     (
         "hardware-fits",
         {"hardware": {"machines": ["g5.2xlarge"]}},
@@ -204,12 +209,9 @@ def test_rule_refuses_an_invalid_template(declare_template, rule, template, mess
 @pytest.mark.parametrize(
     "template",
     [
-        two_containers_template({"gpus": [0, 1]}, {"gpus": [1, 2]}),
-        two_containers_template({"gpus": "all"}, {"gpus": 8}),
-        container_template(ports=[{"host": 80, "address": "127.0.0.1"}, {"host": 80, "address": "10.0.0.1"}]),
-        two_containers_template({"ports": [53]}, {"ports": ["53/udp"]}),
-        container_template(network="host", ports=[8000]),
-        container_template(env={"HF_TOKEN_FILE": "/run/secrets/hf"}),
+        files_template("server.container", "plain.container"),
+        files_template("llm/compose.yaml", "host.yaml"),
+        {"container_files": ["web.container", "plain.container"]},
         software_template(cuda="12.8", mig="1g.10gb"),
         {"hardware": {"machines": ["p4d.24xlarge"], "storage": {"layout": "raid0"}, "mtu": 9001}},
     ],
@@ -245,18 +247,21 @@ def test_rules_accept_a_valid_template(declare_template, template):
         (software_template(driver={"vendor": "amd", "module": "open"}), "only NVIDIA's driver has a choice"),
         ({"software": {}, "driver": {}}, "has both software and driver; put driver into software"),
         ({"application": {}, "volumes": []}, "has both application and volumes"),
-        (container_template(ports=["x"]), "give a port like 8000"),
-        (container_template(ports=[70000]), "give at most 65535"),
-        (container_template(env={"A": "b\nc"}), "one line without control characters"),
-        (container_template(mounts=[{"target": "/v"}]), "exactly one of volume and source"),
+        ({"container_files": ["/etc/a.container"]}, "give a file of the project like"),
+        ({"container_files": ["../a.container"]}, "give a file of the project like"),
+        ({"container_files": ["a.service"]}, "give a file of the project like"),
         (
-            container_template(mounts=[{"source": "/a/../b", "target": "/v"}]),
-            "give a path without //, . and ..",
+            {"container_files": ["no.container"]},
+            "templates.t.container_files[0]: no.container not found; give its path in the project",
         ),
-        (container_template(secrets=[{"name": "s", "env": "A"}]), "env needs kind podman, not file"),
-        (container_template(image="a b"), "give an image like"),
-        (container_template(gpus=[0, 0]), "names a card twice"),
-        (container_template(colour="red"), "unknown key 'colour'; known keys: image, name"),
+        (
+            {"containers": [{"image": "a"}]},
+            "'containers' was replaced by 'container_files'; name a compose or quadlet file under container_files:",
+        ),
+        (
+            {"application": {"units": "plain"}},
+            "templates.t.application.units: 'units' was replaced by 'container_files'; name a compose",
+        ),
         ({"hardware": {"mtu": 100}}, "is 100; give at least 1280"),
         ({"hardware": {"machines": ["nope"]}}, "'nope' is not a known machine"),
         ({"software": {"cuda": 12.8}}, "give text (quote it"),
@@ -270,10 +275,8 @@ def test_invalid_value_is_refused(declare_template, template, message):
 
 
 def test_error_in_a_named_profile_names_its_place(declare_template):
-    with pytest.raises(InputError, match=r"applications.a.containers\[0\].ports\[0\]: port 22/tcp"):
-        declare_template(
-            {"application": "a"}, applications={"a": {"containers": [{"image": "x", "ports": [22]}]}}
-        )
+    with pytest.raises(InputError, match=r"applications.a.container_files\[0\]: ssh.container: port 22/tcp"):
+        declare_template({"application": "a"}, applications={"a": {"container_files": ["ssh.container"]}})
 
 
 @pytest.fixture
@@ -282,6 +285,7 @@ def declare_rack(spec, tmp_path):
 
     def run(template):
         (tmp_path / "inventory").mkdir(exist_ok=True)
+        write_files(tmp_path)
         (tmp_path / "inventory/r.yaml").write_text(
             "plugin: gpufleet.fleet.rack\nname: r\nkind: blades\nsite: lab\nmachine: Compute Blade CM4 8GB\n"
             "storage_gb: 500\nnodes: blade[01-02]\n"
@@ -314,7 +318,7 @@ def declare_rack(spec, tmp_path):
             {"software": {"cuda": "12.8"}},
             "racks[0].template: the template installs nvidia's driver, but blade",
         ),
-        ("gpus-fit", container_template(gpus="all"), "need 1 cards, but blade01 has 0"),
+        ("gpus-fit", files_template("server.container"), "need 1 cards, but blade01 has 0"),
     ],
 )
 def test_rack_that_violates_its_template_is_reported_once(declare_rack, rule, template, message):
@@ -326,33 +330,13 @@ def test_rack_that_violates_its_template_is_reported_once(declare_rack, rule, te
 
 
 def test_template_has_the_same_result_for_pool_and_rack(declare_rack, declare_template):
-    template = {"application": {"containers": [{"image": "a"}]}}
+    template = {"application": {"container_files": ["plain.container"]}}
     assert declare_rack(template).resolve_blueprint("t") == declare_template(template).resolve_blueprint("t")
 
 
-@pytest.mark.parametrize(
-    ("image", "name"),
-    [("nginx", "nginx"), ("ghcr.io/a/b_c:1", "b-c"), (f"x/y:2@{DIGEST}", "y"), ("a/9lives", "9lives")],
-)
-def test_container_is_named_after_its_image(image, name):
-    assert fleet.Container(image=image).effective_name == name
-
-
-def test_port_forms_are_parsed():
-    blueprint = fleet.Container(
-        image="a", ports=(80, "81:8081", "53/udp", {"host": 9, "address": "127.0.0.1"})
-    ).ports
-    assert [(port.host, port.container, port.protocol, port.is_loopback_only) for port in blueprint] == [
-        (80, 80, "tcp", False),
-        (81, 8081, "tcp", False),
-        (53, 53, "udp", False),
-        (9, 9, "tcp", True),
-    ]
-
-
 def test_notes_list_untagged_images(declare_template):
-    containers = fleet.list_planning_notes(declare_template({"containers": [{"image": "x:1"}]}))
-    assert "images without a digest may differ from node to node: x:1" in containers
+    notes = fleet.list_planning_notes(declare_template({"container_files": ["plain.container"]}))
+    assert "images without a digest may differ from node to node: a" in notes
 
 
 @pytest.mark.parametrize(
@@ -372,28 +356,6 @@ def test_mig_forms_are_parsed(declared, devices, profiles):
 def test_mig_profile_must_have_nvidias_spelling(declared):
     with pytest.raises(ValidationError, match=r"a MIG profile like 1g\.10gb"):
         fleet.SoftwareProfile(driver={"vendor": "nvidia"}, mig=declared)
-
-
-@pytest.mark.parametrize(
-    "image",
-    ["nginx", "localhost:5000/x", "Registry.Example:5000/team/a__b/c-d.e:V1.2_3", f"quay.io/a/b@{DIGEST}"],
-)
-def test_valid_image_name_is_accepted(image):
-    assert fleet.Container(image=image).image == image
-
-
-@pytest.mark.parametrize(
-    "image", ["Quay.io/Team/Server", "nginx:", "a:b:c", "-x", "http://x/y", "x@sha256:a"]
-)
-def test_invalid_image_name_is_refused(image):
-    with pytest.raises(ValidationError, match="its name in lower case"):
-        fleet.Container(image=image)
-
-
-@pytest.mark.parametrize("address", ["999.1.1.1", "256.0.0.1", "1.1.1", "01.1.1.1"])
-def test_invalid_address_is_refused(declare_template, address):
-    with pytest.raises(InputError, match=r"ports\[0\].address: is .*; give an IPv4 address like 127.0.0.1"):
-        declare_template(container_template(ports=[{"host": 80, "address": address}]))
 
 
 def test_invalid_step_is_reported_with_its_key(declare_template):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-from pydantic import ValidationError
-
 from gpufleet import fleet
 
 
@@ -29,17 +26,6 @@ def test_single_number_is_the_maximum_budget(spec, tmp_path):
 
 def test_accelerator_name_is_replaced_with_the_catalogue_name():
     assert fleet.AcceleratorRequest(model="rx-460").model == "Radeon RX 460"
-
-
-@pytest.mark.parametrize("gpus", ["all", "none", 2, (0, 3)])
-def test_container_gpus_are_accepted(gpus):
-    assert fleet.Container(image="x", gpus=gpus).gpus == gpus
-
-
-@pytest.mark.parametrize("gpus", ["some", 0, True, 1.5, []])
-def test_invalid_container_gpus_are_refused(gpus):
-    with pytest.raises(ValidationError, match="give all, none, a number of cards"):
-        fleet.Container(image="x", gpus=gpus)
 
 
 def test_nodes_without_a_template_get_the_default_one(parse_pool):

@@ -424,6 +424,16 @@ def run_rack(path: Path) -> object:
     return fleet.load_rack(path)
 
 
+def run_container_file(path: Path) -> object:
+    from gpufleet.fleet.container_file import load_container_file
+
+    return load_container_file(path.name, path.parent)
+
+
+def container_files(pattern: str) -> list[bytes]:
+    return [path.read_bytes() for path in sorted((ROOT / "docs/examples/containers").glob(pattern))]
+
+
 def racks() -> list[bytes]:
     seeds = [path.read_bytes() for path in sorted((ROOT / "inventory").glob("*.yaml"))]
     small = [seed for seed in seeds if b"gpufleet.fleet.rack" in seed and len(seed) < MOST_SEED]
@@ -821,6 +831,18 @@ TARGETS: dict[str, Target] = {
             run_price_page,
         ),
         Target("rack", "yaml", racks, in_file("rack.yaml", run_rack)),
+        Target(
+            "compose file",
+            "yaml",
+            lambda: container_files("*/compose.yaml"),
+            in_file("compose.yaml", run_container_file),
+        ),
+        Target(
+            "quadlet",
+            "bytes",
+            lambda: container_files("*.container"),
+            in_file("a.container", run_container_file),
+        ),
         Target("stack", "yaml", stacks, in_file("Pulumi.dev.yaml", run_stack)),
         Target("node drives", "json", lambda: parts_of("nodes/wipe/*.json", "seen"), run_drives),
         Target("wipe evidence", "json", lambda: [dump(EVIDENCE)], run_evidence),

@@ -35,9 +35,10 @@ config:
           container_toolkit: true
           mig: {1g.10gb: 7}
         application:
-          containers:
-            - {image: a, gpus: 1, ports: [8000, {host: 9000, address: 127.0.0.1}, 53/udp], env: {A: "{{ x }}"}}
+          volumes: [{name: models, size_gib: 1}, {name: fast, size_gib: 1, kind: nvme}]
+          container_files: [containers/llm/compose.yaml]
 """
+COMPOSE = "services: {server: {image: a, gpus: all, command: '{{ x }}'}}\n"
 RACK = """\
 plugin: gpufleet.fleet.rack
 name: r
@@ -52,8 +53,13 @@ nodes: node[1-2]
 @pytest.fixture
 def project(tmp_path):
     """Lay out a project of one stack with one rack."""
-    for name, text in (("stacks/Pulumi.lab.yaml", STACK), ("inventory/r.yaml", RACK)):
-        (tmp_path / name).parent.mkdir()
+    files = {
+        "stacks/Pulumi.lab.yaml": STACK,
+        "inventory/r.yaml": RACK,
+        "containers/llm/compose.yaml": COMPOSE,
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text(text)
     return tmp_path
 
@@ -69,7 +75,7 @@ def test_software_variables_can_be_read_by_the_driver_plan(variables):
         "driver": {"vendor": "nvidia", "branch": "580"},
         "cuda": "13.0",
         "rocm": None,
-        "container_engine": "podman",
+        "container_engine": "docker",
         "container_toolkit": True,
         "mig": [{"devices": "all", "profiles": {"1g.10gb": 7}}],
     }
@@ -83,16 +89,11 @@ def test_hardware_variables_can_be_read_by_the_base_roles(variables):
     }
 
 
-def test_application_variables_match_the_declaration(project, variables):
-    declared = fleet.load_fleet("lab", project).resolve_blueprint("serve").application
-    assert fleet.Application.model_validate(variables["gpufleet_application"]) == declared
-
-
-def test_open_ports_exclude_local_ports(variables):
-    assert [(port["ports"], port["protocol"]) for port in variables["gpufleet_open_ports"]] == [
-        (["8000"], "tcp"),
-        (["53"], "udp"),
-    ]
+def test_application_variables_are_the_files_and_the_folders_of_the_volumes(variables):
+    assert variables["gpufleet_application"] == {
+        "container_files": [{"name": "llm.yaml", "content": COMPOSE}],
+        "volumes": ["/var/lib/gpufleet/volumes/models", "/scratch/fast"],
+    }
 
 
 def test_template_without_a_driver_leaves_it_to_the_cards():

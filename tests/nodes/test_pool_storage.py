@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from gpufleet import fleet
+from gpufleet.nodes.blueprint import build_application_variables
 from gpufleet.nodes.inventory import assemble_ansible_inventory
 from gpufleet.nodes.pool_storage import build_pool_storage, list_disk_patterns, make_storage_lookup
-from gpufleet.operations.units.engine import ContainerEngine
-from gpufleet.operations.units.render import render_application_units
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICnjZVo0X23w6Lv+MS0nX7ZSNB6ZUf6PUl3b3SBAbmnn test"
 NVME = {"name": "scratch", "size_gib": 300, "kind": "nvme"}
@@ -108,12 +107,10 @@ def test_containers_find_every_volume_on_a_mounted_disk(declare):
             "application": {"volumes": [NVME, *SSD]},
         },
     )
-    application = declared.resolve_blueprint("t").application
-    engine = ContainerEngine.from_reported_version("podman", "5.4.2")
-    folders = render_application_units(application, engine, "/fast").volumes
+    folders = build_application_variables(declared.resolve_blueprint("t"))["volumes"]
     mounts = {volume["mount"] for volume in storage(declared)}
     assert mounts == {"/fast", *folders[1:]}
-    assert folders == ("/fast/scratch", "/var/lib/gpufleet/volumes/models", "/var/lib/gpufleet/volumes/data")
+    assert folders == ["/fast/scratch", "/var/lib/gpufleet/volumes/models", "/var/lib/gpufleet/volumes/data"]
 
 
 def test_drives_are_laid_out_as_the_hardware_profile_says(declare):

@@ -33,7 +33,7 @@ ORDER = [
 BLADE = {"gpufleet_kind": "compute_blade", "gpufleet_is_new": True, "gpufleet_template": "ci-runner"}
 READY = {"gpufleet_is_new": False, "gpufleet_is_busy": False}
 BUSY = {"gpufleet_is_new": False, "gpufleet_is_busy": True}
-CONTAINERS = {"containers": [{"name": "a", "image": "docker.io/library/nginx:1"}]}
+CONTAINERS = {"container_files": [{"name": "a.container", "content": "[Container]\nImage=nginx:1\n"}]}
 PROBED = {"commission_probe": {"applications": []}}
 LEFT_OVER = {"commission_probe": {"applications": ["gpufleet-a"]}}
 # Host variables -> the groups of the plays that run on it.
@@ -106,7 +106,7 @@ def test_site_playbook_imports_plays_in_order():
 
 
 def test_volumes_are_mounted_before_the_application_starts():
-    """A container's unit also requires its mounts (``RequiresMountsFor`` in tests/cases/operations/units)."""
+    """A service also requires the mounts (``RequiresMountsFor`` in tests/collection/role_values/application.json)."""
     roles = re.findall(r"name: gpufleet\.fleet\.(\w+)\n", (ROOT / "configure.yml").read_text())
     assert "storage" in roles
     assert ORDER.index("configure") < ORDER.index("containers") < ORDER.index("application")

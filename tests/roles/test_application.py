@@ -1,4 +1,8 @@
-"""Test the application of a template on a booted server: accepted services, private secrets, no leftovers."""
+"""Test container files on a booted Debian 13: installed as they are, checked by podman's generator and docker compose.
+
+Rehearsed hosts run no containers. Where services start here, sleeping processes are FAKES of podman's container and of
+what ``docker compose up`` starts; units, order, restarts and removal are systemd's own.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,18 @@ from pathlib import Path
 import pytest
 
 PLAYS = ("application",)
-ROLE = Path(__file__).parents[2] / "modules/ansible_collections/gpufleet/fleet/roles/application"
-SERVER, CACHE = "/etc/systemd/system/gpufleet-server.service", "/etc/systemd/system/gpufleet-cache.service"
+HERE = Path(__file__).parent
+ROLE = HERE.parents[1] / "modules/ansible_collections/gpufleet/fleet/roles/application"
+EXAMPLES = HERE.parents[1] / "docs/examples/containers"
+QUADLETS, COMPOSE = "/etc/containers/systemd/gpufleet", "/etc/gpufleet/compose/llm/compose.yaml"
+INSTALLED = {
+    f"{QUADLETS}/trainer.container": EXAMPLES / "trainer.container",
+    f"{QUADLETS}/training.network": EXAMPLES / "training.network",
+    COMPOSE: EXAMPLES / "llm/compose.yaml",
+}
+SERVICES = ("trainer.service", "gpufleet-compose@llm.service")
 SECRET = "not-for-artifacts"
+GENERATOR = "/usr/lib/systemd/system-generators/podman-system-generator"
 
 
 @pytest.fixture(scope="module")
@@ -23,48 +36,53 @@ def host(runs, lab):
     return lab.host(runs.hosts[0])
 
 
+def run_application_play(lab, **more):
+    """Run the play with other variables."""
+    run = lab.run(HERE / "plays/application.yml", extra_vars=more)
+    assert run.failure_text("base13") is None
+    return run
+
+
+def container_files(**texts):
+    """Return the examples as the role takes them, some with another text; without those whose text is None."""
+    files = {
+        path.name if path.suffix != ".yaml" else "llm.yaml": path.read_text() for path in INSTALLED.values()
+    }
+    files.update({name.replace("_", "."): text for name, text in texts.items()})
+    return [{"name": name, "content": text} for name, text in files.items() if text is not None]
+
+
+def active_state(host, *services):
+    return [host.run("systemctl is-active %s", service).stdout.strip() for service in services]
+
+
 def test_check_mode_works_and_the_second_run_changes_nothing(runs):
     runs.assert_idempotent()
 
 
-def test_units_are_installed_and_accepted_by_systemd(host):
-    for path in (SERVER, CACHE):
+def test_files_are_installed_as_they_are(host):
+    for path, source in INSTALLED.items():
+        assert host.file(path).content_string == source.read_text()
         assert host.file(path).mode == 0o644
-        completed = host.run(f"systemd-analyze verify {path}")
-        assert "gpufleet-" not in completed.stderr
-    properties = host.check_output("systemctl show gpufleet-server -p ExecStart -p Requires -p LoadState")
-    assert "LoadState=loaded" in properties
-    assert "gpufleet-cache.service" in properties
-    for options in (
-        "--device=nvidia.com/gpu=0 --device=nvidia.com/gpu=1",
-        "--publish=8000:8000",
-        "/models:ro",
-    ):
-        assert options in properties
 
 
-def test_values_with_special_characters_reach_podman_unchanged(host):
-    """Put a program in podman's place that prints its arguments, and let systemd start it as it would podman."""
-    unit = host.file(SERVER).content_string
-    printing_unit = unit.replace("/usr/bin/podman", "/bin/printf '%%s\\n' podman").replace(
-        "Type=notify", "Type=oneshot"
-    )
-    lines = [
-        line
-        for line in printing_unit.splitlines()
-        if not line.startswith(("ExecStartPre", "ExecStop", "Re", "Assert"))
-    ]
-    host.run_expect([0], "cat > /run/systemd/system/words.service <<'END'\n" + "\n".join(lines) + "\nEND")
-    host.run_expect([0], "systemctl daemon-reload && systemctl start words.service && journalctl --flush")
-    printed = host.check_output("journalctl -u words.service -o cat")
-    host.run_expect([0], "rm /run/systemd/system/words.service && systemctl daemon-reload")
-    assert '--env=GREETING=100 % of $HOME "quoted"' in printed.splitlines()
+def test_podman_makes_a_service_of_the_quadlet_and_systemd_loads_both(host):
+    properties = "-p LoadState -p UnitFileState -p PartOf -p RequiresMountsFor -p Requires -p ExecStart"
+    quadlet = host.check_output(f"systemctl show trainer.service {properties}")
+    compose = host.check_output(f"systemctl show gpufleet-compose@llm.service {properties}")
+    for shown in (quadlet, compose):
+        assert "LoadState=loaded" in shown
+        assert "PartOf=gpufleet-application.target" in shown
+        assert "/var/lib/gpufleet/volumes/scratch" in shown
+    assert "UnitFileState=generated" in quadlet
+    assert "--device nvidia.com/gpu=all" in quadlet
+    assert "training-network.service" in quadlet
+    assert "docker.service" in compose
 
 
-def test_secrets_are_readable_by_root_only_and_in_no_unit_or_artifact(host, runs):
-    file = host.file("/etc/gpufleet/secrets/tls")
-    assert (file.mode, file.user, file.content_string) == (0o400, "root", SECRET)
-    assert SECRET not in host.check_output("cat /etc/systemd/system/gpufleet-*.service")
+def test_secrets_are_readable_by_root_only_and_in_no_artifact(host, runs):
+    file = host.file("/etc/gpufleet/secrets/hf")
+    assert (file.mode, file.user, file.content_string) == (0o400, "root", f"HF_TOKEN={SECRET}")
     for run in (runs.check, runs.first, runs.second):
         assert SECRET not in run.stdout
         assert all(SECRET not in str(result.output) for result in run.results)
@@ -76,51 +94,147 @@ def test_features_missing_on_a_rehearsed_host_are_reported(runs):
         for r in runs.second.results
         if "application_not_applied" in r.output
     ]
-    assert set(not_applied["containers"]) == {"gpufleet-server.service", "gpufleet-cache.service"}
-    assert not_applied["application"] == ["podman secret hf is not on the node: docs/templates.md, Secrets"]
-    assert "has no digest" in not_applied["warnings"][0]
+    assert set(not_applied["containers"]) == set(SERVICES)
+    assert "application" not in not_applied
 
 
-def run_application_play(lab, **more):
-    """Run the play with other variables."""
-    return lab.run(Path(__file__).parent / "plays/application.yml", extra_vars=more)
-
-
-def test_application_that_could_not_start_is_refused_with_the_reason(runs, lab, host):
-    before = host.file(SERVER).content_string
-    run = run_application_play(lab, application_start=True)
-    assert "podman secret hf is not on the node" in run.failure_text("nv01")
-    assert host.file(SERVER).content_string == before
-
-
-def test_removed_container_leaves_no_unit(runs, lab, host):
-    run = run_application_play(
-        lab, gpufleet_application={"containers": [{"image": "docker.io/library/redis:7", "name": "cache"}]}
+def test_application_without_its_secrets_is_refused_and_nothing_changes(runs, lab, host):
+    text = (
+        INSTALLED[f"{QUADLETS}/trainer.container"].read_text().replace("ShmSize", "Secret=licence\nShmSize")
     )
-    assert run.failure_text("nv01") is None
-    assert not host.file(SERVER).exists
-    assert host.file(CACHE).exists
-    assert "--network=host" not in host.file(CACHE).content_string
-    assert "not-found" in host.check_output("systemctl show gpufleet-server -p LoadState")
+    run = lab.run(
+        HERE / "plays/application.yml",
+        extra_vars={
+            "application_start": True,
+            "application_container_files": container_files(trainer_container=text),
+        },
+    )
+    assert "podman secret licence is not on the node: docs/containers.md" in run.failure_text("base13")
+    assert "Secret=licence" not in host.file(f"{QUADLETS}/trainer.container").content_string
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("name", "edit", "message"),
     [
-        ("[Service]\nExecStart=/bin/true\nRestrt=always\n", "Unknown key 'Restrt'"),
-        ('[Service]\nExecStart="unclosed\n', "Unbalanced quoting"),
-        ("[Unit]\nDescription=nothing to start\n", "no ExecStart="),
+        ("trainer_container", ("ShmSize", "ShmSiez"), "unsupported key 'ShmSiez'"),
+        ("training_network", ("Subnet", "Subnt"), "unsupported key 'Subnt'"),
+        ("trainer_container", ("training.network", "gone.network"), "gone.network"),
+        ("llm_yaml", ("shm_size", "shm_siez"), "shm_siez"),
+        ("llm_yaml", ("depends_on: [cache]", "depends_on: [gone]"), "gone"),
     ],
 )
-def test_unit_that_systemd_rejects_is_refused(host, text, message):
+def test_file_that_its_engine_rejects_is_refused_and_not_installed(lab, host, name, edit, message):
+    (source,) = [
+        path
+        for path in INSTALLED.values()
+        if path.name.replace("compose.yaml", "llm.yaml") == name.replace("_", ".")
+    ]
+    files = container_files(**{name: source.read_text().replace(*edit)})
+    run = lab.run(HERE / "plays/application.yml", extra_vars={"application_container_files": files})
+    assert message in run.failure_text("base13")
+    for path, example in INSTALLED.items():
+        assert host.file(path).content_string == example.read_text()
+
+
+def test_compose_file_is_checked_before_its_variables_are_there(host):
+    """The check happens in check mode too, when the files of secrets are not written yet."""
+    script = (ROLE / "files/verify.sh").read_text()
+    text = INSTALLED[COMPOSE].read_text().replace("secrets/hf", "secrets/not-there")
     host.run_expect([0], "cat > /run/candidate <<'END'\n" + text + "END")
-    script = (ROLE / "files/verify.sh").read_text()
-    completed = host.run("sh -c %s verify /run/candidate gpufleet-x.service", script)
-    assert completed.rc == 1
-    assert message in completed.stdout + completed.stderr
+    assert host.run("sh -c %s verify docker compose /etc/gpufleet/compose/new /run/candidate", script).rc == 0
 
 
-def test_quadlet_without_a_generator_is_refused(host):
-    script = (ROLE / "files/verify.sh").read_text()
-    completed = host.run("sh -c %s verify /etc/hostname gpufleet-x.container ''", script)
-    assert (completed.rc, completed.stdout.strip()) == (1, "podman has no generator for quadlets here")
+FAKES = r"""
+mkdir -p /etc/systemd/system/trainer.service.d
+printf '[Service]\nType=exec\nExecStart=\nExecStart=/bin/sleep infinity\nExecStop=\nExecStopPost=\n' \
+  > /etc/systemd/system/trainer.service.d/zz-fake.conf
+printf '[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true\n' > /etc/systemd/system/docker.service
+printf '[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true\n' \
+  > /etc/systemd/system/training-network.service
+[ -e /usr/bin/docker.real ] || mv /usr/bin/docker /usr/bin/docker.real
+cat > /usr/bin/docker <<'END'
+#!/bin/sh
+case "$*" in
+  "compose up"*|"compose down"*) echo "$2 in $PWD" >> /run/compose-calls; [ "$2" = up ] || sleep 1 ;;
+  *) exec -a docker /usr/bin/docker.real "$@" ;;
+esac
+END
+sed -i '1s|.*|#!/bin/bash|' /usr/bin/docker
+chmod 755 /usr/bin/docker
+systemctl daemon-reload
+"""
+
+
+@pytest.fixture(scope="module")
+def started(runs, lab):
+    """Start the application with FAKES of what podman and docker would run; give the run."""
+    lab.host("base13").run_expect([0], FAKES)
+    return run_application_play(lab, application_start=True)
+
+
+def compose_calls(host):
+    return [line.split()[0] for line in host.check_output("cat /run/compose-calls").splitlines()]
+
+
+def test_services_start_now_and_at_boot_and_stay_as_they_are(started, lab, host):
+    assert active_state(host, *SERVICES, "gpufleet-application.target") == ["active"] * 3
+    units = "gpufleet-compose@llm.service gpufleet-application.target"
+    assert host.run(f"systemd-analyze verify --man=no {units}").stderr == ""
+    assert host.service("gpufleet-compose@llm.service").is_enabled
+    assert host.file("/var/lib/gpufleet/volumes/scratch").is_directory
+    assert host.check_output("cat /run/compose-calls") == "up in /etc/gpufleet/compose/llm"
+    assert run_application_play(lab, application_start=True).changed_tasks("base13") == []
+    assert compose_calls(host) == ["up"]
+
+
+def test_changed_file_restarts_its_service_once(started, lab, host):
+    before = host.check_output("systemctl show trainer.service -p MainPID")
+    changed = INSTALLED[COMPOSE].read_text().replace("redis:7", "redis:8")
+    files = container_files(llm_yaml=changed)
+    for _ in range(2):
+        run_application_play(lab, application_start=True, application_container_files=files)
+    assert compose_calls(host) == ["up", "down", "up"]
+    assert host.check_output("systemctl show trainer.service -p MainPID") == before
+
+
+def test_stopping_the_target_stops_every_service_and_the_next_run_starts_them(started, lab, host):
+    """The role wipe stops the target by its pattern before it touches a drive."""
+    assert "gpufleet-application.*" in (ROLE.parent / "wipe/defaults/main.yml").read_text()
+    listed = host.check_output(
+        "systemctl list-units --state=active --plain --no-legend 'gpufleet-application.*'"
+    )
+    assert listed.startswith("gpufleet-application.target")
+    host.run_expect([0], "systemctl stop -- 'gpufleet-application.*'")
+    assert active_state(host, *SERVICES, "gpufleet-application.target") == ["inactive"] * 3
+    host.run_expect([0], "systemctl stop -- 'gpufleet-application.*'")
+    run_application_play(lab, application_start=True)
+    assert active_state(host, *SERVICES) == ["active"] * 2
+
+
+def test_file_that_is_no_longer_named_is_stopped_and_removed(started, lab, host):
+    """A unit that a release before container files rendered is removed likewise."""
+    host.run_expect(
+        [0],
+        "printf \"# Written by gpufleet from the node's template; x\\n[Service]\\nExecStart=/bin/sleep infinity\\n"
+        '[Install]\\nWantedBy=multi-user.target\\n" > /etc/systemd/system/gpufleet-old.service;'
+        "systemctl daemon-reload && systemctl enable --now gpufleet-old.service",
+    )
+    files = container_files(llm_yaml=None)
+    run_application_play(lab, application_start=True, application_container_files=files)
+    assert active_state(host, *SERVICES) == ["active", "inactive"]
+    assert not host.file(COMPOSE).exists
+    for unit in ("gpufleet-compose@llm.service", "gpufleet-old.service"):
+        assert not host.run("systemctl is-enabled %s", unit).stdout.startswith("enabled")
+    assert host.check_output("systemctl show gpufleet-old -p LoadState") == "LoadState=not-found"
+    assert (
+        run_application_play(lab, application_start=True, application_container_files=files).changed_tasks(
+            "base13"
+        )
+        == []
+    )
+    run_application_play(lab, application_start=True, application_container_files=[])
+    assert active_state(host, "trainer.service", "gpufleet-application.target") == ["inactive"] * 2
+    assert host.check_output(f"ls {QUADLETS}") == ""
+    assert "ExecStart" not in host.check_output(
+        "systemctl cat trainer.service 2>/dev/null | grep podman || true"
+    )

@@ -7,9 +7,10 @@ Combinations that a cloud refuses are refused here first, each by a rule with id
 
 from __future__ import annotations
 
-from gpufleet.fleet.application import Application, ApplicationVolume, Container, PortMapping
+from gpufleet.fleet.application import Application, ApplicationVolume
 from gpufleet.fleet.bmc import Bmc
 from gpufleet.fleet.boot import BootImage, BootMode, FirstBootSettings, NetbootServer
+from gpufleet.fleet.container_file import ContainerFile, installed_name, parse_container_file
 from gpufleet.fleet.fleet_loader import build_stack_json_schema, load_fleet, parse_fleet, read_budget
 from gpufleet.fleet.hardware import HardwareCost, SourcedFigure
 from gpufleet.fleet.host_name import (
@@ -68,7 +69,7 @@ __all__ = [
     "BootMode",
     "CapacityBlockPurchase",
     "CommittedPurchase",
-    "Container",
+    "ContainerFile",
     "CustomImage",
     "FirstBootSettings",
     "Fleet",
@@ -89,7 +90,6 @@ __all__ = [
     "Pool",
     "PoolDisk",
     "PoolVolumes",
-    "PortMapping",
     "Purchase",
     "Rack",
     "RackNetwork",
@@ -109,6 +109,7 @@ __all__ = [
     "count_local_drives",
     "find_pool_fabric",
     "find_pool_facts",
+    "installed_name",
     "list_planning_notes",
     "list_rack_host_declarations",
     "list_stack_host_declarations",
@@ -116,6 +117,7 @@ __all__ = [
     "load_rack",
     "load_racks",
     "note_expiry",
+    "parse_container_file",
     "parse_fleet",
     "pool_node_name_prefix",
     "pool_node_usd_per_hour",

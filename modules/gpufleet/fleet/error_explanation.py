@@ -16,6 +16,11 @@ MISSING = "is missing"
 UNKNOWN = "unknown key"
 PURCHASE_KINDS = "on_demand, spot, reserved, committed, capacity_block, flex_start, or a ladder of them"
 
+# Keys of the container form before compose and quadlet files, and the key that replaced both.
+REPLACED_KEYS = ("containers", "units")
+REPLACING_KEY = "container_files"
+REPLACED_REMEDY = f"name a compose or quadlet file under {REPLACING_KEY}: docs/containers.md, Migration"
+
 EXPECTED_FORMS = {
     "greater_than": "more than {gt}",
     "greater_than_equal": "at least {ge}",
@@ -99,6 +104,8 @@ def _explain_unknown_key(path: KeyPath, loc: tuple[int | str, ...], model: type[
     if rule is not None:
         return SpecProblem(path, f"{rule.reason} (rule {rule.id})", rule.remedy)
     known = [field.alias or name for name, field in model_of_key.model_fields.items()] if model_of_key else []
+    if key in REPLACED_KEYS and REPLACING_KEY in known:
+        return SpecProblem(path, f"{key!r} was replaced by {REPLACING_KEY!r}", REPLACED_REMEDY)
     close = get_close_matches(key, known, n=1)
     if close:
         return SpecProblem(path, f"{UNKNOWN} {key!r}", f"did you mean {close[0]!r}?")

@@ -1,4 +1,4 @@
-"""From files to a fleet: read, validate, apply the rules, read the racks."""
+"""From files to a fleet: read, validate, apply the rules, read the racks and the container files."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ from gpufleet.fleet import (  # noqa: F401 - they fill the tables
     rules_spot,
     rules_template,
 )
+from gpufleet.fleet.container_file import ContainerFile, load_container_file
 from gpufleet.fleet.document import SpecProblem, YamlDocument, find_ambiguous_numbers, read_yaml_document
 from gpufleet.fleet.error_explanation import explain_validation_errors
 from gpufleet.fleet.host_name import CONFIG_KEY, check_project_host_names
 from gpufleet.fleet.pool_request import MonthlyBudget
 from gpufleet.fleet.rack_file import is_rack_file_candidate, load_rack, project_relative_path
 from gpufleet.fleet.rule import find_fleet_problems, find_spec_problems
+from gpufleet.fleet.rules_template import list_applications_with_paths
 from gpufleet.fleet.spec import Fleet, FleetSpec, RackReference, StackRack
 from gpufleet.paths import find_project_root
 
@@ -120,7 +122,7 @@ def _validate_fleet(document: YamlDocument, stack: str, root: Path) -> Fleet:
         raise
     document.raise_first_problem(find_spec_problems(spec))
     racks = tuple(_load_stack_rack(ref, index, document, root) for index, ref in enumerate(spec.racks))
-    fleet = Fleet.from_spec(spec, stack, racks)
+    fleet = Fleet.from_spec(spec, stack, racks, _load_container_files(spec, document, root))
     document.raise_first_problem(find_fleet_problems(fleet))
     check_project_host_names(root, stack, spec, document.label)
     return fleet
@@ -143,6 +145,19 @@ def _load_stack_rack(
         key = ("racks", index, "inventory" if rack_reference.inventory else "name")
         document.raise_first_problem([SpecProblem(key, f"{rack_reference.inventory_file} not found", remedy)])
     return StackRack(**rack_reference.model_dump(), rack=load_rack(path, root))
+
+
+def _load_container_files(spec: FleetSpec, document: YamlDocument, root: Path) -> dict[str, ContainerFile]:
+    files: dict[str, ContainerFile] = {}
+    for where, application in list_applications_with_paths(spec):
+        for index, path in enumerate(application.container_files):
+            if not (root / path).is_file():
+                problem = SpecProblem(
+                    (*where, "container_files", index), f"{path} not found", "give its path in the project"
+                )
+                document.raise_first_problem([problem])
+            files[path] = load_container_file(path, root)
+    return files
 
 
 def _suggest_stacks(root: Path) -> str:

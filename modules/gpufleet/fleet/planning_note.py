@@ -118,8 +118,9 @@ def _note_images_without_digest(fleet: Fleet) -> str:
     images = [
         container.image
         for name in sorted(_used_templates(fleet))
-        for container in fleet.resolve_blueprint(name).application.containers
-        if not container.has_image_digest
+        for file in fleet.resolve_blueprint(name).container_files
+        for container in file.containers
+        if "@sha256:" not in container.image
     ]
     return (
         f"images without a digest may differ from node to node: {', '.join(dict.fromkeys(images))}"

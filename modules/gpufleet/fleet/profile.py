@@ -157,7 +157,10 @@ class SoftwareProfile(FrozenModel):
     cuda: Release | None = None
     rocm: Release | None = None
     container_engine: Annotated[
-        Engine, Field(description="auto: podman where the template has containers or the toolkit, else none")
+        Engine,
+        Field(
+            description="auto: docker for compose files, podman for quadlets or only the toolkit, else none"
+        ),
     ] = "auto"
     container_toolkit: bool = False
     mig: Mig | None = None

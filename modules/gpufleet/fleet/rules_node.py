@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from gpufleet import catalog
 from gpufleet.errors import InputError
-from gpufleet.fleet.application import Container
 from gpufleet.fleet.document import KeyPath, SpecProblem
 from gpufleet.fleet.pool_request import AcceleratorRequest
 from gpufleet.fleet.pool_volume import largest_local_gib
@@ -125,23 +124,13 @@ def check_enough_gpus(fleet: Fleet) -> Iterator[SpecProblem]:
 
 def _find_too_few_cards(fleet: Fleet) -> Iterator[SpecProblem]:
     for assignment in list_template_assignments(fleet):
-        required_cards = count_required_cards(assignment.blueprint.application.containers)
+        containers = [
+            container for file in assignment.blueprint.container_files for container in file.containers
+        ]
+        required_cards = max((container.gpu_count for container in containers), default=0)
         if required_cards > assignment.gpu_card_count:
             text = f"the containers need {required_cards} cards, but {assignment.node} has {assignment.gpu_card_count}"
             yield SpecProblem(assignment.path, text, "request fewer cards, or choose another machine")
-
-
-def count_required_cards(containers: tuple[Container, ...]) -> int:
-    """Return how many cards a node needs so that each container gets what it asks for.
-
-    Counted cards are a container's own; cards by number may be shared, and ``all`` shares what there is.
-    """
-    counted = sum(container.gpus for container in containers if isinstance(container.gpus, int))
-    numbers = {
-        number for container in containers if isinstance(container.gpus, tuple) for number in container.gpus
-    }
-    shares_all = any(container.gpus == "all" for container in containers)
-    return max(counted + len(numbers), max(numbers, default=-1) + 1, int(shares_all))
 
 
 @FLEET_RULES.register_rule(

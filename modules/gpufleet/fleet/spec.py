@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import date
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, IPvAnyNetwork
 
 from gpufleet.fleet.application import Application
+from gpufleet.fleet.container_file import ContainerFile
 from gpufleet.fleet.frozen_model import FrozenModel, Name, Owner, StrictInt, build_pattern_annotations
 from gpufleet.fleet.hardware import HardwareCost
 from gpufleet.fleet.image import Image
@@ -189,21 +191,34 @@ class FleetSpec(FrozenModel):
 
 
 class Fleet(FleetSpec):
-    """A declared fleet: valid, legal, its racks read."""
+    """A declared fleet: valid, legal, its racks and container files read."""
 
     stack: str
     racks: tuple[StackRack, ...] = ()
+    container_files: dict[str, ContainerFile] = Field(default_factory=dict)
     # The accounts that the stack's file names for Pulumi's providers: they count where the spec names none.
     provider_project: str = ""
     provider_subscription: str = ""
 
     @classmethod
-    def from_spec(cls, spec: FleetSpec, stack: str, racks: tuple[StackRack, ...]) -> Self:
-        """Return the spec as a fleet of that stack with its racks."""
+    def from_spec(
+        cls,
+        spec: FleetSpec,
+        stack: str,
+        racks: tuple[StackRack, ...],
+        container_files: Mapping[str, ContainerFile] | None = None,
+    ) -> Self:
+        """Return the spec as a fleet of that stack with its racks and its container files by path."""
         fields: dict[str, Any] = {
             name: getattr(spec, name) for name in FleetSpec.model_fields if name != "racks"
         }
-        return cls(**fields, stack=stack, racks=racks)
+        return cls(**fields, stack=stack, racks=racks, container_files=dict(container_files or {}))
+
+    def resolve_blueprint(self, template_name: str | None) -> Blueprint:
+        """Return a template with every step looked up and its container files."""
+        blueprint = super().resolve_blueprint(template_name)
+        files = tuple(self.container_files[path] for path in blueprint.application.container_files)
+        return blueprint.model_copy(update={"container_files": files})
 
     def find_pool(self, name: str) -> Pool | None:
         """Return the pool with that name, None if there is none."""

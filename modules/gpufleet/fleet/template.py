@@ -7,14 +7,15 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Tag, model_validator
 
-from gpufleet.fleet.application import Application, ApplicationVolume, Container
+from gpufleet.fleet.application import Application, ApplicationVolume
+from gpufleet.fleet.container_file import ContainerFile, ContainerFilePath, required_engine
 from gpufleet.fleet.frozen_model import FrozenModel, Name, build_spec_error
 from gpufleet.fleet.profile import GpuDriverSettings, HardwareProfile, SoftwareProfile
 
 Profile = Literal["quick", "standard", "soak"]
 STEPS = {"hardware": "hardware_profiles", "software": "software_profiles", "application": "applications"}
 """The steps that a template takes by name or inline, and where the named ones are declared."""
-SHORT_FORM_KEYS = {"software": ("driver", "container_toolkit"), "application": ("volumes", "containers")}
+SHORT_FORM_KEYS = {"software": ("driver", "container_toolkit"), "application": ("volumes", "container_files")}
 """The keys of the short form, by the step that they are short for."""
 
 
@@ -35,20 +36,23 @@ NamedApplication = Annotated[
 
 
 class Blueprint(FrozenModel):
-    """A template with every step looked up."""
+    """A template with every step looked up, and with the container files that a loaded fleet has read."""
 
     hardware: HardwareProfile = HardwareProfile()
     software: SoftwareProfile = SoftwareProfile()
     application: Application = Application()
     burn_in: Profile = "quick"
+    container_files: tuple[ContainerFile, ...] = ()
 
     @property
     def container_engine(self) -> Literal["podman", "docker", "none"]:
-        """Return the container engine: podman if something needs one and none is chosen."""
+        """Return the container engine: the chosen one, that of the container files, or podman for the toolkit."""
         chosen = self.software.container_engine
         if chosen != "auto":
             return chosen
-        return "podman" if self.application.containers or self.software.container_toolkit else "none"
+        if self.application.container_files:
+            return required_engine(self.application.container_files[0])
+        return "podman" if self.software.container_toolkit else "none"
 
 
 class NodeTemplate(FrozenModel):
@@ -60,7 +64,7 @@ class NodeTemplate(FrozenModel):
     driver: GpuDriverSettings | None = None
     container_toolkit: bool | None = None
     volumes: tuple[ApplicationVolume, ...] | None = None
-    containers: tuple[Container, ...] | None = None
+    container_files: tuple[ContainerFilePath, ...] | None = None
     burn_in: Profile = "quick"
 
     @model_validator(mode="after")

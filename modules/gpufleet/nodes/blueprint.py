@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpufleet.fleet import Blueprint
+from gpufleet.fleet import Blueprint, installed_name
 
 SOFTWARE, APPLICATION = "gpufleet_software", "gpufleet_application"
-HARDWARE, PORTS = "gpufleet_hardware", "gpufleet_open_ports"
+HARDWARE = "gpufleet_hardware"
 BURN_IN_PROFILE, DEFAULT_BURN_IN_PROFILE = "gpufleet_burn_in_profile", "quick"
 
 
@@ -17,7 +17,6 @@ def build_blueprint_variables(blueprint: Blueprint) -> dict[str, Any]:
         SOFTWARE: build_software_variables(blueprint),
         HARDWARE: build_hardware_variables(blueprint),
         APPLICATION: build_application_variables(blueprint),
-        PORTS: list_firewall_ports(blueprint),
         BURN_IN_PROFILE: "" if blueprint.burn_in == DEFAULT_BURN_IN_PROFILE else blueprint.burn_in,
     }
     return {name: value for name, value in variables.items() if value}
@@ -55,15 +54,12 @@ def build_hardware_variables(blueprint: Blueprint) -> dict[str, Any]:
 
 
 def build_application_variables(blueprint: Blueprint) -> dict[str, Any]:
-    """Return the application as the spec has it, without what is default; the role reads it by the same models."""
-    return blueprint.application.model_dump(mode="json", exclude_defaults=True)
-
-
-def list_firewall_ports(blueprint: Blueprint) -> list[dict[str, Any]]:
-    """Return the ports that containers are reached by, as the firewall's role takes them."""
-    return [
-        {"name": container.effective_name, "ports": [str(port.host)], "protocol": port.protocol}
-        for container in blueprint.application.containers
-        for port in container.ports
-        if not port.is_loopback_only
-    ]
+    """Return the container files with their text, and the folders of the volumes that they mount."""
+    scratch = blueprint.hardware.storage.mount
+    variables = {
+        "container_files": [
+            {"name": installed_name(file.path), "content": file.text} for file in blueprint.container_files
+        ],
+        "volumes": [volume.folder(scratch) for volume in blueprint.application.volumes],
+    }
+    return {name: value for name, value in variables.items() if value}

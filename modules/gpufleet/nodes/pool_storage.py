@@ -26,7 +26,7 @@ LOCAL_DRIVES = {
     "gcp": ["/dev/disk/by-id/google-local-nvme-ssd-*"],
     "azure": ["model:Microsoft NVMe Direct Disk*"],
 }
-# Owner and mode of the folder are the container's: its service sets them at each start.
+# Owner and mode of the folder are those that its containers need: the operator or podman's :U sets them.
 DISK_SETTINGS: dict[str, Any] = {"count": 1, "mode": "keep"}
 
 

@@ -1,98 +1,157 @@
 # SPDX-FileCopyrightText: gpufleet contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
-"""The files, services and obstacles of an application, from its rendered units. Pure."""
+"""Where compose and quadlet files go, the services that run them, and what keeps them from starting. Pure."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 from typing import Any, TypedDict
 
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.resource_entries import FileEntry, UnitEntry
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import (
+    SYSTEM_UNITS,
     parse_script_values,
     read_not_applied_reasons,
+    shell_script_command,
+    unit_dropin_files,
 )
 
-QUADLETS = "/etc/containers/systemd"
+# Folders of their own, so that what the template no longer names can be told from the operator's own files.
+QUADLETS = "/etc/containers/systemd/gpufleet"
+COMPOSE = "/etc/gpufleet/compose"
+COMPOSE_UNIT = "gpufleet-compose@.service"
+TARGET = "gpufleet-application.target"
 SECRETS = "/etc/gpufleet/secrets"
-UNSET_VENDORS = (None, "", "auto", "none")
+QUADLET_SUFFIXES = (".container", ".pod", ".network", ".volume")
+COMPOSE_SUFFIX = ".yaml"
+SECRET_FILE = re.compile(rf"{SECRETS}/([\w.-]+)")
+STORED_SECRET = re.compile(r"^\s*Secret\s*=\s*([^,\s]+)", re.MULTILINE)
+COMMENT = re.compile(r"^\s*[#;].*$", re.MULTILINE)
+MISSING_PROGRAM = {
+    "quadlet": "podman with quadlets is not installed: docs/containers.md, Engines by system",
+    "compose": "docker with its compose plugin is not installed: docs/containers.md, Engines by system",
+}
 INSTALLED_ONLY = "installed and not started: a rehearsed host runs no containers"
 
 
-class RenderedUnit(TypedDict):
-    """A unit file as ``gpufleet.fleet.units`` renders it."""
+class ContainerFile(TypedDict):
+    """A file that a template names: a quadlet under its own name, or NAME.yaml for the compose project NAME."""
 
-    path: str
+    name: str
     content: str
-    service: str
-    quadlet: bool
 
 
 class InstalledApplication(TypedDict):
-    """What the role's look.sh found on the node: its engine, gpufleet's unit files, and secrets."""
+    """What the role's look.sh found on the node; ``programs`` are those that check and run the files, by kind."""
 
-    has_engine: bool
-    version: str
-    generator: str
-    units: list[str]
+    programs: dict[str, str]
+    files: list[str]
     secrets: list[str]
 
 
-class RenderedApplication(TypedDict):
-    """What ``gpufleet.fleet.units`` returns."""
-
-    units: list[RenderedUnit]
-    secret_files: list[str]
-    secrets_stored: list[str]
-    warnings: list[str]
-
-
-def application_gpu_vendor(software: Mapping[str, Any], *, plan: Mapping[str, Any]) -> str:
-    """Return the vendor of the cards: that of the template's driver, else of the driver plan, else none."""
-    vendors = ((software.get("driver") or {}).get("vendor"), plan.get("vendor"))
-    return next((vendor for vendor in vendors if vendor not in UNSET_VENDORS), "none")
-
-
 def parse_installed_application(script_result: Mapping[str, Any]) -> InstalledApplication:
-    """Return what look.sh printed as ``name=value`` lines; ``unit`` and ``secret`` may occur several times."""
+    """Return what look.sh printed as ``name=value`` lines; ``file`` and ``secret`` may occur several times."""
     answers = parse_script_values(script_result)
     pairs = [line.split("=", 1) for line in script_result.get("stdout_lines") or []]
     return {
-        "has_engine": answers.get("installed") == "yes",
-        "version": answers.get("version", ""),
-        "generator": answers.get("generator", ""),
-        "units": [value for name, value in pairs if name == "unit"],
+        "programs": {kind: answers[kind] for kind in ("quadlet", "compose") if kind in answers},
+        "files": [value for name, value in pairs if name == "file"],
         "secrets": [value for name, value in pairs if name == "secret"],
     }
 
 
-def application_service_names(unit_files: list[Mapping[str, Any]]) -> list[str]:
-    """Return the services of unit files; a quadlet's has its name."""
-    paths = (PurePosixPath(entry["path"]) for entry in unit_files)
-    return [path.with_suffix(".service").name if path.suffix == ".container" else path.name for path in paths]
+def _kind(name: str) -> str:
+    suffix = PurePosixPath(name).suffix
+    if suffix not in (*QUADLET_SUFFIXES, COMPOSE_SUFFIX) or "/" in name:
+        raise AnsibleFilterError(
+            f"{name!r} is not the name of a container file; give NAME{COMPOSE_SUFFIX} for a compose file, or a"
+            f" quadlet: NAME{', NAME'.join(QUADLET_SUFFIXES)}"
+        )
+    return "compose" if suffix == COMPOSE_SUFFIX else "quadlet"
 
 
-def application_unit_files(
-    rendered: RenderedApplication, *, verify_script: str, generator: str
-) -> list[dict[str, Any]]:
-    """Return the unit files; before one is replaced, podman's generator or systemd verifies it."""
-    entries: list[dict[str, Any]] = []
-    if any(unit["quadlet"] for unit in rendered["units"]):
+def _path(name: str) -> str:
+    return (
+        f"{COMPOSE}/{name[: -len(COMPOSE_SUFFIX)]}/compose.yaml"
+        if _kind(name) == "compose"
+        else f"{QUADLETS}/{name}"
+    )
+
+
+def _service(path: str) -> str:
+    """Return the service of an installed file; empty for a pod, network or volume, which its containers start."""
+    file = PurePosixPath(path)
+    if path.startswith(f"{COMPOSE}/"):
+        return COMPOSE_UNIT.replace("@", f"@{file.parent.name}")
+    return {".container": f"{file.stem}.service", ".service": file.name}.get(file.suffix, "")
+
+
+def application_files(
+    files: list[ContainerFile],
+    *,
+    volumes: list[str],
+    unit: str,
+    target: str,
+    verify: str,
+    programs: Mapping[str, str],
+) -> list[FileEntry]:
+    """Return the files as they are, each checked by the program that runs it, and their units."""
+    quadlets = [file for file in files if _kind(file["name"]) == "quadlet"]
+    # A quadlet may name others, so the generator reads all of them at once.
+    texts = [text for file in quadlets for text in (file["name"], file["content"])]
+    entries: list[FileEntry] = [{"path": f"{SYSTEM_UNITS}/{TARGET}", "content": target}] if files else []
+    if quadlets:
         entries.append({"path": QUADLETS, "state": "directory"})
-    for unit in rendered["units"]:
-        name = PurePosixPath(unit["path"]).name
-        validate = ["sh", "-c", verify_script, "verify", "{}", name, generator]
-        entries.append({"path": unit["path"], "content": unit["content"], "validate": validate})
+    if len(quadlets) < len(files):
+        entries.append({"path": f"{SYSTEM_UNITS}/{COMPOSE_UNIT}", "content": unit})
+    for file in files:
+        kind, path = _kind(file["name"]), _path(file["name"])
+        if kind == "compose":
+            entries.append({"path": str(PurePosixPath(path).parent), "state": "directory"})
+        entry: FileEntry = {"path": path, "content": file["content"]}
+        if kind in programs:
+            arguments = texts if kind == "quadlet" else [str(PurePosixPath(path).parent), "{}"]
+            entry["validate"] = shell_script_command(verify, "verify", programs[kind], kind, arguments)
+        entries.append(entry)
+        if service := _service(path):
+            entries += unit_dropin_files(service, _dropin_lines(volumes))
     return entries
 
 
-def application_unit_entries(rendered: RenderedApplication, *, start: bool) -> list[dict[str, Any]]:
-    """Return the services; a quadlet is enabled by its own file."""
+def _dropin_lines(volumes: list[str]) -> list[str]:
+    """Return what a service of the application has besides the user's own lines.
+
+    ``systemctl stop`` of the target stops it, and returns once it has. Volumes are made at every start: scratch of a
+    cloud machine comes back empty after a stop.
+    """
+    lines = ["[Unit]", *(f"{key}={TARGET}" for key in ("Wants", "PartOf", "After"))]
+    if volumes:
+        folders = " ".join(volumes)
+        lines += [f"RequiresMountsFor={folders}", "[Service]", f"ExecStartPre=/bin/mkdir -p {folders}"]
+    return lines
+
+
+def application_unit_entries(files: list[ContainerFile], *, start: bool) -> list[UnitEntry]:
+    """Return the services. The [Install] section of a quadlet decides whether it starts at boot."""
+    paths = [_path(file["name"]) for file in files]
+    shared = [path for path in paths if not _service(path)]
     entries = []
-    for unit in rendered["units"]:
-        entry: dict[str, Any] = {"name": unit["service"], "restart_on": [unit["path"]]}
-        if not unit["quadlet"]:
+    for path in paths:
+        service = _service(path)
+        if not service:
+            continue
+        is_compose = path.startswith(COMPOSE)
+        unit_files = [f"{SYSTEM_UNITS}/{COMPOSE_UNIT}"] if is_compose else shared
+        entry: UnitEntry = {
+            "name": service,
+            "restart_on": [path, f"{SYSTEM_UNITS}/{service}.d/", *unit_files],
+        }
+        if is_compose:
             entry["enabled"] = start
         if start:
             entry["state"] = "started"
@@ -100,9 +159,9 @@ def application_unit_entries(rendered: RenderedApplication, *, start: bool) -> l
     return entries
 
 
-def application_secret_files(secrets: Mapping[str, Any]) -> list[dict[str, str]]:
+def application_secret_files(secrets: Mapping[str, Any]) -> list[FileEntry]:
     """Return the folder of secrets and one file for each secret that the operator gives."""
-    folders = [
+    folders: list[FileEntry] = [
         {"path": str(PurePosixPath(SECRETS).parent), "state": "directory"},
         {"path": SECRETS, "state": "directory", "mode": "0700"},
     ]
@@ -112,55 +171,59 @@ def application_secret_files(secrets: Mapping[str, Any]) -> list[dict[str, str]]
     ]
 
 
-def application_obsolete_unit_files(
-    rendered: RenderedApplication, *, installed: list[str]
-) -> list[dict[str, str]]:
-    """Return entries that remove the unit files of an earlier application."""
-    current = {unit["path"] for unit in rendered["units"]}
-    return [{"path": path, "state": "absent"} for path in dict.fromkeys(installed) if path not in current]
+def application_removals(files: list[ContainerFile], *, installed: list[str]) -> dict[str, list[Any]]:
+    """Return what stops and removes the files that the template no longer names, units of older releases included."""
+    current = {_path(file["name"]) for file in files}
+    obsolete = [path for path in dict.fromkeys(installed) if path not in current]
+    services = [service for path in obsolete if (service := _service(path))]
+    dropins = [f"{SYSTEM_UNITS}/{service}.d/gpufleet.conf" for service in services]
+    return {
+        "stops": [{"name": service, "enabled": False, "state": "stopped"} for service in services],
+        "files": [{"path": path, "state": "absent"} for path in [*obsolete, *dropins]],
+        "reloads": [{"name": service} for service in services],
+    }
 
 
-def application_missing_secrets(
-    rendered: RenderedApplication, *, installed: list[str], secrets: Mapping[str, Any]
+def application_obstacles(
+    files: list[ContainerFile], *, installed: InstalledApplication, secrets: Mapping[str, Any]
 ) -> list[str]:
-    """Return secrets that the application reads, and that are neither on the node nor given."""
-    available = {*installed, *(f"{SECRETS}/{name}" for name in secrets)}
-    missing = [path for path in rendered["secret_files"] if path not in available]
-    stored = [f"podman secret {name}" for name in rendered["secrets_stored"]]
-    return missing + [name for name in stored if name not in installed]
+    """Return why the application cannot start: programs and secrets that are neither on the node nor given."""
+    available = {*installed["secrets"], *(f"{SECRETS}/{name}" for name in secrets)}
+    kinds = dict.fromkeys(_kind(file["name"]) for file in files)
+    absent = [MISSING_PROGRAM[kind] for kind in kinds if kind not in installed["programs"]]
+    required = dict.fromkeys(name for file in files for name in _required_secrets(file))
+    missing = [name for name in required if name not in available]
+    return absent + [f"{name} is not on the node: docs/containers.md, Secrets" for name in missing]
 
 
-def application_start_obstacles(missing_secrets: list[str], *, engine: str, is_installed: bool) -> list[str]:
-    """Return why the application cannot start."""
-    absent = [] if is_installed else [f"{engine} is not installed: run drivers.yml first"]
-    return absent + [f"{name} is not on the node: docs/templates.md, Secrets" for name in missing_secrets]
+def _required_secrets(file: ContainerFile) -> list[str]:
+    text = COMMENT.sub("", file["content"])
+    names = [f"{SECRETS}/{name}" for name in SECRET_FILE.findall(text)]
+    stored = STORED_SECRET.findall(text) if _kind(file["name"]) == "quadlet" else []
+    return names + [f"podman secret {name}" for name in stored]
 
 
 def application_not_applied_reasons(
-    rendered: RenderedApplication, *, applied: Mapping[str, Any], start: bool, obstacles: list[str]
+    files: list[ContainerFile], *, applied: Mapping[str, Any], start: bool, obstacles: list[str]
 ) -> dict[str, Any]:
     """Return what the host does not have of the application, each with its reason."""
     reasons = read_not_applied_reasons(applied)
-    if not start and rendered["units"]:
-        reasons["containers"] = {unit["service"]: INSTALLED_ONLY for unit in rendered["units"]}
-    if not start and obstacles:
-        reasons["application"] = obstacles
-    if rendered["warnings"]:
-        reasons["warnings"] = rendered["warnings"]
+    if not start and files:
+        services = [entry["name"] for entry in application_unit_entries(files, start=start)]
+        reasons["containers"] = dict.fromkeys(services, INSTALLED_ONLY)
+        if obstacles:
+            reasons["application"] = obstacles
     return reasons
 
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         return {
-            "application_vendor": application_gpu_vendor,
             "application_installed": parse_installed_application,
-            "application_services": application_service_names,
-            "application_files": application_unit_files,
+            "application_files": application_files,
             "application_units": application_unit_entries,
             "application_secret_files": application_secret_files,
-            "application_obsolete_files": application_obsolete_unit_files,
-            "application_missing_secrets": application_missing_secrets,
-            "application_obstacles": application_start_obstacles,
+            "application_removals": application_removals,
+            "application_obstacles": application_obstacles,
             "application_not_applied": application_not_applied_reasons,
         }

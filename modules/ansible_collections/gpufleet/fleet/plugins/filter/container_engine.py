@@ -285,7 +285,7 @@ def _engine_problems(
     if kind == "podman" and not has["quadlet"]:
         since = known["quadlet"]["since"]
         problems["quadlet"] = (
-            f"podman {version} has no quadlets ({since} and later do); applications run from plain units"
+            f"podman {version} has no quadlets ({since} and later do); an application needs docker and compose files"
         )
     if not has["cdi"]:
         problems["cdi"] = f"{kind} {version} does not know CDI ({known['cdi']['since']} and later do)"

@@ -59,7 +59,7 @@ def may_have_application(
     Commissioning lists gpufleet's units. Without its result (``probe`` is None), every node with a template may have
     one left over.
     """
-    if application.get("containers"):
+    if application.get("container_files"):
         return True
     return has_template if probe is None else bool(probe.get("applications"))
 

@@ -14,7 +14,7 @@ description:
   - Changes nothing; C(gpufleet.fleet.wipe_plan) makes a plan of it on the controller.
 options:
   units: {description: Glob patterns of units that count as jobs., type: list, elements: str,
-          default: ["gpufleet-app-*"]}
+          default: ["gpufleet-application.*"]}
   fake_drives: {description: "In a rehearsal, the folder of the host's file-backed drive, with its tools.", type: path}
 extends_documentation_fragment: [gpufleet.fleet.common]
 """
@@ -132,7 +132,7 @@ def list_running_jobs(unit_patterns: list[str]) -> list[str]:
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "units": {"type": "list", "elements": "str", "default": ["gpufleet-app-*"]},
+            "units": {"type": "list", "elements": "str", "default": ["gpufleet-application.*"]},
             "fake_drives": {"type": "path"},
         },
         supports_check_mode=True,

@@ -129,12 +129,14 @@ def read_node_facts(root: Path) -> dict[str, Any]:
 
 
 def list_installed_applications(root: Path) -> list[str]:
-    """Return the services of an application that a template installed, so that a later template can stop them."""
-    unit_files = [*(root / "etc/containers/systemd").glob("gpufleet-*.container")]
-    unit_files += (root / "etc/systemd/system").glob("gpufleet-*.service")
-    return sorted(
-        path.stem for path in unit_files if "from the node's template" in read_text_or_empty(path)[:120]
-    )
+    """Return the applications that a template installed, so that a later template can stop them."""
+    names = [path.name for path in (root / "etc/containers/systemd/gpufleet").glob("*")]
+    names += [path.parent.name for path in (root / "etc/gpufleet/compose").glob("*/compose.yaml")]
+    # Units that releases before container files rendered.
+    rendered = [*(root / "etc/containers/systemd").glob("gpufleet-*.container")]
+    rendered += (root / "etc/systemd/system").glob("gpufleet-*.service")
+    names += [path.stem for path in rendered if "from the node's template" in read_text_or_empty(path)[:120]]
+    return sorted(names)
 
 
 def detect_network_managers(root: Path) -> list[str]:

@@ -1,27 +1,41 @@
 #!/bin/sh
-# Verify a unit with the program that reads it. Changes nothing.
-# Usage: verify.sh CANDIDATE NAME [GENERATOR]
+# Check container files with the program that runs them. Changes nothing.
+# Usage: verify.sh GENERATOR quadlet NAME TEXT [NAME TEXT...]   all quadlets together, because one may name others
+#        verify.sh docker compose FOLDER FILE                   a compose file as if it were in FOLDER
 set -u
+program=$1 kind=$2
+shift 2
 folder=$(mktemp -d) || exit 1
 trap 'rm -rf "$folder"' EXIT
-cp "$1" "$folder/$2"
-case $2 in
-  *.container)
-    # podman's generator ends with 0 even where it leaves a file out; then no service is printed.
-    [ -n "${3-}" ] || { echo "podman has no generator for quadlets here"; exit 1; }
-    QUADLET_UNIT_DIRS=$folder "$3" -dryrun > "$folder/made" 2> "$folder/said"
-    grep -q '^ExecStart=' "$folder/made" || { cat "$folder/said"; exit 1; }
-    if grep -i 'unsupported key\|converting' "$folder/said"; then exit 1; fi
-    ;;
-  *)
-    # systemd ends with 0 for a key that it does not know, so what it says of this unit decides. What is not there yet
-    # (an engine, a unit that comes in the same run) is the role's business, not this unit's.
-    systemd-analyze verify "$folder/$2" 2>&1 | grep -F "$2" |
-      grep -v 'is not executable: No such file\|not found\.$' > "$folder/wrong"
-    if [ -s "$folder/wrong" ]; then
-      sed "s|^$folder/||" "$folder/wrong"
-      exit 1
-    fi
-    ;;
-esac
+
+if [ "$kind" = compose ]; then
+  # The last step reads the files of variables. The role itself reports those that are missing.
+  "$program" compose --project-directory "$1" --file "$2" config --quiet 2> "$folder/said" && exit 0
+  grep -v '^time=.*level=warning' "$folder/said" > "$folder/wrong"
+  if grep -q '^env file .* not found' "$folder/wrong"; then exit 0; fi
+  cat "$folder/wrong"
+  exit 1
+fi
+
+# In a folder of its own, as it is installed: podman before 4.7 does not read those.
+mkdir -p "$folder/units/gpufleet"
+names=
+while [ $# -gt 0 ]; do
+  printf '%s' "$2" > "$folder/units/gpufleet/$1"
+  names="$names $1"
+  shift 2
+done
+# The generator can end with 0 although it leaves a file out or does not know a key of it.
+QUADLET_UNIT_DIRS=$folder/units "$program" -dryrun > "$folder/made" 2> "$folder/said"
+sed -n "s|^quadlet-generator\[[0-9]*\]: ||; s|$folder/units/gpufleet/||g; /^Loading source/d; p" "$folder/said" > "$folder/wrong"
+for name in $names; do
+  case $name in
+    *.container) grep -qxF -e "---${name%.container}.service---" "$folder/made" && continue ;;
+    *) continue ;;
+  esac
+  cat "$folder/wrong"
+  echo "podman makes no service of $name"
+  exit 1
+done
+if grep -i 'unsupported key\|converting' "$folder/wrong"; then exit 1; fi
 exit 0
