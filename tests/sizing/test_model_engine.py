@@ -40,11 +40,11 @@ def test_requested_engine_is_used(options, workload, hardware):
 @pytest.mark.parametrize("on", ["L40S", "L4", "A10G", "GeForce RTX 4090"])
 def test_serving_uses_vllm(on, options, answer_size):
     answer = answer_size("qwen2.5-7b", on=on, devices=1, context="800/200", precision="fp8", **options)
-    assert answer.plans[0].engine == "vllm"
+    assert answer.plans[0].engine.name == "vllm"
 
 
 def test_ranked_traffic_uses_vllm_on_cards(answer_size):
     plans = answer_size("qwen2.5-7b", requests_per_s=5.0, clouds=("aws",), context="800/200", top=0).plans
     cards = [plan for plan in plans if plan.hardware.accelerator.vendor == "NVIDIA"]
     assert cards
-    assert {plan.engine for plan in cards} == {"vllm"}
+    assert {plan.engine.name for plan in cards} == {"vllm"}
