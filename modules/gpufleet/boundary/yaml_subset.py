@@ -13,8 +13,8 @@ from typing import Any
 import yaml
 
 from gpufleet.boundary.limit import OPERATOR_FILE, DocumentLimits
-from gpufleet.boundary.yaml_value import YAML_READER
 
+YAML_READER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml where it is built in: 15 times faster
 _WORDS: dict[str, Any] = {"": None, "null": None, "~": None, "true": True, "false": False}
 # What some reader takes for a boolean, a null or a number that is none.
 _DOUBTFUL = frozenset(("null", "true", "false", "yes", "no", "on", "off", "y", "n"))

@@ -19,9 +19,9 @@ from ruamel.yaml.tag import Tag
 from gpufleet.boundary.limit import KIB, OPERATOR_FILE, DocumentLimits
 from gpufleet.boundary.text import build_size_limit_error, make_printable
 from gpufleet.boundary.value_check import check_scalar_limits, is_storable_text
+from gpufleet.boundary.yaml_subset import YAML_READER
 from gpufleet.errors import InputError
 
-YAML_READER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml where it is built in: 15 times faster
 _CORE = "tag:yaml.org,2002:"
 _TEXT_TAGS = frozenset({"!", f"{_CORE}str"})  # other tags make sets, bytes or programs' own types
 _WRITTEN_BACK = DocumentLimits(bytes=128 * KIB, values=10_000)

@@ -10,7 +10,7 @@ from typing import Any
 
 from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
 
-from gpufleet.boundary import decode_yaml, decode_yaml_subset, make_printable, read_text
+from gpufleet.boundary import decode_plain_yaml, make_printable, read_text
 from gpufleet.errors import InputError
 from gpufleet.fleet.document import SpecProblem
 from gpufleet.fleet.pool_request import MAX_NODES
@@ -109,9 +109,7 @@ def slugify(text: str) -> str:
 
 def _read_spec(path: Path) -> Any:
     try:
-        text = read_text(path)
-        value = decode_yaml_subset(text)
-        document = decode_yaml(text, path.name) if value is None else value
+        document = decode_plain_yaml(read_text(path), path.name)
     except InputError:
         return None
     config = document.get("config") if isinstance(document, Mapping) else None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 
+from gpufleet.boundary import build_from_row
 from gpufleet.catalog import Accelerator
 from gpufleet.errors import InputError
 from gpufleet.sizing.data_file import load_sizing_rows
@@ -39,9 +40,7 @@ def load_model_engines() -> dict[str, ModelEngine]:
     """Return every engine by name and alias."""
     engines_by_name: dict[str, ModelEngine] = {}
     for row in load_sizing_rows("engines.csv"):
-        split: Split = "tensor" if row["split"] == "tensor" else "layer"
-        stacks_and_tasks = frozenset(row.get_words("stacks")), frozenset(row.get_words("tasks"))
-        engine = ModelEngine(row["name"], *stacks_and_tasks, split, row["rule"], row["source"])
+        engine = build_from_row(ModelEngine, row)
         engines_by_name |= dict.fromkeys((row["name"], *row.get_words("aliases")), engine)
     return engines_by_name
 

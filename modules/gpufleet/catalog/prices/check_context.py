@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import median
 
+from gpufleet.boundary import build_from_row
 from gpufleet.catalog import data_file
 from gpufleet.catalog.cloud import CLOUDS
 from gpufleet.catalog.prices import name_check, schema, snapshot
@@ -183,9 +184,7 @@ def _load_retirement_days() -> dict[tuple[str, str], str]:
 
 def _load_offerings() -> dict[tuple[str, str], MachineAvailability]:
     return {
-        (row["cloud"], machine): MachineAvailability(
-            frozenset(row["regions"].split()), row["as_of"], row["source"]
-        )
+        (row["cloud"], machine): build_from_row(MachineAvailability, row)
         for row in data_file.load_catalog_rows("offered.csv")
-        for machine in row["machines"].split()
+        for machine in row.get_words("machines")
     }

@@ -205,7 +205,7 @@ def _build_plan(
         else None
     )
     speed = placement.predict_speed()
-    plan = SizingPlan(
+    return SizingPlan(
         hardware=hardware,
         workload=placement.workload,
         layout=layout,
@@ -216,8 +216,8 @@ def _build_plan(
         speed=speed,
         engine=placement.engine,
         tokens=request.tokens,
+        requests_per_s=replica_requests_per_s(placement, speed),
         full_prompt_tokens_per_s=estimate_speed(prompt, layout, hardware).prompt_tokens_per_s
         if prompt
         else None,
     )
-    return replace(plan, requests_per_s=replica_requests_per_s(plan))
