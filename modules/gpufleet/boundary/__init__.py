@@ -25,6 +25,7 @@ from gpufleet.boundary.limit import (
     DocumentLimits,
 )
 from gpufleet.boundary.package_data import (
+    read_packaged_bytes,
     read_packaged_json,
     read_packaged_rows,
     read_packaged_text,
@@ -108,6 +109,7 @@ __all__ = [
     "read_csv_file_rows",
     "read_file_mark",
     "read_json_file_rows",
+    "read_packaged_bytes",
     "read_packaged_json",
     "read_packaged_rows",
     "read_packaged_text",

@@ -53,10 +53,10 @@ def iterate_matching_offers(offer_filter: OfferFilter, limit: int | None = None)
     ]
     listed.sort(key=_sort_key(offer_filter))
     store = reader.open_price_reader()
-    ordinary: Iterator[MachineOffer] = iter(())
+    embedded: Iterable[MachineOffer] = listed
     if offer_filter.includes_ordinary_machines:
         ordinary = iterate_ordinary_offers(offer_filter, limit if store is None else None)
-    embedded = heapq.merge(listed, ordinary, key=_sort_key(offer_filter))
+        embedded = heapq.merge(listed, ordinary, key=_sort_key(offer_filter))
     if store is None:
         return iter(embedded)
     newer_embedded = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, lru_cache
 
 from gpufleet.boundary import build_from_row
 from gpufleet.catalog import Accelerator
@@ -61,9 +61,13 @@ def choose_model_engine(hardware: Hardware, workload: Workload, nodes: int = 1) 
 
     The table of defaults is in docs/sizing.md, "Which engine".
     """
+    return _choose_engine(hardware.accelerator, workload, min(nodes, 2))
+
+
+@lru_cache(maxsize=1024)
+def _choose_engine(accelerator: Accelerator, workload: Workload, nodes: int) -> ModelEngine:
     if workload.engine:
         return find_model_engine(workload.engine)
-    accelerator = hardware.accelerator
     if (
         not workload.is_training
         and accelerator.kind == "sbc"

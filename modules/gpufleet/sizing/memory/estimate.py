@@ -17,6 +17,7 @@ from gpufleet.sizing.memory.result import GIB, DeviceMemoryUse, MemoryEstimate
 from gpufleet.sizing.memory.training import estimate_training_memory
 from gpufleet.sizing.workload import Recompute, TrainingSettings, Workload
 
+COMPONENTS = ("weights", "gradients", "optimizer", "activations", "kv_cache", "overhead")
 RecomputeStep = tuple[Recompute, bool]  # activation recomputation, and whether the loss is chunked
 FINE_TUNING_STEPS: tuple[RecomputeStep, ...] = (("none", False), ("full", True))
 PRETRAINING_STEPS: tuple[RecomputeStep, ...] = (("selective", False), ("full", False), ("full", True))
@@ -101,26 +102,17 @@ def _summarize(
     Its CUDA graphs are captured outside that share.
     """
     devices, accelerator = max(1, layout.devices), hardware.accelerator
-    usable = usable_memory_gib(accelerator)
     peak, available = share.total_bytes / GIB, _available_bytes(hardware, layout)
     reserved_gib, engine_limit = 0.0, available
     if engine and engine.gpu_memory_utilization:
         reserved_gib = engine.gpu_memory_utilization * (accelerator.usable_gib or accelerator.memory_gib)
         engine_limit = min(available, reserved_gib * GIB + engine.graphs_gib * GIB)
-    parts = {
-        "weights": share.weights,
-        "gradients": share.gradients,
-        "optimizer": share.optimizer,
-        "activations": share.activations,
-        "kv_cache": share.kv_cache,
-        "overhead": share.overhead,
-    }
-    summed = {name: size * devices / GIB for name, size in parts.items()}
+    summed = {name: getattr(share, name) * devices / GIB for name in COMPONENTS}
     return MemoryEstimate(
         **summed,
         total=sum(summed.values()),
         per_device_gib=peak,
-        usable_gib=usable,
+        usable_gib=usable_memory_gib(accelerator),
         fits=share.total_bytes <= engine_limit,
         reserved_gib=max(peak, reserved_gib),
         host_gib=share.host_offload * devices / GIB,

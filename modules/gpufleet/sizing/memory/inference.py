@@ -176,10 +176,14 @@ def weight_bytes_on_fullest_device(workload: Workload, layout: ParallelLayout) -
     """Return the weight bytes of the fullest device: its layers, its experts, and the embedding or output matrix."""
     model, name = workload.model, normalize_precision(workload.precision)
     total, stages = weight_bytes(model, workload.precision), _pipeline_stages(layout)
-    sizes = list_matrix_bytes(model, name)
-    routed = sum(size for matrix, size in sizes if matrix.routed) if layout.expert > layout.tensor else 0.0
-    ends = [size for matrix, size in sizes if matrix.kind in EMBEDDING_AND_OUTPUT] if stages > 1 else [0.0]
-    embedding_bytes, largest = sum(ends), max(ends)
+    routed = embedding_bytes = largest = 0.0
+    if layout.expert > layout.tensor:
+        routed = sum(size for matrix, size in list_matrix_bytes(model, name) if matrix.routed)
+    if stages > 1:
+        ends = [
+            size for matrix, size in list_matrix_bytes(model, name) if matrix.kind in EMBEDDING_AND_OUTPUT
+        ]
+        embedding_bytes, largest = sum(ends), max(ends)
     layers = -(-model.layers // stages) / model.layers
     layer_bytes = total - embedding_bytes - routed
     return (layer_bytes * layers + largest) / layout.tensor + routed * layers / max(

@@ -38,7 +38,7 @@ def weight_bytes(model: ModelArchitecture, precision: str) -> float:
     """Return the bytes of all weights; for a GGUF file that was read, its tensor sizes."""
     if model.stored and precision in {AS_STORED, model.stored_precision}:
         return sum(size for _, size in model.stored)
-    return sum(size for _, size in list_matrix_bytes(model, normalize_precision(precision)))
+    return _computed_weight_bytes(model, normalize_precision(precision))
 
 
 def active_weight_bytes(model: ModelArchitecture, precision: str, tokens: float = 1.0) -> float:
@@ -62,6 +62,11 @@ def expected_active_experts(model: ModelArchitecture, tokens: float) -> float:
     count, chosen = model.experts.count, model.experts.per_token
     missed: float = (1.0 - chosen / count) ** max(tokens, 0.0)
     return count * (1.0 - missed)
+
+
+@lru_cache(maxsize=512)
+def _computed_weight_bytes(model: ModelArchitecture, name: str) -> float:
+    return sum(size for _, size in list_matrix_bytes(model, name))
 
 
 @lru_cache(maxsize=512)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from gpufleet.sizing import parallelism
 from gpufleet.sizing.hardware import Hardware, ParallelLayout
@@ -70,7 +71,7 @@ def place_workload_on_devices(
     For training it is the simplest one; ``find_fastest_training_placement`` searches for the fastest.
     """
     engine = choose_model_engine(hardware, workload, parallelism.count_nodes_for_devices(hardware, devices))
-    workload = replace(workload, engine=engine.name)
+    workload = with_engine(workload, engine.name)
     first: Placement | None = None
     if workload.is_training:
         layouts = parallelism.list_training_layouts(workload, hardware, devices, quick=quick)
@@ -85,6 +86,12 @@ def place_workload_on_devices(
     if first is None:
         raise ValueError(f"no layout on {devices} devices")
     return first
+
+
+@lru_cache(maxsize=64)
+def with_engine(workload: Workload, engine: str) -> Workload:
+    """Return the workload with that engine."""
+    return replace(workload, engine=engine)
 
 
 def list_sharded_workloads(workload: Workload, devices: int) -> Iterator[Workload]:

@@ -14,7 +14,12 @@ from gpufleet.sizing.hardware import Hardware, ParallelLayout
 from gpufleet.sizing.memory.estimate import with_recompute
 from gpufleet.sizing.model_engine import choose_model_engine
 from gpufleet.sizing.node_hardware import with_link_for_device_count
-from gpufleet.sizing.plans.placement import Placement, list_sharded_workloads, place_workload_on_layout
+from gpufleet.sizing.plans.placement import (
+    Placement,
+    list_sharded_workloads,
+    place_workload_on_layout,
+    with_engine,
+)
 from gpufleet.sizing.speed.efficiency import load_efficiency_factors
 from gpufleet.sizing.speed.replica import Replica
 from gpufleet.sizing.speed.training import estimate_training_step_time, training_tokens_per_step
@@ -34,7 +39,7 @@ def find_fastest_training_placement(
 ) -> Placement:
     """Return the fastest training that fits on at most so many devices; the simplest if none fits."""
     engine = choose_model_engine(hardware, workload, parallelism.count_nodes_for_devices(hardware, devices))
-    workload = replace(workload, engine=engine.name)
+    workload = with_engine(workload, engine.name)
     best: Placement | None = None
     simplest: tuple[Workload, ParallelLayout] | None = None
     speed, refused = 0.0, None
