@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import MISSING, fields
 from datetime import date
-from decimal import Decimal
 from functools import cache
 from types import NoneType
 from typing import Any, Literal, TypeVar, get_args, get_origin
@@ -86,6 +85,10 @@ def _choose_parser(kind: Any) -> Parse:
     if get_origin(kind) in (tuple, frozenset):
         collect, parse = get_origin(kind), _choose_parser(get_args(kind)[0])
         return lambda text: collect(text.split() if parse is str else map(parse, text.split()))
+    if kind not in _PARSERS:
+        from decimal import Decimal  # few tables have one, and its import takes longer than many a table
+
+        _PARSERS[Decimal] = _parse_decimal
     return _PARSERS.get(kind, _refuse_kind)
 
 
@@ -100,7 +103,9 @@ def _refuse_kind(_text: str) -> Any:
     raise TypeError("no parser for a field of this kind")
 
 
-def _parse_decimal(text: str) -> Decimal:
+def _parse_decimal(text: str) -> Any:
+    from decimal import Decimal
+
     parse_number(text)
     return Decimal(text)
 
@@ -110,5 +115,5 @@ _DEFAULT, _PARSED = (
     object(),
 )  # what an empty cell is: the field's default, or as its parser reads it
 _PARSERS: dict[Any, Parse] = {
-    bool: parse_boolean, date: parse_date, Decimal: _parse_decimal, float: parse_number, int: parse_integer, str: str,
+    bool: parse_boolean, date: parse_date, float: parse_number, int: parse_integer, str: str,
 }  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 
@@ -38,6 +37,8 @@ def get_model(name_or_path: str) -> ModelArchitecture:
         raise InputError(
             f"model {name_or_path!r} is ambiguous", remedy=f"name one of: {_format_names(matches)}"
         )
+    from difflib import get_close_matches
+
     similar_names = get_close_matches(
         name_or_path.lower(), {n.lower(): n for n in rows_by_name}, n=3, cutoff=SIMILARITY_CUTOFF
     )

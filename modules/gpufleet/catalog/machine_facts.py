@@ -145,7 +145,10 @@ def _load_rows_by_pattern(cloud: str) -> Mapping[str, list[CsvRow]]:
 @cache
 def _load_facts(machine: str, cloud: str) -> MachineFacts | None:
     rows_by_pattern = _load_rows_by_pattern(cloud)
-    patterns = [pattern for pattern in rows_by_pattern if is_row_of_machine(pattern, machine)]
+    exact = [name for name in dict.fromkeys((machine, machine.partition("+")[0])) if name in rows_by_pattern]
+    patterns = exact + [
+        pattern for pattern in rows_by_pattern if "*" in pattern and is_row_of_machine(pattern, machine)
+    ]
     if not patterns:
         return None
     cell_rows = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache, lru_cache
 
 from gpufleet.boundary import build_from_row
@@ -51,6 +50,8 @@ def find_model_engine(name: str) -> ModelEngine:
     engines = load_model_engines()
     if normalized in engines:
         return engines[normalized]
+    from difflib import get_close_matches
+
     close = get_close_matches(normalized, engines, n=3)
     remedy = f"did you mean {' or '.join(close)}?" if close else f"give one of {', '.join(_engine_names())}"
     raise InputError(f"unknown engine {name!r}", where="--engine", remedy=remedy)
