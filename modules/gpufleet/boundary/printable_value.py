@@ -12,11 +12,11 @@ from gpufleet.boundary.text import make_printable
 Value = TypeVar("Value")
 
 
-def _parse_integer(text: str) -> str:
+def _make_line_printable(text: str) -> str:
     return make_printable(text, None)
 
 
-def make_values_printable(value: Value, convert: Callable[[str], str] = _parse_integer) -> Value:
+def make_values_printable(value: Value, convert: Callable[[str], str] = _make_line_printable) -> Value:
     """Return a value with every string in it printable: dicts, lists, tuples, dataclasses and models are walked.
 
     For texts that are put together from many values: a line end in one of them could otherwise start a line of its
