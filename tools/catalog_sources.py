@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from gpufleet.catalog.data_file import Row, load_catalog_rows
-from gpufleet.catalog.source import FieldSource, load_field_sources
+from gpufleet.catalog.source import CatalogSource, load_catalog_sources
 
 LABEL_FIELDS = (
     "name",
@@ -37,6 +38,14 @@ KINDS = {
 
 
 @dataclass(frozen=True)
+class FieldSource:
+    """The source of one field of one accelerator; ``how`` is the formula or the place in the source."""
+
+    source: CatalogSource
+    how: str
+
+
+@dataclass(frozen=True)
 class FieldSourceReport:
     """Every filled field by kind of source and by source, and every empty one by name and reason."""
 
@@ -47,6 +56,19 @@ class FieldSourceReport:
     empty: dict[str, tuple[str, ...]]  # by accelerator: fields that no source states
     absent: dict[str, tuple[str, ...]]  # by accelerator: fields that its kind or architecture does not have
     shared: tuple[str, ...]  # accelerators without measured usable memory: a documented share applies
+
+
+@cache
+def load_field_sources() -> dict[str, dict[str, FieldSource]]:
+    """Return the source of each field by accelerator and field."""
+    sources_by_id = load_catalog_sources()
+    sources_by_field: dict[str, dict[str, FieldSource]] = {}
+    for row in load_catalog_rows("accelerator_sources.csv"):
+        field_source = FieldSource(sources_by_id[row["source"]], row["how"])
+        sources_by_field.setdefault(row["name"], {}).update(
+            dict.fromkeys(row["fields"].split(), field_source)
+        )
+    return sources_by_field
 
 
 def build_field_source_report() -> FieldSourceReport:

@@ -6,7 +6,13 @@ import pytest
 
 from gpufleet import catalog
 from gpufleet.catalog.data_file import load_catalog_rows
-from tools.catalog_sources import KINDS, LABEL_FIELDS, build_field_source_report, count_fields_by_source
+from tools.catalog_sources import (
+    KINDS,
+    LABEL_FIELDS,
+    build_field_source_report,
+    count_fields_by_source,
+    load_field_sources,
+)
 
 ADDRESS = re.compile(r"https?://\S+\.\S+|pip package \S+==\S+|GitHub text search( for|:) .+|README\.md")
 
@@ -77,7 +83,7 @@ def test_computed_field_states_its_formula():
     """A multiple names its factor and what is multiplied; a classification names its rule's place."""
     computed = [
         field.how
-        for fields in catalog.load_field_sources().values()
+        for fields in load_field_sources().values()
         for field in fields.values()
         if " x " in field.how or " / " in field.how
     ]
@@ -89,7 +95,7 @@ def test_accelerator_names_its_sources():
     part = catalog.get_accelerator("L4")
     assert "nvidia-smi" in part.source
     assert part.as_of >= "2025"
-    assert catalog.load_field_sources()["L4"]["usable_gib"].source.kind == "measurement"
+    assert load_field_sources()["L4"]["usable_gib"].source.kind == "measurement"
 
 
 def test_usable_memory_shares_have_source_and_method():

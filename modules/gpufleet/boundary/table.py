@@ -37,15 +37,16 @@ def build_from_row(model: type[Row], row: CsvRow, **values: Any) -> Row:
     whose members spaces separate. An empty cell is the field's default, else None where the annotation allows it.
     A cell that cannot be converted is an InputError with file, line and column.
     """
-    text_names, columns = _list_columns(model, *values)  # type: ignore[arg-type]  # a class has a hash
-    for name in text_names:
+    texts, others, optional = _list_columns(model, *values)  # type: ignore[arg-type]  # a class has a hash
+    for name in texts:
         values[name] = row[name]
     try:
-        for name, parse, when_empty in columns:
-            text = row[name] if when_empty is not _DEFAULT else row.get(name, "")
-            if text or when_empty is _PARSED:
+        for name, parse in others:
+            values[name] = parse(row[name])
+        for name, parse, has_default in optional:
+            if text := row.get(name, "") if has_default else row[name]:
                 values[name] = parse(text)
-            elif when_empty is None:
+            elif not has_default:
                 values[name] = None
     except InputError:
         raise
@@ -57,21 +58,31 @@ def build_from_row(model: type[Row], row: CsvRow, **values: Any) -> Row:
 @cache
 def _list_columns(
     model: type[Any], *given: str
-) -> tuple[tuple[str, ...], tuple[tuple[str, Parse, object], ...]]:
-    """Return the fields that are their cell's text; of each other one name, parser and what an empty cell is."""
-    columns = []
+) -> tuple[list[str], list[tuple[str, Parse]], list[tuple[str, Parse, bool]]]:
+    """Return the fields that are their cell's text, others with their parsers, and those whose cell may be empty.
+
+    The last have True if an empty cell is the field's default; otherwise it is None.
+    """
+    texts, others, optional = list[str](), list[tuple[str, Parse]](), list[tuple[str, Parse, bool]]()
     for field in fields(model):
-        if field.name not in given:
-            parse, is_optional = _find_parser(str(field.type), model.__module__)
-            has_default = field.default is not MISSING or field.default_factory is not MISSING
-            columns.append((field.name, parse, _DEFAULT if has_default else None if is_optional else _PARSED))
-    text_names = tuple(name for name, *kind in columns if kind == [str, _PARSED])
-    return text_names, tuple(column for column in columns if column[0] not in text_names)
+        if field.name in given:
+            continue
+        parse, is_optional = _find_parser(str(field.type), model.__module__)
+        has_default = field.default is not MISSING or field.default_factory is not MISSING
+        if has_default or is_optional:
+            optional.append((field.name, parse, has_default))
+        elif parse is str:
+            texts.append(field.name)
+        else:
+            others.append((field.name, parse))
+    return texts, others, optional
 
 
 @cache
 def _find_parser(annotation: str, module: str) -> tuple[Parse, bool]:
     """Return the parser of an annotation, and whether it allows None."""
+    if annotation in _PLAIN_KINDS:
+        return _PARSERS[_PLAIN_KINDS[annotation]], False
     kind = eval(annotation, vars(sys.modules[module]))  # noqa: S307 - our own classes; typing takes ten times as long
     kinds = get_args(kind)
     if NoneType in kinds:
@@ -84,11 +95,25 @@ def _choose_parser(kind: Any) -> Parse:
         return _Choices((each, each) for each in get_args(kind)).__getitem__
     if get_origin(kind) in (tuple, frozenset):
         collect, parse = get_origin(kind), _choose_parser(get_args(kind)[0])
-        return lambda text: collect(text.split() if parse is str else map(parse, text.split()))
+        if parse is str:
+            return lambda text: collect(text.split())
+        return lambda text: collect(map(parse, text.split()))
     if kind not in _PARSERS:
-        from decimal import Decimal  # few tables have one, and its import takes longer than many a table
+        from decimal import (  # its import takes longer than most tables, and few have one
+            Decimal,
+            InvalidOperation,
+        )
 
-        _PARSERS[Decimal] = _parse_decimal
+        def parse_decimal(text: str) -> Decimal:
+            try:
+                number = Decimal(text)
+            except InvalidOperation:
+                number = Decimal("nan")
+            if not number.is_finite():
+                raise ValueError("is not a number")
+            return number
+
+        _PARSERS[Decimal] = parse_decimal
     return _PARSERS.get(kind, _refuse_kind)
 
 
@@ -103,17 +128,7 @@ def _refuse_kind(_text: str) -> Any:
     raise TypeError("no parser for a field of this kind")
 
 
-def _parse_decimal(text: str) -> Any:
-    from decimal import Decimal
-
-    parse_number(text)
-    return Decimal(text)
-
-
-_DEFAULT, _PARSED = (
-    object(),
-    object(),
-)  # what an empty cell is: the field's default, or as its parser reads it
 _PARSERS: dict[Any, Parse] = {
     bool: parse_boolean, date: parse_date, float: parse_number, int: parse_integer, str: str,
 }  # fmt: skip
+_PLAIN_KINDS = {kind.__name__: kind for kind in _PARSERS}

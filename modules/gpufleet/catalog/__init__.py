@@ -43,7 +43,7 @@ from gpufleet.catalog.query import (
     get_accelerator,
     get_machine,
 )
-from gpufleet.catalog.source import CatalogSource, FieldSource, load_catalog_sources, load_field_sources
+from gpufleet.catalog.source import CatalogSource, load_catalog_sources
 
 if TYPE_CHECKING:
     from gpufleet.catalog.operating_system import (
@@ -75,7 +75,6 @@ __all__ = [
     "Cloud",
     "Confidence",
     "FactCell",
-    "FieldSource",
     "LatentAttention",
     "LinearAttention",
     "Machine",
@@ -110,7 +109,6 @@ __all__ = [
     "list_parts_billed_by_month",
     "load_accelerators",
     "load_catalog_sources",
-    "load_field_sources",
     "load_models",
     "load_operating_systems",
     "load_price_tiers",

@@ -1,4 +1,4 @@
-"""The sources of each accelerator field."""
+"""The sources of the catalogue."""
 
 from __future__ import annotations
 
@@ -19,38 +19,23 @@ class CatalogSource:
     as_of: str
 
 
-@dataclass(frozen=True)
-class FieldSource:
-    """The source of one field of one accelerator; ``how`` is the formula or the place in the source."""
-
-    source: CatalogSource
-    how: str
-
-
 @cache
 def load_catalog_sources() -> dict[str, CatalogSource]:
     """Return every source by its id."""
     return {row["id"]: CatalogSource(**row) for row in load_catalog_rows("sources.csv")}
 
 
-@cache
-def load_field_sources() -> dict[str, dict[str, FieldSource]]:
-    """Return the source of each field by accelerator and field."""
-    sources_by_id = load_catalog_sources()
-    sources_by_field: dict[str, dict[str, FieldSource]] = {}
-    for row in load_catalog_rows("accelerator_sources.csv"):
-        field_source = FieldSource(sources_by_id[row["source"]], row["how"])
-        sources_by_field.setdefault(row["name"], {}).update(
-            dict.fromkeys(row["fields"].split(), field_source)
-        )
-    return sources_by_field
-
-
 def summarize_accelerator_sources(name: str) -> tuple[str, str]:
     """Return the titles of an accelerator's sources and the newest of their dates."""
-    sources_by_id = {
-        field_source.source.id: field_source.source
-        for field_source in load_field_sources().get(name, {}).values()
-    }
-    titles = [source.title for source in sources_by_id.values() if source.kind != "rule"]
-    return "; ".join(titles), max((source.as_of for source in sources_by_id.values()), default="")
+    sources = [load_catalog_sources()[id_] for id_ in _load_accelerator_source_ids().get(name, ())]
+    titles = [source.title for source in sources if source.kind != "rule"]
+    return "; ".join(titles), max((source.as_of for source in sources), default="")
+
+
+@cache
+def _load_accelerator_source_ids() -> dict[str, dict[str, None]]:
+    """Return the sources of the fields of each accelerator, each once."""
+    ids: dict[str, dict[str, None]] = {}
+    for row in load_catalog_rows("accelerator_sources.csv"):
+        ids.setdefault(row["name"], {})[row["source"]] = None
+    return ids
