@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from gpufleet.boundary.csv_rows import CsvRow, check_cell_safety, decode_csv
 from gpufleet.boundary.file_reader import describe_read_error, read_bytes, read_text, read_text_stream
-from gpufleet.boundary.identifier import IDENTIFIERS, check_identifier, is_identifier
 from gpufleet.boundary.json_value import NotJsonError, decode_json, decode_json_lines, decode_json_object
 from gpufleet.boundary.limit import (
     ENGINE_DOCUMENT,
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
         write_bytes,
         write_text,
     )
+    from gpufleet.boundary.identifier import IDENTIFIERS, check_identifier, is_identifier
     from gpufleet.boundary.parquet_file import ParquetReader, open_parquet_file
     from gpufleet.boundary.plain_yaml import decode_plain_yaml
     from gpufleet.boundary.row_file import (
@@ -133,6 +133,7 @@ _LATER = {
     "file_writer": (
         "convert_full_disk", "convert_write_errors", "refuse_symlinks", "sync_to_disk", "write_bytes", "write_text",
     ),
+    "identifier": ("IDENTIFIERS", "check_identifier", "is_identifier"),
     "parquet_file": ("ParquetReader", "open_parquet_file"),
     "plain_yaml": ("decode_plain_yaml",),
     "row_file": (
