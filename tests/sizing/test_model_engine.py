@@ -48,3 +48,11 @@ def test_ranked_traffic_uses_vllm_on_cards(answer_size):
     cards = [plan for plan in plans if plan.hardware.accelerator.vendor == "NVIDIA"]
     assert cards
     assert {plan.engine.name for plan in cards} == {"vllm"}
+
+
+@pytest.mark.parametrize("engine", ["", "distributed-llama"])
+def test_replicas_of_boards_are_those_of_the_engine_that_runs_them(engine, answer_size):
+    """With one KV head the engine uses one of four boards; its warning and the replicas say the same."""
+    answer = answer_size("gemma-2b", on="Compute Module 5 / Pi 5", devices=4, engine=engine)
+    assert (answer.plans[0].engine.name, answer.plans[0].replicas) == ("distributed-llama", 1)
+    assert "nodes-power-of-two" in {warning.code for warning in answer.warnings}
