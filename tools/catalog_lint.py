@@ -15,7 +15,7 @@ from functools import cache
 
 from gpufleet.catalog.accelerator_name import normalize_name
 from gpufleet.catalog.data_file import Row
-from gpufleet.catalog.source import KINDS, LABEL_FIELDS, UNIT_COLUMNS, find_gpu_architecture_row
+from tools.catalog_sources import KINDS, LABEL_FIELDS, UNIT_COLUMNS, find_gpu_architecture_row
 
 RATIO_TOLERANCE = 1.35  # clocks and disabled units change a ratio by this much; sparsity changes it by 2 or 4
 MAX_VECTOR_SHARE = (

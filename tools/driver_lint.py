@@ -109,13 +109,13 @@ def find_branch_problems(rows: Iterable[Row]) -> Iterator[str]:
     """Yield branches with an unknown kind or without an end of life."""
     for row in rows:
         if row["kind"] not in BRANCH_KINDS:
-            yield f"branches.csv: {row['branch']}: unknown kind {row['kind']!r}"
+            yield f"branches.csv: {row['number']}: unknown kind {row['kind']!r}"
         if row["kind"] in ("lts", "production", "ended") and not re.match(
             r"\d{4}-\d{2}$", row["end_of_life"]
         ):
-            yield f"branches.csv: {row['branch']}: no month of end of life"
+            yield f"branches.csv: {row['number']}: no month of end of life"
         if row["default_module"] == "proprietary" and row["proprietary"] != "yes":
-            yield f"branches.csv: {row['branch']}: its default module does not exist"
+            yield f"branches.csv: {row['number']}: its default module does not exist"
 
 
 def find_rocm_release_problems(rows: Iterable[Row], cells: Iterable[Row]) -> Iterator[str]:

@@ -13,8 +13,8 @@ import sys
 
 from gpufleet import catalog
 from gpufleet.catalog.data_file import load_catalog_rows
-from gpufleet.catalog.source import KINDS
 from tools import catalog_lint as lint
+from tools.catalog_sources import KINDS, build_field_source_report
 
 READ = """
 import time
@@ -71,7 +71,7 @@ def main():
     took = milliseconds()
     print(f"{len(catalog.load_accelerators())} accelerators read in {statistics.median(took):.1f} ms", end="")
     print(f" (best {min(took):.1f}, worst {max(took):.1f}, {RUNS} fresh processes)")
-    report = catalog.build_field_source_report()
+    report = build_field_source_report()
     print_kinds(report)
     print_sources(report)
     print_empty(report)

@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 from tools.memory_calibration.accuracy import build_memory_accuracy_report
-from tools.memory_calibration.fit import predict_unusable_measurements
+from tools.memory_calibration.fit import is_unusable, predict_memory_gib
+from tools.memory_calibration.measurement import load_memory_measurements
 
 sys.path.insert(0, str(Path(__file__).parent))
 from formulas import FORMULAS
@@ -20,10 +21,9 @@ def main() -> None:
     print(f"{'':24s}{'rows':>6s}{'median':>9s}{'p90':>9s}   goal: {GOAL[0]:.0%} and {GOAL[1]:.0%}")
     for line in lines:
         print(f"{line.name:24s}{line.rows:6d}{line.median:9.1%}{line.p90:9.1%}")
-    for prediction in predict_unusable_measurements():
-        row = prediction.row
+    for row in filter(is_unusable, load_memory_measurements()):
         print(
-            f"not counted: {row.id}  {row.gib:.1f} GiB measured, {prediction.gib:.1f} predicted; "
+            f"not counted: {row.id}  {row.gib:.1f} GiB measured, {predict_memory_gib(row):.1f} predicted; "
             f"{row.notes}  {row.source}"
         )
     right = sum(line.is_prediction_correct for line in fits)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import fnmatch
 import gzip
 import json
 import re
 from collections import Counter
 from functools import cache
 from importlib import resources
+from itertools import product
 
 import botocore.session
 import pytest
 
 from gpufleet import catalog
 from gpufleet.catalog import data_file, fact_value
-from gpufleet.catalog.machine_facts import is_row_of_machine, load_fact_rows
+from gpufleet.catalog.machine_facts import is_row_of_machine, load_fact_rows, matches_name_pattern
 
 CLOUD_MACHINES = [key for key in data_file.load_machines() if key[0] in catalog.CLOUDS]
 INSTANCE_TYPES = botocore.session.get_session().get_service_model("ec2").shape_for("InstanceType").enum
@@ -68,6 +70,14 @@ def find_row_faults(row):
         yield f"source {row['source']!r} is not in sources.csv"
     if not re.fullmatch(r"20\d\d(-\d\d){0,2}|undated", row["as_of"]):
         yield f"date {row['as_of']!r}"
+
+
+@pytest.mark.parametrize(
+    "pattern", ["a", "a*", "*a", "a*b", "a*b*", "*a*b", "a*b*c", "ab*ba", "*", "**", "a**b", ""]
+)
+def test_name_pattern_matches_as_the_shell_does(pattern):
+    names = ["".join(letters) for length in range(6) for letters in product("abc", repeat=length)]
+    assert [name for name in names if matches_name_pattern(name, pattern)] == fnmatch.filter(names, pattern)
 
 
 def test_rows_are_well_formed():
@@ -142,7 +152,8 @@ def test_h200_machine_of_azure_has_infiniband_and_no_reservation():
 
 def test_fact_names_its_source_and_date():
     facts = catalog.get_machine_facts("Standard_ND96isr_H100_v5", "azure")
-    assert facts.source_of("local_disk_gib") == ("azure-sizes-ndh100v5", "2025-09-02")
+    cell = facts.get_cell("local_disk_gib")
+    assert (cell.source, cell.as_of) == ("azure-sizes-ndh100v5", "2025-09-02")
     assert facts.local_disk_total_gib == 28 * 1024
 
 
@@ -223,15 +234,7 @@ def test_attached_accelerator_adds_its_facts():
 
 def test_unknown_fact_is_none_and_says_why():
     facts = catalog.get_machine_facts("p4d.24xlarge", "aws")
-    assert (
-        facts.max_fabric_nodes,
-        facts.is_known("max_fabric_nodes"),
-        facts.source_of("max_fabric_nodes"),
-    ) == (
-        None,
-        False,
-        None,
-    )
+    assert (facts.max_fabric_nodes, facts.is_known("max_fabric_nodes")) == (None, False)
     assert "AWS names no limit" in facts.get_cell("max_fabric_nodes").note
 
 

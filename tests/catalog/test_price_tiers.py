@@ -31,7 +31,8 @@ def test_tiers_start_at_zero_and_their_prices_fall(key):
 def test_first_tier_is_the_price_of_the_part(key):
     price = catalog.find_cloud_part_price(*key)
     assert price is not None
-    months = 1 if key[2] in data_file.list_parts_used_up() else catalog.HOURS_PER_MONTH
+    periods = data_file.load_part_periods()[key[0], key[2]]
+    months = 1 if "use" in periods else catalog.HOURS_PER_MONTH
     assert price.usd_per_hour * months == pytest.approx(float(TIERS[key][0].usd), rel=1e-9)
 
 

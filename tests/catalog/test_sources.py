@@ -6,13 +6,19 @@ import pytest
 
 from gpufleet import catalog
 from gpufleet.catalog.data_file import load_catalog_rows
-from gpufleet.catalog.source import KINDS, LABEL_FIELDS, count_fields_by_source
+from tools.catalog_sources import (
+    KINDS,
+    LABEL_FIELDS,
+    build_field_source_report,
+    count_fields_by_source,
+    load_field_sources,
+)
 
 ADDRESS = re.compile(r"https?://\S+\.\S+|pip package \S+==\S+|GitHub text search( for|:) .+|README\.md")
 
 
 def test_every_filled_field_has_a_source_that_is_not_recalled():
-    report = catalog.build_field_source_report()
+    report = build_field_source_report()
     assert report.unsourced == ()
     assert set(report.by_kind) <= set(KINDS)
     assert not [kind for kind in KINDS if "recall" in kind]
@@ -26,7 +32,7 @@ def test_every_filled_field_has_a_source_that_is_not_recalled():
 
 
 def test_every_empty_field_is_listed_with_its_reason():
-    report = catalog.build_field_source_report()
+    report = build_field_source_report()
     for row in load_catalog_rows("accelerators.csv"):
         lacking, absent = set(report.empty[row["name"]]), set(report.absent[row["name"]])
         measured = set() if row["name"] not in report.shared else {"usable_gib"}
@@ -36,7 +42,7 @@ def test_every_empty_field_is_listed_with_its_reason():
 
 
 def test_absent_feature_does_not_count_as_a_missing_source():
-    report = catalog.build_field_source_report()
+    report = build_field_source_report()
     assert "bandwidth_gb_s" in report.empty["Instinct MI300A"]  # its only figure is a wrong one
     assert "int8_tops_dense" in report.empty["B300"]  # sources disagree
     assert "fp4_tflops_dense" in report.absent["H100 SXM5 80GB"]
@@ -77,7 +83,7 @@ def test_computed_field_states_its_formula():
     """A multiple names its factor and what is multiplied; a classification names its rule's place."""
     computed = [
         field.how
-        for fields in catalog.load_field_sources().values()
+        for fields in load_field_sources().values()
         for field in fields.values()
         if " x " in field.how or " / " in field.how
     ]
@@ -89,7 +95,7 @@ def test_accelerator_names_its_sources():
     part = catalog.get_accelerator("L4")
     assert "nvidia-smi" in part.source
     assert part.as_of >= "2025"
-    assert catalog.load_field_sources()["L4"]["usable_gib"].source.kind == "measurement"
+    assert load_field_sources()["L4"]["usable_gib"].source.kind == "measurement"
 
 
 def test_usable_memory_shares_have_source_and_method():

@@ -71,7 +71,7 @@ def test_invalid_rules_and_branches_are_reported():
         "rules.yaml: a.b: unknown source 'gossip'",
     ]
     row = {
-        "branch": "700",
+        "number": "700",
         "kind": "lts",
         "end_of_life": "",
         "proprietary": "no",
@@ -158,7 +158,7 @@ def test_every_shipped_data_file_is_checked(monkeypatch):
     """A table of its own for each file, with one mistake that only that file's check finds."""
     invalid_tables = {
         "cards.csv": [CARD | {"market": "gaming"}],
-        "branches.csv": [{"branch": "700", "kind": "odd", "end_of_life": "", "proprietary": "yes",
+        "branches.csv": [{"number": "700", "kind": "odd", "end_of_life": "", "proprietary": "yes",
                           "default_module": "open", "sources": "pci-ids", "as_of": "2026-10-24"}],
         "rocm.csv": [{"release": "9.9", "stream": "core", "drivers": "9.9", "sources": "pci-ids",
                       "as_of": "2026-10-24"}],
@@ -278,7 +278,7 @@ def test_repositories_are_checked_for_https_in_every_stream():
     ],
 )
 def test_invalid_branch_is_reported(change, lines):
-    row = {"branch": "535", "kind": "lts", "end_of_life": "2026-06", "proprietary": "yes",
+    row = {"number": "535", "kind": "lts", "end_of_life": "2026-06", "proprietary": "yes",
            "default_module": "proprietary"}  # fmt: skip
     assert list(lint.find_branch_problems([row | change])) == [f"branches.csv: 535: {line}" for line in lines]
 

@@ -7,8 +7,13 @@ from dataclasses import replace
 import pytest
 
 from gpufleet.sizing.hardware import ParallelLayout
-from gpufleet.sizing.parallelism import list_parallel_layouts
-from gpufleet.sizing.placement_rules import RULES, check_placement
+from gpufleet.sizing.model_engine import choose_model_engine, find_model_engine
+from gpufleet.sizing.parallelism import (
+    count_nodes_for_devices,
+    list_inference_layouts,
+    list_training_layouts,
+)
+from gpufleet.sizing.placement_rules import RULES, PlacementCase, check_placement
 from gpufleet.sizing.workload import TrainingSettings
 
 # rule: (speaks, keeps silent), each as hardware, devices and changes of the workload
@@ -98,8 +103,15 @@ def codes_for(workload, hardware):
         requested = workload(
             changes.pop("model", "llama-3.1-8b"), **{k: v for k, v in changes.items() if k != "devices"}
         )
-        _, warnings = list_parallel_layouts(requested, kind, changes.get("devices", devices))
-        return {warning.code for warning in warnings}
+        devices = changes.get("devices", devices)
+        engine = choose_model_engine(kind, requested, count_nodes_for_devices(kind, devices))
+        layouts = (
+            list_training_layouts(requested, kind, devices)
+            if requested.is_training
+            else list_inference_layouts(requested, kind, devices, engine)
+        )
+        case = PlacementCase(requested, kind, devices, next(layouts), engine)
+        return {warning.code for warning in check_placement(case)}
 
     return judged
 
@@ -126,12 +138,9 @@ def test_every_rule_has_its_reason_and_source(code):
 
 
 def test_rule_message_is_one_line(workload, hardware):
-    warnings = check_placement(
-        workload("qwen2.5-7b", engine="vllm"),
-        hardware("GeForce RTX 4090"),
-        8,
-        ParallelLayout(1, 8, pipeline=8),
-    )
+    layout, engine = ParallelLayout(1, 8, pipeline=8), find_model_engine("vllm")
+    case = PlacementCase(workload("qwen2.5-7b"), hardware("GeForce RTX 4090"), 8, layout, engine)
+    warnings = check_placement(case)
     assert warnings
     assert all("\n" not in warning.message for warning in warnings)
 
@@ -139,13 +148,9 @@ def test_rule_message_is_one_line(workload, hardware):
 @pytest.mark.parametrize("machine", ["a2-megagpu-16g", "p4d.24xlarge", "Standard_ND96amsr_A100_v4"])
 def test_real_machines_violate_no_rule(machine, workload, hardware):
     kind = hardware(machine)
-    requested = workload("llama-3.1-70b", precision="bf16", engine="vllm")
-    warnings = check_placement(
-        requested,
-        kind,
-        kind.devices_per_node,
-        ParallelLayout(1, kind.devices_per_node, tensor=kind.devices_per_node),
-    )
+    requested, devices = workload("llama-3.1-70b", precision="bf16"), kind.devices_per_node
+    layout, engine = ParallelLayout(1, devices, tensor=devices), find_model_engine("vllm")
+    warnings = check_placement(PlacementCase(requested, kind, devices, layout, engine))
     assert {warning.code for warning in warnings} <= {"kv-heads-replicated"}
 
 
@@ -181,5 +186,6 @@ def test_blocked_plan_has_a_reason(answer_size):
 
 def test_too_few_devices_are_reported_separately(workload, hardware):
     limited = replace(hardware("p4d.24xlarge"), node_limit=2)
-    warnings = check_placement(workload(), limited, 24, ParallelLayout(3, 24, tensor=8, pipeline=3))
+    layout, engine = ParallelLayout(3, 24, tensor=8, pipeline=3), find_model_engine("vllm")
+    warnings = check_placement(PlacementCase(workload(), limited, 24, layout, engine))
     assert "too-many-devices" in {warning.code for warning in warnings if warning.is_blocking}

@@ -40,11 +40,19 @@ def test_requested_engine_is_used(options, workload, hardware):
 @pytest.mark.parametrize("on", ["L40S", "L4", "A10G", "GeForce RTX 4090"])
 def test_serving_uses_vllm(on, options, answer_size):
     answer = answer_size("qwen2.5-7b", on=on, devices=1, context="800/200", precision="fp8", **options)
-    assert answer.plans[0].engine == "vllm"
+    assert answer.plans[0].engine.name == "vllm"
 
 
 def test_ranked_traffic_uses_vllm_on_cards(answer_size):
     plans = answer_size("qwen2.5-7b", requests_per_s=5.0, clouds=("aws",), context="800/200", top=0).plans
     cards = [plan for plan in plans if plan.hardware.accelerator.vendor == "NVIDIA"]
     assert cards
-    assert {plan.engine for plan in cards} == {"vllm"}
+    assert {plan.engine.name for plan in cards} == {"vllm"}
+
+
+@pytest.mark.parametrize("engine", ["", "distributed-llama"])
+def test_replicas_of_boards_are_those_of_the_engine_that_runs_them(engine, answer_size):
+    """With one KV head the engine uses one of four boards; its warning and the replicas say the same."""
+    answer = answer_size("gemma-2b", on="Compute Module 5 / Pi 5", devices=4, engine=engine)
+    assert (answer.plans[0].engine.name, answer.plans[0].replicas) == ("distributed-llama", 1)
+    assert "nodes-power-of-two" in {warning.code for warning in answer.warnings}

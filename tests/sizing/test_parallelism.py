@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from gpufleet import catalog
 from gpufleet.sizing.hardware_resolver import resolve_hardware
+from gpufleet.sizing.model_engine import choose_model_engine
 from gpufleet.sizing.parallelism import count_nodes_for_devices, list_inference_layouts, list_training_layouts
 from gpufleet.sizing.plans.placement import (
     find_smallest_placement,
@@ -26,6 +27,13 @@ PARTS = [
     "TPU v5e",
     "Instinct MI300X",
 ]
+
+
+def _list_layouts(workload, hardware, devices):
+    engine = choose_model_engine(hardware, workload, count_nodes_for_devices(hardware, devices))
+    return list_inference_layouts(workload, hardware, devices, engine)
+
+
 cases = st.tuples(st.sampled_from(MODELS), st.sampled_from(PARTS), st.integers(1, 64))
 
 
@@ -34,7 +42,7 @@ cases = st.tuples(st.sampled_from(MODELS), st.sampled_from(PARTS), st.integers(1
 def test_inference_layout_sizes_are_consistent(case):
     model, part, devices = case
     workload, hardware = Workload(catalog.get_model(model), precision="f16"), resolve_hardware(part).hardware
-    for layout in list_inference_layouts(workload, hardware, devices):
+    for layout in _list_layouts(workload, hardware, devices):
         assert layout.tensor * layout.pipeline * layout.data == layout.devices <= devices
         assert layout.nodes == count_nodes_for_devices(hardware, layout.devices)
         assert layout.split == ("none" if layout.devices == 1 else layout.split)
@@ -47,7 +55,7 @@ def test_tensor_parallel_engines_divide_heads(case):
     model, part, devices = case
     workload = Workload(catalog.get_model(model), precision="f16", engine="vllm")
     hardware = resolve_hardware(part).hardware
-    for layout in list_inference_layouts(workload, hardware, devices):
+    for layout in _list_layouts(workload, hardware, devices):
         assert can_split_heads(workload, layout.tensor)
         assert layout.tensor <= hardware.devices_per_node
 
@@ -57,9 +65,7 @@ def test_tensor_parallel_engines_divide_heads(case):
 def test_distributed_llama_uses_powers_of_two_up_to_kv_heads(case):
     model, _, devices = case
     workload = Workload(catalog.get_model(model), precision="q4_0", engine="distributed-llama")
-    (layout,) = list_inference_layouts(
-        workload, resolve_hardware("Compute Module 5 / Pi 5").hardware, devices
-    )
+    (layout,) = _list_layouts(workload, resolve_hardware("Compute Module 5 / Pi 5").hardware, devices)
     assert layout.tensor & (layout.tensor - 1) == 0
     assert layout.tensor <= min(devices, workload.model.kv_heads)
 
@@ -95,9 +101,7 @@ def test_tensor_parallel_sizes_of_qwen_on_eight(workload, hardware):
 
 
 def test_two_nodes_use_pipeline_parallelism_between_and_tensor_parallelism_within(workload, hardware):
-    layout = next(
-        list_inference_layouts(workload("llama-3.1-405b", engine="vllm"), hardware("H100 SXM5 80GB"), 16)
-    )
+    layout = next(_list_layouts(workload("llama-3.1-405b", engine="vllm"), hardware("H100 SXM5 80GB"), 16))
     assert (layout.tensor, layout.pipeline, layout.nodes) == (8, 2, 2)
 
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from gpufleet import catalog
 from gpufleet.sizing import parallelism
 from gpufleet.sizing.hardware_resolver import resolve_hardware
-from gpufleet.sizing.placement_rules import check_placement
+from gpufleet.sizing.model_engine import choose_model_engine
+from gpufleet.sizing.placement_rules import PlacementCase, check_placement
 from gpufleet.sizing.plans.placement import list_sharded_workloads, place_workload_on_layout
 from gpufleet.sizing.plans.training_search import WORTH_IT, find_fastest_training_placement, tune_micro_batch
 from gpufleet.sizing.workload import TrainingSettings, Workload
@@ -60,7 +61,7 @@ def test_chosen_layout_is_the_fastest_that_fits(model, part, devices):
         for variant in list_sharded_workloads(
             replace(_work(model), engine=chosen.workload.engine), layout.devices
         ):
-            placed = place_workload_on_layout(variant, hardware, layout)
+            placed = place_workload_on_layout(variant, hardware, layout, chosen.engine)
             if placed.fits_in_memory:
                 assert placed.predict_speed().tokens_per_s <= chosen.predict_speed().tokens_per_s * WORTH_IT
 
@@ -97,14 +98,13 @@ def test_hybrid_sharding_needs_the_memory_of_one_node():
     layouts = list(parallelism.list_training_layouts(work, hardware, 32))
     full, hybrid = layouts[0], next(layout for layout in layouts if layout.shards)
     (variant,) = list_sharded_workloads(work, 32)
-    placement = place_workload_on_layout(variant, hardware, parallelism.ParallelLayout(1, 8, data=8))
-    assert (
-        place_workload_on_layout(variant, hardware, full).memory.per_device_gib
-        < place_workload_on_layout(variant, hardware, hybrid).memory.per_device_gib
+    one_node, engine = parallelism.ParallelLayout(1, 8, data=8), choose_model_engine(hardware, variant)
+    gib_of_full, gib_of_hybrid, gib_of_one_node = (
+        place_workload_on_layout(variant, hardware, layout, engine).memory.per_device_gib
+        for layout in (full, hybrid, one_node)
     )
-    assert place_workload_on_layout(variant, hardware, hybrid).memory.per_device_gib == pytest.approx(
-        placement.memory.per_device_gib
-    )
+    assert gib_of_full < gib_of_hybrid
+    assert gib_of_hybrid == pytest.approx(gib_of_one_node)
 
 
 def test_larger_micro_batch_is_chosen_only_if_much_faster():
@@ -124,7 +124,8 @@ def test_idle_devices_are_a_warning(network, idle):
     hardware = replace(resolve_hardware("GeForce RTX 4090").hardware, network_gb_s=network)
     training = find_fastest_training_placement(_work("qwen2-0.5b", "full_finetune"), hardware, 16)
     assert (training.layout.devices == 8) is idle
-    codes = {warning.code for warning in check_placement(training.workload, hardware, 16, training.layout)}
+    case = PlacementCase(training.workload, hardware, 16, training.layout, training.engine)
+    codes = {warning.code for warning in check_placement(case)}
     assert ("devices-idle" in codes) is idle
 
 

@@ -64,7 +64,7 @@ def fit_memory_constants(rows: Sequence[MemoryMeasurement]) -> dict[str, float]:
 
 def cross_validate_memory() -> list[MemoryPrediction]:
     """Return every memory measurement predicted with constants fitted without its source."""
-    rows = [row for row in load_memory_measurements() if row.fits is None and not _unusable(row)]
+    rows = [row for row in load_memory_measurements() if row.fits is None and not is_unusable(row)]
     predictions = []
     for group in sorted({row.group for row in rows}):
         others = [row for row in rows if row.group != group and row.metric != "weight_file_gib"]
@@ -77,16 +77,8 @@ def cross_validate_memory() -> list[MemoryPrediction]:
     return predictions
 
 
-def predict_unusable_measurements() -> list[MemoryPrediction]:
-    """Return predictions for measurements whose source omits decisive settings: shown, not counted."""
-    return [
-        MemoryPrediction(row, predict_memory_gib(row))
-        for row in load_memory_measurements()
-        if row.fits is None and _unusable(row)
-    ]
-
-
-def _unusable(row: MemoryMeasurement) -> bool:
+def is_unusable(row: MemoryMeasurement) -> bool:
+    """Return whether the source of a measurement omits decisive settings: it is shown, not counted."""
     return "unusable" in row.notes
 
 

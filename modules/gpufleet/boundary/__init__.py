@@ -8,19 +8,11 @@ No other room calls ``json.loads``, a YAML, CSV or XML reader; ``tests/boundary/
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from gpufleet.boundary.csv_rows import CsvRow, check_cell_safety, decode_csv
 from gpufleet.boundary.file_reader import describe_read_error, read_bytes, read_text, read_text_stream
-from gpufleet.boundary.file_writer import (
-    convert_full_disk,
-    convert_write_errors,
-    refuse_symlinks,
-    sync_to_disk,
-    write_bytes,
-    write_text,
-)
-from gpufleet.boundary.identifier import IDENTIFIERS, check_identifier, is_identifier
 from gpufleet.boundary.json_value import (
     Json,
     NotJsonError,
@@ -38,27 +30,39 @@ from gpufleet.boundary.limit import (
     DocumentLimits,
 )
 from gpufleet.boundary.package_data import (
+    read_packaged_bytes,
     read_packaged_json,
     read_packaged_rows,
     read_packaged_text,
     read_packaged_yaml,
 )
 from gpufleet.boundary.printable_value import make_values_printable
-from gpufleet.boundary.row_file import (
-    RowFileLimits,
-    is_json_file,
-    read_csv_file_header,
-    read_csv_file_rows,
-    read_file_mark,
-    read_json_file_rows,
-)
+from gpufleet.boundary.table import build_from_row, read_table
 from gpufleet.boundary.text import decode_text, make_block_printable, make_printable, shorten_repr
 from gpufleet.boundary.value_check import check_scalar_limits, check_value_limits, validate_with_pydantic
-from gpufleet.boundary.xml_tree import decode_xml
 
 if TYPE_CHECKING:
     from gpufleet.boundary.csv_stream import stream_csv_rows
+    from gpufleet.boundary.file_writer import (
+        convert_full_disk,
+        convert_write_errors,
+        refuse_symlinks,
+        sync_to_disk,
+        write_bytes,
+        write_text,
+    )
+    from gpufleet.boundary.identifier import IDENTIFIERS, check_identifier, is_identifier
     from gpufleet.boundary.parquet_file import ParquetReader, open_parquet_file
+    from gpufleet.boundary.plain_yaml import decode_plain_yaml
+    from gpufleet.boundary.row_file import (
+        RowFileLimits,
+        is_json_file,
+        read_csv_file_header,
+        read_csv_file_rows,
+        read_file_mark,
+        read_json_file_rows,
+    )
+    from gpufleet.boundary.xml_tree import decode_xml
     from gpufleet.boundary.yaml_subset import decode_yaml_subset
     from gpufleet.boundary.yaml_value import (
         decode_yaml,
@@ -81,6 +85,7 @@ __all__ = [
     "NotJsonError",
     "ParquetReader",
     "RowFileLimits",
+    "build_from_row",
     "check_cell_safety",
     "check_identifier",
     "check_scalar_limits",
@@ -91,6 +96,7 @@ __all__ = [
     "decode_json",
     "decode_json_lines",
     "decode_json_object",
+    "decode_plain_yaml",
     "decode_text",
     "decode_xml",
     "decode_yaml",
@@ -110,10 +116,12 @@ __all__ = [
     "read_csv_file_rows",
     "read_file_mark",
     "read_json_file_rows",
+    "read_packaged_bytes",
     "read_packaged_json",
     "read_packaged_rows",
     "read_packaged_text",
     "read_packaged_yaml",
+    "read_table",
     "read_text",
     "read_text_stream",
     "refuse_symlinks",
@@ -126,22 +134,30 @@ __all__ = [
 ]
 
 
+# Imported with the first use: they take longer than a quick answer, which needs none of them.
+_LATER = {
+    "csv_stream": ("stream_csv_rows",),
+    "file_writer": (
+        "convert_full_disk", "convert_write_errors", "refuse_symlinks", "sync_to_disk", "write_bytes", "write_text",
+    ),
+    "identifier": ("IDENTIFIERS", "check_identifier", "is_identifier"),
+    "parquet_file": ("ParquetReader", "open_parquet_file"),
+    "plain_yaml": ("decode_plain_yaml",),
+    "row_file": (
+        "RowFileLimits", "is_json_file", "read_csv_file_header", "read_csv_file_rows", "read_file_mark",
+        "read_json_file_rows",
+    ),
+    "xml_tree": ("decode_xml",),
+    "yaml_subset": ("decode_yaml_subset",),
+    "yaml_value": (
+        "decode_yaml", "decode_yaml_with_comments", "decode_yaml_with_line_numbers", "format_key_location",
+    ),
+}  # fmt: skip
+
+
 def __getattr__(name: str) -> Any:
-    """Import the YAML readers, Parquet and the CSV stream with the first use: they take longer than a quick answer."""
-    if name == "stream_csv_rows":
-        from gpufleet.boundary import csv_stream
-
-        return csv_stream.stream_csv_rows
-    if name in {"ParquetReader", "open_parquet_file"}:
-        from gpufleet.boundary import parquet_file
-
-        return getattr(parquet_file, name)
-    if name == "decode_yaml_subset":
-        from gpufleet.boundary import yaml_subset
-
-        return yaml_subset.decode_yaml_subset
-    if name in __all__:
-        from gpufleet.boundary import yaml_value
-
-        return getattr(yaml_value, name)
+    """Return a name of a module that is imported with its first use."""
+    for module, names in _LATER.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
     raise AttributeError(name)

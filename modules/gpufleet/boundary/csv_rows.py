@@ -5,38 +5,34 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import date
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from gpufleet.boundary.limit import OPERATOR_FILE, DocumentLimits
 from gpufleet.boundary.text import build_size_limit_error, make_printable
 from gpufleet.errors import InputError
 
+Cell = TypeVar("Cell")
 FLAGS = {"yes": True, "1": True, "no": False, "0": False, "": False}
 
 
 class CsvRow(dict[str, str]):
     """One row by column. ``where`` is its place (``file:line``); an InputError about a cell names place and column."""
 
+    __slots__ = ("where",)  # a table has thousands of rows
+
     def __init__(self, cells: Iterable[tuple[str, str]], where: str) -> None:
         super().__init__(cells)
         self.where = where
 
     def __missing__(self, column: str) -> str:
-        raise self._error(column, "the file has no such column")
+        raise InputError("the file has no such column", where=self.where, key=column)
 
     def get_number(self, column: str, *, default: float | None = None) -> float:
         """Return a cell as a finite number, ``default`` if it is empty."""
-        if not self[column] and default is not None:
-            return default
-        try:
-            number = float(self[column])
-        except ValueError:
-            number = math.nan
-        if not math.isfinite(number):
-            raise self._error(column, f"{make_printable(self[column], 40)!r} is not a number")
-        return number
+        return self._parse(column, parse_number, default)
 
     def get_optional_number(self, column: str) -> float | None:
         """Return a cell as a finite number, None if it is empty."""
@@ -44,44 +40,79 @@ class CsvRow(dict[str, str]):
 
     def get_integer(self, column: str, *, default: int | None = None) -> int:
         """Return a cell as an integer, ``default`` if it is empty."""
-        if not self[column] and default is not None:
-            return default
-        try:
-            return int(self[column])
-        except ValueError:
-            raise self._error(column, f"{make_printable(self[column], 40)!r} is not an integer") from None
-
-    def get_optional_integer(self, column: str) -> int | None:
-        """Return a cell as an integer, None if it is empty."""
-        return self.get_integer(column) if self[column] else None
+        return self._parse(column, parse_integer, default)
 
     def get_boolean(self, column: str) -> bool:
         """Return True for ``yes`` or ``1``, False for ``no``, ``0`` or an empty cell."""
-        if self[column] not in FLAGS:
-            raise self._error(column, f"{make_printable(self[column], 40)!r} is neither yes nor no")
-        return FLAGS[self[column]]
+        return self._parse(column, parse_boolean)
 
-    def get_words(self, column: str) -> tuple[str, ...]:
-        """Return the words of a cell, which spaces separate."""
-        return tuple(self[column].split())
+    def get_words(self, column: str, separator: str | None = None) -> tuple[str, ...]:
+        """Return the words of a cell, which spaces or ``separator`` separate."""
+        return tuple(filter(None, self[column].split(separator)))
 
     def get_date(self, column: str) -> date:
         """Return a cell as a day (YYYY-MM-DD)."""
-        try:
-            return date.fromisoformat(self[column])
-        except ValueError:
-            raise self._error(column, f"{make_printable(self[column], 40)!r} is not a date") from None
+        return self._parse(column, parse_date)
 
     def get_choice(self, column: str, choices: tuple[Any, ...]) -> Any:
         """Return a cell that must be one of ``choices``: the values of a Literal type."""
-        if self[column] not in choices:
-            raise self._error(
-                column, f"{make_printable(self[column], 40)!r} is not one of {', '.join(map(str, choices))}"
-            )
-        return self[column]
+        text = self[column]
+        return text if text in choices else self._parse(column, partial(parse_choice, choices=choices))
 
-    def _error(self, column: str, problem: str) -> InputError:
-        return InputError(problem, where=self.where, key=column)
+    def build_cell_error(self, column: str, problem: object) -> InputError:
+        """Return the error for a cell: its text and ``problem``, such as "is not a number"."""
+        text = make_printable(self[column], 40)
+        return InputError(f"{text!r} {problem}", where=self.where, key=column)
+
+    def _parse(self, column: str, parse: Callable[[str], Cell], default: Cell | None = None) -> Cell:
+        text = self[column]
+        if not text and default is not None:
+            return default
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise self.build_cell_error(column, error) from None
+
+
+def parse_number(text: str) -> float:
+    """Return a finite number; raise ValueError for another text, as the other functions for a cell do."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError("is not a number")
+    return number
+
+
+def parse_integer(text: str) -> int:
+    """Return an integer."""
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError("is not an integer") from None
+
+
+def parse_boolean(text: str) -> bool:
+    """Return True for ``yes`` or ``1``, False for ``no``, ``0`` or an empty text."""
+    if text not in FLAGS:
+        raise ValueError("is neither yes nor no")
+    return FLAGS[text]
+
+
+def parse_date(text: str) -> date:
+    """Return a day (YYYY-MM-DD)."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise ValueError("is not a date") from None
+
+
+def parse_choice(text: str, choices: tuple[Any, ...]) -> Any:
+    """Return a text that is one of ``choices``."""
+    if text not in choices:
+        raise ValueError(f"is not one of {', '.join(map(str, choices))}")
+    return text
 
 
 def decode_csv(
@@ -111,15 +142,12 @@ def decode_csv(
 
 
 def _read_rows(reader: Any, columns: list[str], where: str, limits: DocumentLimits) -> Iterator[CsvRow]:
-    count = 0
-    for cells in reader:
-        if not cells:
-            continue
+    width, most = len(columns), limits.values // max(len(columns), 1)
+    for count, cells in enumerate(filter(None, reader), 1):
         place = f"{where}:{reader.line_num}"
-        if len(cells) != len(columns):
-            raise InputError(f"has {len(cells)} fields, the header has {len(columns)}", where=place)
-        count += len(cells)
-        if count > limits.values:
+        if len(cells) != width:
+            raise InputError(f"has {len(cells)} fields, the header has {width}", where=place)
+        if count > most:
             raise InputError(f"contains more than {limits.values:,} values", where=where)
         yield CsvRow(zip(columns, cells, strict=True), place)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from importlib.resources import files
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from gpufleet.boundary.csv_rows import CsvRow, decode_csv
@@ -12,7 +13,16 @@ from gpufleet.boundary.limit import LARGE_DOCUMENT
 
 def read_packaged_text(package: str, name: str) -> str:
     """Return a data file's text; ``name`` is its path in the package, with slashes."""
-    return files(package).joinpath(name).read_text(encoding="utf-8")
+    return _find_file(package, name).read_text(encoding="utf-8")
+
+
+def read_packaged_bytes(package: str, name: str) -> bytes:
+    """Return a data file's content."""
+    return _find_file(package, name).read_bytes()
+
+
+def _find_file(package: str, name: str) -> Path:
+    return Path(import_module(package).__path__[0], name)
 
 
 def read_packaged_rows(package: str, name: str) -> list[CsvRow]:

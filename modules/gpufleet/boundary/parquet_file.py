@@ -131,28 +131,28 @@ class ParquetReader:
         """Return a list of cells for each name, all of one length."""
         columns = message.get("cells")
         if not isinstance(columns, list) or not all(isinstance(column, list) for column in columns):
-            raise self._make_error("pyarrow sent an unexpected line")
+            raise self._build_error("pyarrow sent an unexpected line")
         sizes = {len(column) for column in columns}
         if len(columns) != len(self._names) or len(sizes) != 1 or max(sizes) > max_rows:
-            raise self._make_error("pyarrow sent an unexpected line")
+            raise self._build_error("pyarrow sent an unexpected line")
         return columns
 
     def _require_names(self, header: dict[str, Any], key: str) -> list[str]:
         names = header.get(key)
         if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
-            raise self._make_error("pyarrow sent an unexpected line")
+            raise self._build_error("pyarrow sent an unexpected line")
         return names
 
     def _read_message(self) -> dict[str, Any]:
         """Return the next line of the child; its errors, and an end without one, are raised."""
         line = self._child.stdout.readline(self._limits.line_bytes + 1) if self._child.stdout else b""
         if len(line) > self._limits.line_bytes:
-            raise self._make_error("pyarrow sent an unexpected line")
+            raise self._build_error("pyarrow sent an unexpected line")
         if not line.endswith(b"\n"):
-            raise self._make_error(self._describe_end())
+            raise self._build_error(self._describe_end())
         message = decode_json_object(line, self._name, self._message_limits)
         if "unreadable" in message:
-            raise self._make_error(make_printable(message["unreadable"], 120))
+            raise self._build_error(make_printable(message["unreadable"], 120))
         if "refused" in message:
             problem, remedy = (make_printable(message.get(key, "")) for key in ("refused", "remedy"))
             raise InputError(problem, where=self._name, remedy=remedy)
@@ -175,7 +175,7 @@ class ParquetReader:
             return f"pyarrow ended with {_name_signal(-status)}"
         return f"pyarrow ended with status {status}"
 
-    def _make_error(self, reason: str) -> InputError:
+    def _build_error(self, reason: str) -> InputError:
         problem = f"is not a readable Parquet file: {reason}"
         return InputError(problem, where=self._name, remedy="export it again, or give CSV")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
 from typing import Any, TypeVar, cast
 
 from gpufleet.boundary.text import make_printable
@@ -11,11 +12,11 @@ from gpufleet.boundary.text import make_printable
 Value = TypeVar("Value")
 
 
-def _parse_integer(text: str) -> str:
+def _make_line_printable(text: str) -> str:
     return make_printable(text, None)
 
 
-def make_values_printable(value: Value, convert: Callable[[str], str] = _parse_integer) -> Value:
+def make_values_printable(value: Value, convert: Callable[[str], str] = _make_line_printable) -> Value:
     """Return a value with every string in it printable: dicts, lists, tuples, dataclasses and models are walked.
 
     For texts that are put together from many values: a line end in one of them could otherwise start a line of its
@@ -27,6 +28,8 @@ def make_values_printable(value: Value, convert: Callable[[str], str] = _parse_i
 def _printable_value(value: Any, text: Callable[[str], str]) -> Any:
     if type(value) is str:
         return text(value)
+    if value is None or isinstance(value, (int, float)):
+        return value
     if isinstance(value, (list, tuple, set, frozenset)):
         items = [_printable_value(item, text) for item in value]
         if all(new is old or new == old for new, old in zip(items, value, strict=True)):
@@ -35,11 +38,10 @@ def _printable_value(value: Any, text: Callable[[str], str]) -> Any:
     if isinstance(value, Mapping):
         pairs = {_printable_value(key, text): _printable_value(item, text) for key, item in value.items()}
         return value if pairs == value else pairs
-    names = _field_names(value)
     changed = {
         name: new
-        for name in names
-        if (new := _printable_value(getattr(value, name), text)) != getattr(value, name)
+        for name in _field_names(type(value))  # type: ignore[arg-type]  # a class has a hash
+        if (new := _printable_value(old := getattr(value, name), text)) is not old and new != old
     }
     if not changed:
         return value
@@ -48,7 +50,8 @@ def _printable_value(value: Any, text: Callable[[str], str]) -> Any:
     return value.model_copy(update=changed)
 
 
-def _field_names(value: Any) -> list[str]:
-    if is_dataclass(value) and not isinstance(value, type):
-        return [field.name for field in fields(value) if field.init]
-    return list(type(value).model_fields) if hasattr(type(value), "model_fields") else []
+@cache
+def _field_names(kind: type[Any]) -> tuple[str, ...]:
+    if is_dataclass(kind):
+        return tuple(field.name for field in fields(kind) if field.init)
+    return tuple(getattr(kind, "model_fields", ()))

@@ -7,6 +7,9 @@ date and its replacements.
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from gpufleet.catalog.accelerator import load_accelerators, with_memory_size
 from gpufleet.catalog.architecture import (
     LatentAttention,
@@ -35,37 +38,34 @@ from gpufleet.catalog.fact_value import NetworkCard
 from gpufleet.catalog.language_model import get_model, load_models
 from gpufleet.catalog.machine_facts import FactCell, MachineFacts, get_machine_facts
 from gpufleet.catalog.offer import search_offers
-from gpufleet.catalog.operating_system import (
-    OperatingSystem,
-    find_driver_operating_system,
-    load_operating_systems,
-)
-from gpufleet.catalog.price_tier import (
-    PriceTier,
-    find_first_tier_limit,
-    find_price_tiers,
-    load_price_tiers,
-    match_price_tiers,
-    round_unit_price,
-)
 from gpufleet.catalog.query import (
-    find_cloud_part_price,
-    find_machine,
-    find_machine_price,
     find_machine_retirement,
-    find_ordinary_machine,
     get_accelerator,
     get_machine,
-    list_machine_regions,
 )
-from gpufleet.catalog.source import (
-    CatalogSource,
-    FieldSource,
-    FieldSourceReport,
-    build_field_source_report,
-    load_catalog_sources,
-    load_field_sources,
-)
+from gpufleet.catalog.source import CatalogSource, load_catalog_sources
+
+if TYPE_CHECKING:
+    from gpufleet.catalog.operating_system import (
+        OperatingSystem,
+        find_driver_operating_system,
+        load_operating_systems,
+    )
+    from gpufleet.catalog.price_query import (
+        find_cloud_part_price,
+        find_machine,
+        find_machine_price,
+        find_ordinary_machine,
+        list_machine_regions,
+    )
+    from gpufleet.catalog.price_tier import (
+        PriceTier,
+        find_first_tier_limit,
+        find_price_tiers,
+        load_price_tiers,
+        match_price_tiers,
+        round_unit_price,
+    )
 
 __all__ = [
     "CLOUDS",
@@ -75,8 +75,6 @@ __all__ = [
     "Cloud",
     "Confidence",
     "FactCell",
-    "FieldSource",
-    "FieldSourceReport",
     "LatentAttention",
     "LinearAttention",
     "Machine",
@@ -91,7 +89,6 @@ __all__ = [
     "Price",
     "PriceTier",
     "Purchase",
-    "build_field_source_report",
     "find_cloud_part_price",
     "find_driver_operating_system",
     "find_first_tier_limit",
@@ -112,7 +109,6 @@ __all__ = [
     "list_parts_billed_by_month",
     "load_accelerators",
     "load_catalog_sources",
-    "load_field_sources",
     "load_models",
     "load_operating_systems",
     "load_price_tiers",
@@ -121,3 +117,23 @@ __all__ = [
     "search_offers",
     "with_memory_size",
 ]
+
+# Imported with the first use: sizing and the names of machines need none of them.
+_LATER = {
+    "operating_system": ("OperatingSystem", "find_driver_operating_system", "load_operating_systems"),
+    "price_query": (
+        "find_cloud_part_price", "find_machine", "find_machine_price", "find_ordinary_machine", "list_machine_regions",
+    ),
+    "price_tier": (
+        "PriceTier", "find_first_tier_limit", "find_price_tiers", "load_price_tiers", "match_price_tiers",
+        "round_unit_price",
+    ),
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """Return a name of a module that is imported with its first use."""
+    for module, names in _LATER.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(name)

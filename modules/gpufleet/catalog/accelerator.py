@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import get_args
 
-from gpufleet.catalog.data_file import Row, load_catalog_rows
-from gpufleet.catalog.entry import Accelerator, Kind
+from gpufleet.boundary import build_from_row, read_table
+from gpufleet.catalog.data_file import PACKAGE, Row, load_catalog_rows
+from gpufleet.catalog.entry import Accelerator
 from gpufleet.catalog.source import summarize_accelerator_sources
+
+
+@dataclass(frozen=True)
+class _UsableShare:
+    """The share of memory that software can use, of parts up to a size; an empty vendor or kind: of any."""
+
+    vendor: str
+    kind: str
+    share: float
+    up_to_gib: float = math.inf
 
 
 @cache
@@ -35,19 +45,15 @@ def with_memory_size(part: Accelerator, gib: float) -> Accelerator | None:
 
 def find_usable_memory_share(vendor: str, kind: str, gib: float) -> float:
     """Return the documented share of memory that software can use, for parts without a measurement."""
-    for row in _load_usable_shares():
-        if (
-            row["vendor"] in ("", vendor)
-            and row["kind"] in ("", kind)
-            and gib <= row.get_number("up_to_gib", default=math.inf)
-        ):
-            return row.get_number("share")
+    for rule in _load_usable_shares():
+        if rule.vendor in ("", vendor) and rule.kind in ("", kind) and gib <= rule.up_to_gib:
+            return rule.share
     return 1.0
 
 
 @cache
-def _load_usable_shares() -> list[Row]:
-    return load_catalog_rows("usable_shares.csv")
+def _load_usable_shares() -> list[_UsableShare]:
+    return read_table(_UsableShare, PACKAGE, "data/usable_shares.csv")
 
 
 def _usable_gib(row: Row) -> float:
@@ -58,33 +64,11 @@ def _usable_gib(row: Row) -> float:
 
 def _build_accelerator(row: Row) -> Accelerator:
     source, as_of = summarize_accelerator_sources(row["name"])
-    return Accelerator(
-        name=row["name"],
-        vendor=row["vendor"],
-        memory_gib=row.get_number("memory_gib"),
-        bandwidth_gb_s=row.get_optional_number("bandwidth_gb_s"),
-        fp32_tflops=row.get_optional_number("fp32_tflops"),
-        bf16_tflops_dense=row.get_optional_number("bf16_tflops_dense"),
-        fp8_tflops_dense=row.get_optional_number("fp8_tflops_dense"),
-        int8_tops_dense=row.get_optional_number("int8_tops_dense"),
-        tdp_w=row.get_optional_number("tdp_w"),
-        architecture=row["architecture"],
-        form_factor=row["form_factor"],
+    return build_from_row(
+        Accelerator,
+        row,
         source=source,
         as_of=as_of,
-        notes=row["notes"],
-        kind=row.get_choice("kind", get_args(Kind)),
-        memory_options=tuple(float(size) for size in row.get_words("memory_options")),
         usable_gib=_usable_gib(row),
-        fp16_tflops_dense=row.get_optional_number("fp16_tflops_dense"),
-        fp4_tflops_dense=row.get_optional_number("fp4_tflops_dense"),
-        link=row["link"],
-        link_gb_s=row.get_optional_number("link_gb_s"),
-        pcie_gen=row.get_optional_integer("pcie_gen"),
-        peer_access=row.get_boolean("peer_access"),
-        unified=row.get_boolean("unified"),
-        stacks=row.get_words("stacks"),
-        launch_year=row.get_optional_integer("launch_year"),
-        aliases=tuple(part for part in row["aliases"].split("; ") if part),
-        bin_of=row["bin_of"],
+        aliases=row.get_words("aliases", "; "),
     )

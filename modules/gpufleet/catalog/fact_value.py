@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
+from functools import lru_cache
 from typing import Any, Literal, get_args
 
 Fabric = Literal["efa", "infiniband", "gpudirect_tcpx", "gpudirect_tcpxo", "gpudirect_rdma"]
@@ -30,7 +31,8 @@ class NetworkCard:
     gbit_per_s: float | None
 
 
-def parse_fact(field: str, text: str) -> dict[str, Any]:
+@lru_cache(maxsize=1024)
+def parse_fact(field: str, text: str) -> Mapping[str, Any]:
     """Return the attributes that a cell gives, by name; raise ValueError if it is malformed."""
     parser = PARSERS.get(field)
     if parser is None:

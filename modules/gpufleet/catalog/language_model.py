@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 
+from gpufleet.boundary import build_from_row
 from gpufleet.catalog.accelerator_name import is_part_of_name
 from gpufleet.catalog.architecture import LatentAttention, MixtureOfExperts, ModelArchitecture
 from gpufleet.catalog.data_file import Row, load_catalog_rows
@@ -37,6 +37,8 @@ def get_model(name_or_path: str) -> ModelArchitecture:
         raise InputError(
             f"model {name_or_path!r} is ambiguous", remedy=f"name one of: {_format_names(matches)}"
         )
+    from difflib import get_close_matches
+
     similar_names = get_close_matches(
         name_or_path.lower(), {n.lower(): n for n in rows_by_name}, n=3, cutoff=SIMILARITY_CUTOFF
     )
@@ -125,31 +127,13 @@ def _load_model(name: str) -> ModelArchitecture:
 
 def _build_architecture(row: Row) -> ModelArchitecture:
     return with_parameter_counts(
-        ModelArchitecture(
-            name=row["name"],
-            family=row["family"],
+        build_from_row(
+            ModelArchitecture,
+            row,
             parameters=0.0,
             active_parameters=0.0,
-            layers=row.get_integer("layers"),
-            hidden=row.get_integer("hidden"),
-            heads=row.get_integer("heads"),
-            kv_heads=row.get_integer("kv_heads"),
-            head_dim=row.get_integer("head_dim"),
-            intermediate=row.get_integer("intermediate", default=0),
-            vocabulary=row.get_integer("vocabulary"),
-            tied_embeddings=row.get_boolean("tied"),
-            max_context=row.get_integer("max_context"),
             experts=_build_experts(row),
-            latent=_build_latent_attention(row),
-            sliding_window=row.get_integer("sliding_window", default=0),
-            sliding_layers=row.get_integer("sliding_layers", default=0),
-            gated=row.get_boolean("gated"),
-            biases=row.get_words("biases"),
-            norms=row.get_integer("norms"),
-            qk_norm=row.get_integer("qk_norm", default=0),
-            positions=row.get_integer("positions", default=0),
-            source=row["source"],
-            as_of=row["as_of"],
+            latent=build_from_row(LatentAttention, row) if row["kv_rank"] else None,
         )
     )
 
@@ -164,18 +148,6 @@ def _build_experts(row: Row) -> MixtureOfExperts | None:
         intermediate=row.get_integer("expert_intermediate"),
         dense_layers=row.get_integer("dense_layers", default=0),
         shared_intermediate=row.get_integer("shared_intermediate", default=0),
-    )
-
-
-def _build_latent_attention(row: Row) -> LatentAttention | None:
-    if not row["kv_rank"]:
-        return None
-    return LatentAttention(
-        kv_rank=row.get_integer("kv_rank"),
-        rope_dim=row.get_integer("rope_dim"),
-        q_rank=row.get_integer("q_rank", default=0),
-        value_dim=row.get_integer("value_dim"),
-        nope_dim=row.get_integer("nope_dim"),
     )
 
 

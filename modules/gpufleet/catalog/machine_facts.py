@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
-from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any, Literal
 
@@ -84,11 +83,6 @@ class MachineFacts:
         cell = self.get_cell(attribute)
         return cell is not None and cell.value != UNKNOWN
 
-    def source_of(self, attribute: str) -> tuple[str, str] | None:
-        """Return the ids of the sources and the date; None if the attribute is unknown."""
-        cell = self.get_cell(attribute)
-        return (cell.source, cell.as_of) if cell and cell.value != UNKNOWN else None
-
     @property
     def local_disk_total_gib(self) -> float | None:
         """Return the size of all local disks that come with the machine."""
@@ -117,9 +111,25 @@ def load_fact_rows() -> tuple[CsvRow, ...]:
 
 def is_row_of_machine(pattern: str, machine: str) -> bool:
     """Return whether a row's machine cell (``p5.48xlarge``, ``g5.*``, ``n1-*+T4``) stands for this machine."""
-    return fnmatchcase(machine, pattern) or (
-        "+" not in pattern and fnmatchcase(machine.split("+", maxsplit=1)[0], pattern)
-    )
+    name = machine if "+" in pattern else machine.partition("+")[0]
+    return matches_name_pattern(name, pattern)
+
+
+def matches_name_pattern(name: str, pattern: str) -> bool:
+    """Return whether a name fits a pattern in which ``*`` stands for any text."""
+    first, *rest = pattern.split("*")
+    if not rest:
+        return name == pattern
+    *middle, last = rest
+    if not (name.startswith(first) and name.endswith(last)):
+        return False
+    start, end = len(first), len(name) - len(last)
+    for part in middle:
+        found = name.find(part, start, end)
+        if found < 0:
+            return False
+        start = found + len(part)
+    return start <= end
 
 
 @cache
@@ -134,15 +144,18 @@ def _load_rows_by_pattern(cloud: str) -> Mapping[str, list[CsvRow]]:
 
 @cache
 def _load_facts(machine: str, cloud: str) -> MachineFacts | None:
-    rows = [
-        row
-        for pattern, rows in _load_rows_by_pattern(cloud).items()
-        if is_row_of_machine(pattern, machine)
-        for row in rows
+    rows_by_pattern = _load_rows_by_pattern(cloud)
+    exact = [name for name in dict.fromkeys((machine, machine.partition("+")[0])) if name in rows_by_pattern]
+    patterns = exact + [
+        pattern for pattern in rows_by_pattern if "*" in pattern and is_row_of_machine(pattern, machine)
     ]
-    if not rows:
+    if not patterns:
         return None
-    cell_rows = {row["field"]: row for row in sorted(rows, key=lambda row: _specificity(row["machine"]))}
+    cell_rows = {
+        row["field"]: row
+        for pattern in sorted(patterns, key=_specificity)
+        for row in rows_by_pattern[pattern]
+    }
     values: dict[str, Any] = {}
     for row in cell_rows.values():
         values |= _parse_row(row)
@@ -155,7 +168,7 @@ def _load_facts(machine: str, cloud: str) -> MachineFacts | None:
     return MachineFacts(cloud=cloud, machine=machine, cells=cells, **values)
 
 
-def _parse_row(row: CsvRow) -> dict[str, Any]:
+def _parse_row(row: CsvRow) -> Mapping[str, Any]:
     if row["value"] == UNKNOWN:
         return {}
     try:

@@ -11,8 +11,7 @@ from typing import Any
 from gpufleet.catalog import data_file
 from gpufleet.catalog.entry import Machine, MachineAccelerators, MachineOffer, Price
 from gpufleet.catalog.offer_filter import ComparisonUnit, OfferFilter, matches_accelerator_name
-from gpufleet.catalog.prices import reader, schema, snapshot
-from gpufleet.catalog.prices.snapshot_search import iterate_ordinary_offers
+from gpufleet.catalog.prices import reader, schema
 
 MACHINE_COLUMNS = (
     "vcpus, memory_gib, arch, accelerator, accelerators, accelerator_memory_gib, m.source, m.as_of"
@@ -53,10 +52,12 @@ def iterate_matching_offers(offer_filter: OfferFilter, limit: int | None = None)
     ]
     listed.sort(key=_sort_key(offer_filter))
     store = reader.open_price_reader()
-    ordinary: Iterator[MachineOffer] = iter(())
+    embedded: Iterable[MachineOffer] = listed
     if offer_filter.includes_ordinary_machines:
+        from gpufleet.catalog.prices.snapshot_search import iterate_ordinary_offers
+
         ordinary = iterate_ordinary_offers(offer_filter, limit if store is None else None)
-    embedded = heapq.merge(listed, ordinary, key=_sort_key(offer_filter))
+        embedded = heapq.merge(listed, ordinary, key=_sort_key(offer_filter))
     if store is None:
         return iter(embedded)
     newer_embedded = (
@@ -74,6 +75,8 @@ def iterate_matching_offers(offer_filter: OfferFilter, limit: int | None = None)
 
 def _find_embedded_day(offer: MachineOffer, on_date: date | None) -> str:
     """Return the day of the newest embedded price of a stored offer, dated ``on_date`` or earlier."""
+    from gpufleet.catalog.prices import snapshot
+
     key = _offer_key(offer)
     prices = (data_file.load_machine_prices().get(key), snapshot.find_snapshot_price("machine", *key))
     days = (_price_day(price) for price in prices if price)
@@ -225,8 +228,8 @@ def find_cheapest_commitments(
     offers: Iterable[MachineOffer], on_date: date | None = None
 ) -> dict[tuple[str, ...], Price]:
     """Return the cheapest commitment for the machine and region of each spot offer."""
+    from gpufleet.catalog.price_query import find_machine_price
     from gpufleet.catalog.prices.row import COMMITMENTS
-    from gpufleet.catalog.query import find_machine_price
 
     keys = {_offer_key(offer)[:3] for offer in offers if offer.purchase == "spot"}
     cheapest: dict[tuple[str, ...], Price] = {}

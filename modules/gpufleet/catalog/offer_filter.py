@@ -55,13 +55,12 @@ class OfferFilter:
     def matches_offer(self, offer: MachineOffer) -> bool:
         """Return whether an offer fits the filter."""
         machine = offer.machine
-        criteria = (
-            (self.cloud, machine.cloud),
-            (self.region, offer.region),
-            (self.machine, machine.name),
-            (self.purchase, offer.purchase),
-        )
-        if any(expected is not None and expected != actual for expected, actual in criteria):
+        if (
+            self.cloud not in (None, machine.cloud)
+            or self.region not in (None, offer.region)
+            or self.machine not in (None, machine.name)
+            or self.purchase not in (None, offer.purchase)
+        ):
             return False
         if self.accelerator and not any(
             matches_accelerator_name(self.accelerator, accelerator.model)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from gpufleet.boundary import CsvRow
-from gpufleet.catalog.data_file import load_catalog_rows
+from gpufleet.boundary import read_table
+from gpufleet.catalog.data_file import PACKAGE
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,8 @@ class OperatingSystem:
 @cache
 def load_operating_systems() -> dict[str, OperatingSystem]:
     """Return every operating system by name."""
-    return {row["system"]: _build_operating_system(row) for row in load_catalog_rows("operating_systems.csv")}
+    systems = read_table(OperatingSystem, PACKAGE, "data/operating_systems.csv")
+    return {system.name: system for system in systems}
 
 
 def find_driver_operating_system(os_id: str, os_version: str) -> OperatingSystem | None:
@@ -50,18 +51,3 @@ def find_driver_operating_system(os_id: str, os_version: str) -> OperatingSystem
         if keys & {*system.os_release, *system.driver_os_release}:
             return system
     return None
-
-
-def _build_operating_system(row: CsvRow) -> OperatingSystem:
-    return OperatingSystem(
-        name=row["system"],
-        title=row["title"],
-        family=row["family"],
-        distribution=row["distribution"],
-        codename=row["codename"],
-        os_release=row.get_words("os_release"),
-        driver_os_release=row.get_words("driver_os_release"),
-        platform=row["platform"],
-        platform_version=row["platform_version"],
-        role_groups=frozenset(row.get_words("role_groups")),
-    )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
 
+from gpufleet.boundary import build_from_row
 from gpufleet.catalog.data_file import load_catalog_rows
 
 TierKey = tuple[str, str, str]  # cloud, region, part
@@ -32,13 +33,8 @@ def load_price_tiers() -> dict[TierKey, tuple[PriceTier, ...]]:
     """Return the tiers of each part, the first of which starts at zero."""
     tiers: dict[TierKey, list[PriceTier]] = {}
     for row in load_catalog_rows("price_tiers.csv"):
-        tier = PriceTier(
-            Decimal(row.get_integer("from_amount")),
-            Decimal(str(row.get_number("usd"))),
-            row["as_of"] or None,
-            row["source"],
-        )
-        tiers.setdefault((row["cloud"], row["region"], row["part"]), []).append(tier)
+        key = (row["cloud"], row["region"], row["part"])
+        tiers.setdefault(key, []).append(build_from_row(PriceTier, row))
     return {key: tuple(each) for key, each in tiers.items()}
 
 

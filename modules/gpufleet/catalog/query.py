@@ -1,14 +1,8 @@
 from __future__ import annotations
 
-from datetime import date
-from difflib import get_close_matches
-
 from gpufleet.catalog import accelerator_name, data_file
 from gpufleet.catalog.accelerator import load_accelerators, with_memory_size
-from gpufleet.catalog.cloud import CLOUDS
-from gpufleet.catalog.entry import Accelerator, Machine, MachineRetirement, Price
-from gpufleet.catalog.prices import reader, snapshot
-from gpufleet.catalog.prices.row import Kind
+from gpufleet.catalog.entry import Accelerator, Machine, MachineRetirement
 from gpufleet.errors import InputError
 
 SIMILARITY_CUTOFF = 0.6  # difflib's own default; a lower value suggests p5 for n1
@@ -32,17 +26,6 @@ def get_machine(name: str, cloud: str | None = None) -> Machine:
     raise InputError(
         f"unknown {cloud + ' ' if cloud else ''}machine {name!r}", remedy=_suggest_machines(name, cloud)
     )
-
-
-def find_machine(name: str, cloud: str) -> Machine | None:
-    """Return a machine of a cloud, with accelerators or without; None if it is unknown."""
-    return data_file.load_machines().get((cloud, name)) or snapshot.find_sized_machine(cloud, name)
-
-
-def find_ordinary_machine(name: str, cloud: str | None = None) -> Machine | None:
-    """Return a machine without accelerators, with its vCPUs and memory; None if the snapshot does not have it."""
-    machines = (snapshot.find_sized_machine(each, name) for each in (CLOUDS if cloud is None else [cloud]))
-    return next((machine for machine in machines if machine), None)
 
 
 def find_machine_retirement(name: str, cloud: str | None = None) -> MachineRetirement | None:
@@ -76,6 +59,8 @@ def get_accelerator(name: str) -> Accelerator:
     if candidates:
         names = ", ".join(part.name for part in candidates)
         raise InputError(f"accelerator {name!r} is ambiguous", remedy=f"name one of: {names}")
+    from difflib import get_close_matches
+
     suggestions = accelerator_name.find_similar_names(name, accelerators)[:4] or get_close_matches(
         name, accelerators, n=3, cutoff=SIMILARITY_CUTOFF
     )
@@ -102,52 +87,6 @@ def _filter_by_memory(parts: list[Accelerator], name: str, gib: float) -> list[A
     return versions
 
 
-def find_machine_price(
-    cloud: str, region: str, machine: str, purchase: str, on_date: date | None = None
-) -> Price | None:
-    """Return the newest list price of a machine dated ``on_date`` or earlier; None if no reliable price is known.
-
-    ``machine`` may name a licensed system: ``m5.large:windows``, ``:rhel``, ``:sles``. Without one it is Linux.
-    """
-    return _find_newest_price("machine", (cloud, region, machine, purchase), on_date)
-
-
-def find_cloud_part_price(
-    cloud: str, region: str, part: str, purchase: str = "on_demand", on_date: date | None = None
-) -> Price | None:
-    """Return the price of a part (disk, address, attached card, database) per unit and hour."""
-    return _find_newest_price("part", (cloud, region, part, purchase), on_date)
-
-
-def _find_newest_price(kind: Kind, key: data_file.PriceKey, on_date: date | None) -> Price | None:
-    """Return the newest embedded or stored price; of the same day, the stored one. Undated prices are oldest."""
-    listed = data_file.load_machine_prices() if kind == "machine" else data_file.load_cloud_part_prices()
-    embedded = [price for price in (listed.get(key), snapshot.find_snapshot_price(kind, *key)) if price]
-    days = [price.earliest_price_date for price in embedded]
-    candidates = [
-        (day.isoformat() if day else "", price)
-        for price, day in zip(embedded, days, strict=True)
-        if on_date is None or day is None or day <= on_date
-    ]
-    newest = max(candidates, key=lambda candidate: candidate[0], default=None)
-    store = reader.open_price_reader()
-    stored_price = store.find_newest_price(*key, on_date) if store else None
-    if stored_price is None or (newest is not None and stored_price[1] < newest[0]):
-        return newest[1] if newest else None
-    return stored_price[0]
-
-
-def list_machine_regions(cloud: str, machine: str) -> tuple[str, ...]:
-    """Return the regions in which the catalogue has a price for that machine."""
-    regions = {key[1] for key in data_file.load_machine_prices() if (key[0], key[2]) == (cloud, machine)}
-    regions.update(snapshot.list_snapshot_regions(cloud, machine))
-    store = reader.open_price_reader()
-    if store:
-        query = "SELECT DISTINCT region FROM current WHERE cloud = ? AND item = ?"
-        regions |= {region for (region,) in store.run_query(query, cloud, machine)}
-    return tuple(sorted(regions))
-
-
 def _suggest_machines(name: str, cloud: str | None) -> str:
     names = {
         known_name.lower(): known_name
@@ -155,6 +94,8 @@ def _suggest_machines(name: str, cloud: str | None) -> str:
         if cloud in (None, machine_cloud)
     }
     starting_alike = [known for known in sorted(names) if len(name) > 1 and known.startswith(name.lower())]
+    from difflib import get_close_matches
+
     suggestions = starting_alike[:3] or get_close_matches(name.lower(), names, n=3, cutoff=SIMILARITY_CUTOFF)
     if suggestions:
         return f"did you mean {_join_alternatives([names[match] for match in suggestions])}?"

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
-from gpufleet.boundary import CsvRow, read_packaged_rows, read_packaged_yaml
+from gpufleet.boundary import CsvRow, build_from_row, read_packaged_rows, read_packaged_yaml, read_table
 from gpufleet.rule import Rule
 
+PACKAGE = "gpufleet.drivers"
 Row = CsvRow
+Model = TypeVar("Model")
 
 
 @dataclass(frozen=True)
@@ -156,63 +158,50 @@ class SigningKey:
 
 def load_csv_rows(file_name: str) -> list[Row]:
     """Return the rows of one CSV file."""
-    return read_packaged_rows("gpufleet.drivers", f"data/{file_name}")
+    return read_packaged_rows(PACKAGE, f"data/{file_name}")
 
 
 @cache
 def load_yaml_document(file_name: str) -> Mapping[str, Any]:
     """Return one YAML file."""
-    loaded: Mapping[str, Any] = read_packaged_yaml("gpufleet.drivers", f"data/{file_name}")
+    loaded: Mapping[str, Any] = read_packaged_yaml(PACKAGE, f"data/{file_name}")
     return loaded
 
 
 @cache
 def load_gpu_cards() -> dict[tuple[str, str], GpuCard]:
     """Return every card by PCI id and subsystem (empty: any)."""
-    return {(row["pci"], row["subsystem"]): _build_card(row) for row in load_csv_rows("cards.csv")}
+    rows = load_csv_rows("cards.csv")
+    cards = [build_from_row(GpuCard, row, catalogue=row.get_words("catalogue", "; ")) for row in rows]
+    return {(card.pci, card.subsystem): card for card in cards}
 
 
 @cache
 def load_gpu_architectures() -> dict[str, GpuArchitecture]:
     """Return every architecture by name."""
-    return {row["architecture"]: _build_architecture(row) for row in load_csv_rows("architectures.csv")}
+    return {each.name: each for each in _read_table(GpuArchitecture, "architectures.csv")}
 
 
 @cache
 def load_driver_branches() -> dict[int, DriverBranch]:
     """Return NVIDIA's branches by number."""
-    return {row.get_integer("branch"): _build_branch(row) for row in load_csv_rows("branches.csv")}
+    return {branch.number: branch for branch in _read_table(DriverBranch, "branches.csv")}
 
 
 @cache
 def load_cuda_releases() -> dict[str, CudaRelease]:
     """Return the CUDA releases by version."""
-    return {
-        row["cuda"]: CudaRelease(
-            row["cuda"],
-            row["toolkit_driver"],
-            row.get_integer("least_driver"),
-            row.get_words("sources"),
-            row["as_of"],
-        )
-        for row in load_csv_rows("cuda.csv")
-    }
+    return {release.version: release for release in _read_table(CudaRelease, "cuda.csv")}
 
 
 @cache
 def load_rocm_releases() -> dict[str, RocmRelease]:
     """Return the ROCm releases by version, newest first."""
+    cells: dict[str, list[RocmSupport]] = {}
+    for cell in load_rocm_support():
+        cells.setdefault(cell.release, []).append(cell)
     return {
-        row["release"]: RocmRelease(
-            row["release"],
-            row["directory"],
-            row["stream"],
-            row.get_words("drivers"),
-            row.get_boolean("graphics"),
-            tuple(cell for cell in load_rocm_support() if cell.release == row["release"]),
-            row.get_words("sources"),
-            row["as_of"],
-        )
+        row["release"]: build_from_row(RocmRelease, row, support=tuple(cells.get(row["release"], ())))
         for row in load_csv_rows("rocm.csv")
     }
 
@@ -220,51 +209,19 @@ def load_rocm_releases() -> dict[str, RocmRelease]:
 @cache
 def load_rocm_support() -> tuple[RocmSupport, ...]:
     """Return the cells of every ROCm release's support grid."""
-    return tuple(
-        RocmSupport(
-            row["release"],
-            row["system"],
-            row.get_words("gfx"),
-            row.get_words("cards"),
-            row.get_words("versions"),
-            row.get_words("kernels"),
-            row.get_words("sources"),
-            row["as_of"],
-        )
-        for row in load_csv_rows("rocm_support.csv")
-    )
+    return tuple(_read_table(RocmSupport, "rocm_support.csv"))
 
 
 @cache
 def load_amd_drivers() -> dict[str, AmdDriver]:
     """Return AMD's packaged kernel drivers by release, newest first."""
-    return {
-        row["driver"]: AmdDriver(
-            row["driver"],
-            row["module"],
-            row.get_words("systems"),
-            row.get_words("versions"),
-            row["breaks_from"],
-            row.get_words("sources"),
-            row["as_of"],
-        )
-        for row in load_csv_rows("amdgpu.csv")
-    }
+    return {driver.release: driver for driver in _read_table(AmdDriver, "amdgpu.csv")}
 
 
 @cache
 def load_repository_keys() -> dict[str, SigningKey]:
     """Return the signing keys of the vendors' repositories by name."""
-    return {
-        row["key"]: SigningKey(
-            row["key"],
-            row["url"],
-            row.get_words("fingerprints"),
-            row.get_words("sources"),
-            row["as_of"],
-        )
-        for row in load_csv_rows("keys.csv")
-    }
+    return {key.name: key for key in _read_table(SigningKey, "keys.csv")}
 
 
 @cache
@@ -287,47 +244,5 @@ def load_plan_rules() -> dict[str, Rule]:
     }
 
 
-def _build_card(row: Row) -> GpuCard:
-    return GpuCard(
-        pci=row["pci"],
-        subsystem=row["subsystem"],
-        name=row["name"],
-        catalogue=tuple(part for part in row["catalogue"].split("; ") if part),
-        architecture=row["architecture"],
-        market=row["market"],
-        gfx=row["gfx"],
-        fabric=row["fabric"],
-        mig_driver=row["mig_driver"],
-        first_branch=row.get_optional_integer("first_branch"),
-        module=row["module"],
-        sources=row.get_words("sources"),
-        as_of=row["as_of"],
-    )
-
-
-def _build_architecture(row: Row) -> GpuArchitecture:
-    return GpuArchitecture(
-        name=row["architecture"],
-        vendor=row["vendor"],
-        first_branch=row.get_optional_integer("first_branch"),
-        last_branch=row.get_optional_integer("last_branch"),
-        open=row.get_boolean("open"),
-        proprietary=row.get_boolean("proprietary"),
-        first_cuda=row["first_cuda"],
-        last_cuda=row.get_optional_integer("last_cuda"),
-        sources=row.get_words("sources"),
-        as_of=row["as_of"],
-    )
-
-
-def _build_branch(row: Row) -> DriverBranch:
-    return DriverBranch(
-        number=row.get_integer("branch"),
-        kind=row["kind"],
-        end_of_life=row["end_of_life"],
-        max_cuda=row.get_integer("max_cuda"),
-        proprietary=row.get_boolean("proprietary"),
-        default_module=row["default_module"],
-        sources=row.get_words("sources"),
-        as_of=row["as_of"],
-    )
+def _read_table(model: type[Model], file_name: str) -> list[Model]:
+    return read_table(model, PACKAGE, f"data/{file_name}")

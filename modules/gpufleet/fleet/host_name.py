@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpufleet.boundary import decode_yaml, decode_yaml_subset, make_printable, read_text
+from gpufleet.boundary import decode_plain_yaml, make_printable, read_text
 from gpufleet.boundary.name_range import fold_names_to_ranges
 from gpufleet.errors import InputError
 from gpufleet.fleet.document import SpecProblem
@@ -108,9 +108,7 @@ def slugify(text: str) -> str:
 
 def _read_spec(path: Path) -> Any:
     try:
-        text = read_text(path)
-        value = decode_yaml_subset(text)
-        document = decode_yaml(text, path.name) if value is None else value
+        document = decode_plain_yaml(read_text(path), path.name)
     except InputError:
         return None
     config = document.get("config") if isinstance(document, Mapping) else None

@@ -24,7 +24,6 @@ from gpufleet.sizing.memory import (
     usable_memory_gib,
     weight_bytes,
 )
-from gpufleet.sizing.parallelism import list_parallel_layouts
 from gpufleet.sizing.plan_warning import PlanWarning
 from gpufleet.sizing.plans import (
     PlanOptions,
@@ -67,7 +66,6 @@ __all__ = [
     "format_sizing_report",
     "kv_cache_bytes",
     "kv_cache_bytes_per_token",
-    "list_parallel_layouts",
     "load_sizing_schema",
     "parse_plan_options",
     "resolve_hardware",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 
 from gpufleet import catalog
@@ -166,6 +165,8 @@ def _suggest_names(query: str, root: Path | None) -> str:
     similar = accelerator_name.find_similar_names(query, catalog.load_accelerators())[:4]
     if similar:
         return f"did you mean {' or '.join(similar)}?"
+    from difflib import get_close_matches
+
     close = get_close_matches(lowercase_query, names, n=3, cutoff=0.6)
     tokens = [token for token in lowercase_query.split() if len(token) >= MIN_WORD_LENGTH]
     close = close or [name for name in names if any(token in name for token in tokens)][:3]

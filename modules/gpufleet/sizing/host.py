@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import cache
 
 from gpufleet.catalog import Accelerator, get_machine_facts, load_catalog_sources
+from gpufleet.catalog.machine_facts import matches_name_pattern
 from gpufleet.sizing.data_file import load_sizing_rows
 
 FABRIC_TITLES = {
@@ -54,7 +54,8 @@ def find_machine_network(machine: str, cloud: str) -> tuple[float, str, str]:
     if facts and facts.fabric and facts.fabric_gbit_per_s:
         source = load_catalog_sources()[facts.cells["fabric_gbit_per_s"].source.split(maxsplit=1)[0]]
         return facts.fabric_gbit_per_s / GBIT_PER_GB, FABRIC_TITLES[facts.fabric], source.title
-    row = next(row for row in load_sizing_rows("networks.csv") if fnmatchcase(machine, row["machine"]))
+    rows = load_sizing_rows("networks.csv")
+    row = next(row for row in rows if matches_name_pattern(machine, row["machine"]))
     return row.get_number("gbit_s") / GBIT_PER_GB, row["network"], row["source"]
 
 
@@ -76,10 +77,12 @@ def pcie_slot_gb_s(accelerator: Accelerator) -> float:
         return 0.0
     lanes = re.search(r"PCIe x(\d+)", accelerator.form_factor)
     share = int(lanes[1]) / LANES_OF_A_FULL_SLOT if lanes else 1.0
-    speeds = {
-        row.get_integer("pcie_gen"): row.get_number("gb_s_x16") for row in load_sizing_rows("slots.csv")
-    }
-    return speeds.get(accelerator.pcie_gen, 0.0) * share
+    return _load_slot_speeds().get(accelerator.pcie_gen, 0.0) * share
+
+
+@cache
+def _load_slot_speeds() -> dict[int, float]:
+    return {row.get_integer("pcie_gen"): row.get_number("gb_s_x16") for row in load_sizing_rows("slots.csv")}
 
 
 def _devices_per_network_figure(accelerator: Accelerator, devices: int) -> int:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from difflib import get_close_matches
-from functools import cache
+from functools import cache, lru_cache
 
+from gpufleet.boundary import build_from_row
 from gpufleet.catalog import Accelerator
 from gpufleet.errors import InputError
 from gpufleet.sizing.data_file import load_sizing_rows
@@ -39,9 +39,7 @@ def load_model_engines() -> dict[str, ModelEngine]:
     """Return every engine by name and alias."""
     engines_by_name: dict[str, ModelEngine] = {}
     for row in load_sizing_rows("engines.csv"):
-        split: Split = "tensor" if row["split"] == "tensor" else "layer"
-        stacks_and_tasks = frozenset(row.get_words("stacks")), frozenset(row.get_words("tasks"))
-        engine = ModelEngine(row["name"], *stacks_and_tasks, split, row["rule"], row["source"])
+        engine = build_from_row(ModelEngine, row)
         engines_by_name |= dict.fromkeys((row["name"], *row.get_words("aliases")), engine)
     return engines_by_name
 
@@ -52,6 +50,8 @@ def find_model_engine(name: str) -> ModelEngine:
     engines = load_model_engines()
     if normalized in engines:
         return engines[normalized]
+    from difflib import get_close_matches
+
     close = get_close_matches(normalized, engines, n=3)
     remedy = f"did you mean {' or '.join(close)}?" if close else f"give one of {', '.join(_engine_names())}"
     raise InputError(f"unknown engine {name!r}", where="--engine", remedy=remedy)
@@ -62,9 +62,13 @@ def choose_model_engine(hardware: Hardware, workload: Workload, nodes: int = 1) 
 
     The table of defaults is in docs/sizing.md, "Which engine".
     """
+    return _choose_engine(hardware.accelerator, workload, min(nodes, 2))
+
+
+@lru_cache(maxsize=1024)
+def _choose_engine(accelerator: Accelerator, workload: Workload, nodes: int) -> ModelEngine:
     if workload.engine:
         return find_model_engine(workload.engine)
-    accelerator = hardware.accelerator
     if (
         not workload.is_training
         and accelerator.kind == "sbc"

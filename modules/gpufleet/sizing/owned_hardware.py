@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet import catalog, paths
-from gpufleet.boundary import decode_yaml, read_text
+from gpufleet.boundary import decode_plain_yaml, read_text
 from gpufleet.errors import InputError
 from gpufleet.sizing.hardware import Hardware, HardwareOffer, Origin
 from gpufleet.sizing.node_hardware import build_accelerator_hardware, build_machine_hardware
@@ -106,7 +106,7 @@ def _load_racks(path: Path, root: Path) -> Iterator[OwnedMachine]:
     text = read_text(path)
     if RACK_MARK not in text:
         return
-    data = decode_yaml(text, path.name)
+    data = decode_plain_yaml(text, path.name)
     try:
         rack = _parse_rack(data) if isinstance(data, Mapping) else None
     except PARSE_ERRORS:
@@ -143,7 +143,9 @@ def _load_workstations(path: Path) -> Iterator[OwnedMachine]:
     if "workstations:" not in text:
         return
     try:
-        yield from [_parse_workstation(item) for item in _workstation_entries(decode_yaml(text, path.name))]
+        yield from [
+            _parse_workstation(item) for item in _workstation_entries(decode_plain_yaml(text, path.name))
+        ]
     except PARSE_ERRORS:
         return  # a stack that cannot be read has no workstations to place a model on
 

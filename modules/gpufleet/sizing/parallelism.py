@@ -6,36 +6,23 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gpufleet.sizing.hardware import Hardware, ParallelLayout, Split
-from gpufleet.sizing.model_engine import choose_model_engine
-from gpufleet.sizing.placement_rules import check_placement
-from gpufleet.sizing.plan_warning import PlanWarning
+from gpufleet.sizing.model_engine import ModelEngine
 from gpufleet.sizing.tensor_parallel import can_split_heads, list_tensor_parallel_sizes
 from gpufleet.sizing.workload import Workload
 
 PIPELINE_SIZES = (1, 2, 4, 8, 16)
 
 
-def list_parallel_layouts(
-    workload: Workload, hardware: Hardware, devices: int
-) -> tuple[list[ParallelLayout], list[PlanWarning]]:
-    """Return the legal layouts of one replica on so many devices, best first, and warnings about the first."""
-    layouts = list(
-        list_training_layouts(workload, hardware, devices)
-        if workload.is_training
-        else list_inference_layouts(workload, hardware, devices)
-    )
-    return layouts, check_placement(workload, hardware, devices, layouts[0])
-
-
-def list_inference_layouts(workload: Workload, hardware: Hardware, devices: int) -> Iterator[ParallelLayout]:
+def list_inference_layouts(
+    workload: Workload, hardware: Hardware, devices: int, engine: ModelEngine
+) -> Iterator[ParallelLayout]:
     """Yield layouts of one inference replica on at most so many devices; some engines can't use every number."""
-    nodes = count_nodes_for_devices(hardware, devices)
-    runs_on = choose_model_engine(hardware, workload, nodes)
     if devices == 1:
         yield ParallelLayout()
-    elif runs_on.rule == "powers":
+    elif engine.rule == "powers":
         yield _power_of_two_layout(workload, hardware, devices)
-    elif runs_on.split == "layer":
+    elif engine.split == "layer":
+        nodes = count_nodes_for_devices(hardware, devices)
         yield ParallelLayout(nodes=nodes, devices=devices, pipeline=devices, split="layer")
     else:
         yield from _tensor_parallel_layouts(workload, hardware, devices)

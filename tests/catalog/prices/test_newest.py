@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 
-from gpufleet.catalog import query
+from gpufleet.catalog import price_query, query
 from gpufleet.catalog.entry import Machine, MachineAccelerators, MachineOffer, Price
 from gpufleet.catalog.offer_filter import OfferFilter
 
@@ -46,9 +46,9 @@ class Store:
 def test_newest_price_before_the_date_is_used(monkeypatch, embedded_day, stored_day, on_date, usd):
     embedded = {} if embedded_day is None else {KEY: build_price(1.0, embedded_day or None)}
     store = Store(None if stored_day is None else (build_price(2.0, stored_day), stored_day))
-    monkeypatch.setattr(query.data_file, "load_machine_prices", lambda: embedded)
-    monkeypatch.setattr(query.reader, "open_price_reader", lambda: store)
-    price = query.find_machine_price(*KEY, on_date)
+    monkeypatch.setattr(price_query.data_file, "load_machine_prices", lambda: embedded)
+    monkeypatch.setattr(price_query.reader, "open_price_reader", lambda: store)
+    price = price_query.find_machine_price(*KEY, on_date)
     assert (price.usd_per_hour if price else None) == usd
     assert store.queries == [(*KEY, on_date)]
 

@@ -14,7 +14,7 @@ from gpufleet import catalog
 from gpufleet.catalog import data_file
 from gpufleet.catalog.prices import snapshot
 from gpufleet.catalog.prices.row import PriceRow
-from gpufleet.catalog.prices.snapshot_check import check_embedded_prices, check_snapshot_rows
+from gpufleet.catalog.prices.snapshot_check import check_snapshot_rows
 from gpufleet.catalog.prices.snapshot_report import build_page
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -162,9 +162,24 @@ def test_regions_of_an_ordinary_machine_are_listed():
     assert catalog.list_machine_regions("aws", "m5.huge") == ()
 
 
+def _iterate_embedded_rows(cloud):
+    """Yield the machine prices of prices.csv and all prices of the snapshot."""
+    for (each_cloud, region, item, purchase), price in data_file.load_machine_prices().items():
+        if each_cloud == cloud:
+            yield PriceRow(cloud, region, item, purchase, price.usd_per_hour, price.as_of or "", price.source)
+    for each_cloud, region, kind in snapshot.list_region_members():
+        if each_cloud == cloud:
+            for item, price in snapshot.iterate_snapshot_prices(kind, cloud, region):
+                yield PriceRow(
+                    cloud, region, item, price.purchase, price.usd_per_hour, price.as_of or "", price.source, kind,
+                    price.unit,
+                )  # fmt: skip
+
+
 @pytest.mark.parametrize("cloud", catalog.CLOUDS)
 def test_no_embedded_price_is_suspicious(cloud):
-    findings = check_embedded_prices(cloud)
+    sizes = {(cloud, name): size for name, size in snapshot.iterate_machine_sizes(cloud)}
+    findings = check_snapshot_rows(list(_iterate_embedded_rows(cloud)), sizes)
     assert [(each.code, *each.row.price_key, each.reason) for each in findings if not each.is_accepted] == []
     assert {each.code for each in findings} <= {"region-outlier", "dws-mismatch"}
 

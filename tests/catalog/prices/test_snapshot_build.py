@@ -69,8 +69,7 @@ def use_snapshot(monkeypatch):
     """Read another snapshot instead of the packaged one."""
 
     def use(path):
-        monkeypatch.setattr(snapshot, "files", lambda _package: path.parent)
-        monkeypatch.setattr(snapshot, "DATA_FOLDER", ".")
+        monkeypatch.setattr(snapshot, "read_packaged_bytes", lambda _package, _name: path.read_bytes())
         for function in CACHES:
             function.cache_clear()
 

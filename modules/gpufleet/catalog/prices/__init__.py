@@ -25,10 +25,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from gpufleet.catalog.prices.reader import PriceReader, open_price_reader
-from gpufleet.catalog.prices.row import COMMITMENTS, PURCHASES, MachineFacts, PriceRow
 
 if TYPE_CHECKING:
     from gpufleet.catalog.prices.check import CODES, PriceCheckContext, PriceFinding, check_prices
+    from gpufleet.catalog.prices.row import COMMITMENTS, PURCHASES, MachineFacts, PriceRow
     from gpufleet.catalog.prices.store import ImportRun, ImportRunSummary, PriceStore
 
 __all__ = [
@@ -47,13 +47,16 @@ __all__ = [
     "open_price_reader",
 ]
 
-LAZY_NAMES = dict.fromkeys(
-    ("CODES", "PriceCheckContext", "PriceFinding", "check_prices"), "check"
-) | dict.fromkeys(("ImportRun", "ImportRunSummary", "PriceStore"), "store")
+_LATER = {
+    "check": ("CODES", "PriceCheckContext", "PriceFinding", "check_prices"),
+    "row": ("COMMITMENTS", "PURCHASES", "MachineFacts", "PriceRow"),
+    "store": ("ImportRun", "ImportRunSummary", "PriceStore"),
+}
 
 
 def __getattr__(name: str) -> Any:
     """Import the modules for writing only on use: reading a price is far more common."""
-    if name not in LAZY_NAMES:
-        raise AttributeError(name)
-    return getattr(import_module(f"gpufleet.catalog.prices.{LAZY_NAMES[name]}"), name)
+    for module, names in _LATER.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(name)

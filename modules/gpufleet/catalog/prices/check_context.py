@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import median
 
+from gpufleet.boundary import build_from_row
 from gpufleet.catalog import data_file
-from gpufleet.catalog.cloud import CLOUDS
 from gpufleet.catalog.prices import name_check, schema, snapshot
 from gpufleet.catalog.prices.check import MachineAvailability, PriceCheckContext
-from gpufleet.catalog.prices.name_check import ONE_DAY, KnownNames
+from gpufleet.catalog.prices.known_name import load_known_names
+from gpufleet.catalog.prices.name_check import ONE_DAY
 from gpufleet.catalog.prices.row import Kind, PriceRow, split_licensed_machine
 from gpufleet.catalog.prices.size_check import MachineSize
 
@@ -105,51 +106,10 @@ def load_check_context_without_prices() -> PriceCheckContext:
     )
 
 
-def load_known_names(connection: sqlite3.Connection | None) -> KnownNames:
-    """Load the names of clouds, regions, machines and parts from the catalogue and the store."""
-    units: dict[str, set[str]] = defaultdict(set)
-    for key, price in data_file.load_cloud_part_prices().items():
-        units[key[2]].add(price.unit)
-    regions = (
-        *((row["cloud"], row["region"]) for row in data_file.load_catalog_rows("regions.csv")),
-        *((cloud, region) for cloud, region, _ in snapshot.list_region_members()),
-        *((key[0], key[1]) for key in data_file.load_cloud_part_prices()),  # also multi-regions such as eu
-    )
-    items = {
-        *data_file.load_machines(),
-        *data_file.load_retirements(),
-        *((cloud, name) for cloud in CLOUDS for name in snapshot.list_sized_machines(cloud)),
-        *((key[0], key[2]) for key in data_file.load_cloud_part_prices()),
-    }
-    return KnownNames(
-        _group_by_cloud((*regions, *_query_pairs(connection, "SELECT DISTINCT cloud, region FROM current"))),
-        _group_by_cloud(
-            (
-                *items,
-                *_query_pairs(
-                    connection, "SELECT cloud, item FROM machines UNION SELECT cloud, item FROM current"
-                ),
-            )
-        ),
-        {item: frozenset(part_units) for item, part_units in units.items()},
-    )
-
-
 def _query_stored_sizes(connection: sqlite3.Connection) -> Iterator[tuple[tuple[str, str], MachineSize]]:
     query = "SELECT cloud, item, vcpus, memory_gib FROM machines WHERE accelerators = 0 AND vcpus > 0"
     for cloud, item, vcpus, memory_gib in connection.execute(query):
         yield (cloud, item), (vcpus, memory_gib)
-
-
-def _query_pairs(connection: sqlite3.Connection | None, query: str) -> Iterator[tuple[str, str]]:
-    yield from connection.execute(query) if connection else ()
-
-
-def _group_by_cloud(pairs: Iterable[tuple[str, str]]) -> dict[str, frozenset[str]]:
-    names_by_cloud: dict[str, set[str]] = defaultdict(set)
-    for cloud, name in pairs:
-        names_by_cloud[cloud].add(name)
-    return {cloud: frozenset(names) for cloud, names in names_by_cloud.items()}
 
 
 def _load_accelerator_counts() -> dict[tuple[str, str], float]:
@@ -183,9 +143,7 @@ def _load_retirement_days() -> dict[tuple[str, str], str]:
 
 def _load_offerings() -> dict[tuple[str, str], MachineAvailability]:
     return {
-        (row["cloud"], machine): MachineAvailability(
-            frozenset(row["regions"].split()), row["as_of"], row["source"]
-        )
+        (row["cloud"], machine): build_from_row(MachineAvailability, row)
         for row in data_file.load_catalog_rows("offered.csv")
-        for machine in row["machines"].split()
+        for machine in row.get_words("machines")
     }

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from gpufleet.boundary import shorten_repr
 from gpufleet.catalog import data_file
 from gpufleet.catalog.prices import snapshot
-from gpufleet.catalog.prices.check_context import load_known_names
+from gpufleet.catalog.prices.known_name import load_known_names
 from gpufleet.catalog.prices.name_check import KnownNames, find_refreshed_part_unit
 from gpufleet.catalog.prices.reader import open_price_reader
 from gpufleet.catalog.prices.row import LICENSED_SYSTEMS, split_licensed_machine

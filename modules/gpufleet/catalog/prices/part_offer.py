@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date
 
-from gpufleet.catalog import data_file, query
+from gpufleet.catalog import data_file, price_query
 from gpufleet.catalog.cloud import CLOUDS
 from gpufleet.catalog.entry import Price
 from gpufleet.catalog.prices import snapshot
@@ -38,6 +38,6 @@ def search_part_offers(
     criteria = (cloud, region, None, purchase)
     for key in sorted(keys):
         if all(expected in (None, actual) for expected, actual in zip(criteria, key, strict=True)):
-            price = query.find_cloud_part_price(*key, on_date=on_date)
+            price = price_query.find_cloud_part_price(*key, on_date=on_date)
             if price is not None:
                 yield key[0], key[1], key[2], price

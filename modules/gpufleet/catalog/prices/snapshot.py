@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from gpufleet.boundary import CsvRow, decode_csv
+from gpufleet.boundary import CsvRow, decode_csv, read_packaged_bytes
 from gpufleet.catalog.entry import Machine, Price
 from gpufleet.catalog.prices.row import Kind, default_price_confidence
 
@@ -226,7 +225,7 @@ def _open_archive() -> zipfile.ZipFile:
     import io
     import zipfile
 
-    content = files("gpufleet.catalog").joinpath(f"{DATA_FOLDER}/{SNAPSHOT_FILE}").read_bytes()
+    content = read_packaged_bytes("gpufleet.catalog", f"{DATA_FOLDER}/{SNAPSHOT_FILE}")
     return zipfile.ZipFile(io.BytesIO(content))
 
 

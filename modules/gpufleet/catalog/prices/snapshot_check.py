@@ -8,18 +8,17 @@ the region have the same ratio to their median: an error hits single prices, a p
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from statistics import median
 
 from gpufleet.catalog import data_file
-from gpufleet.catalog.prices import snapshot
 from gpufleet.catalog.prices.check import PriceCheckContext, check_prices
 from gpufleet.catalog.prices.check_context import load_check_context_without_prices
 from gpufleet.catalog.prices.licence_check import find_licensed_prices
 from gpufleet.catalog.prices.name_check import KnownNames
-from gpufleet.catalog.prices.row import Kind, PriceRow
+from gpufleet.catalog.prices.row import PriceRow
 from gpufleet.catalog.prices.size_check import MachineSize, machine_family
 
 LEVEL_CODES = ("region-outlier", "dws-mismatch")
@@ -67,30 +66,6 @@ def check_snapshot_rows(
         )
         for code, row, reason in findings
     ]
-
-
-def check_embedded_prices(cloud: str) -> list[SnapshotFinding]:
-    """Return the findings on the embedded machine prices of a cloud and on the snapshot's parts."""
-    sizes = {(cloud, name): size for name, size in snapshot.iterate_machine_sizes(cloud)}
-    rows = [row for row in iterate_listed_rows() if row.cloud == cloud]
-    for each_cloud, region, kind in snapshot.list_region_members():
-        if each_cloud == cloud:
-            rows += _iterate_member_rows(kind, cloud, region)
-    return check_snapshot_rows(rows, sizes)
-
-
-def iterate_listed_rows() -> Iterator[PriceRow]:
-    """Yield the machine prices of ``prices.csv``."""
-    for (cloud, region, item, purchase), price in data_file.load_machine_prices().items():
-        yield PriceRow(cloud, region, item, purchase, price.usd_per_hour, price.as_of or "", price.source)
-
-
-def _iterate_member_rows(kind: Kind, cloud: str, region: str) -> Iterator[PriceRow]:
-    for item, price in snapshot.iterate_snapshot_prices(kind, cloud, region):
-        yield PriceRow(
-            cloud, region, item, price.purchase, price.usd_per_hour, price.as_of or "", price.source, kind,
-            price.unit,
-        )  # fmt: skip
 
 
 def _ratio_to_median(row: PriceRow, item_rows: list[PriceRow]) -> float:

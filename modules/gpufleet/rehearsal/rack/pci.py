@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cache
 
-from gpufleet.boundary import CsvRow, read_packaged_rows
+from gpufleet.drivers.data_file import GpuCard, load_gpu_cards
 
 SCREENLESS = {"10de": "0x030200", "1002": "0x120000"}
 WITH_SCREEN = "0x030000"
@@ -20,10 +20,10 @@ FIRST_BUS = 0x11
 def build_pci_sysfs_files(accelerators: Sequence[tuple[str, int]]) -> dict[str, str]:
     """Return path below ``sys/bus/pci/devices`` -> text, one device for each card; unknown models have no device."""
     files: dict[str, str] = {}
-    for bus, card in enumerate(_card_rows(accelerators), start=FIRST_BUS):
-        vendor, device = card["pci"].split(":")
-        subsystem = (card["subsystem"] or card["pci"]).split(":")
-        screenless = card["market"] == "datacenter"
+    for bus, card in enumerate(_list_cards(accelerators), start=FIRST_BUS):
+        vendor, device = card.pci.split(":")
+        subsystem = (card.subsystem or card.pci).split(":")
+        screenless = card.market == "datacenter"
         attributes = {
             "vendor": f"0x{vendor}",
             "device": f"0x{device}",
@@ -37,20 +37,20 @@ def build_pci_sysfs_files(accelerators: Sequence[tuple[str, int]]) -> dict[str, 
 
 def list_models_without_pci_id(accelerators: Sequence[tuple[str, int]]) -> list[str]:
     """Return the models without a known PCI id."""
-    return [model for model, _ in accelerators if model not in _rows_by_model()]
+    return [model for model, _ in accelerators if model not in _find_cards_by_model()]
 
 
-def _card_rows(accelerators: Sequence[tuple[str, int]]) -> Iterator[dict[str, str]]:
+def _list_cards(accelerators: Sequence[tuple[str, int]]) -> Iterator[GpuCard]:
     for model, count in accelerators:
-        if model in _rows_by_model():
-            yield from [_rows_by_model()[model]] * count
+        if card := _find_cards_by_model().get(model):
+            yield from [card] * count
 
 
 @cache
-def _rows_by_model() -> dict[str, CsvRow]:
-    """Return catalogue model -> its first row in the drivers room's table of cards."""
-    table: dict[str, CsvRow] = {}
-    for row in read_packaged_rows("gpufleet.drivers", "data/cards.csv"):
-        for model in filter(None, row["catalogue"].split("; ")):  # one id may be of several models
-            table.setdefault(model, row)
-    return table
+def _find_cards_by_model() -> dict[str, GpuCard]:
+    """Return the first card of each model of the catalogue; one PCI id may be of several models."""
+    cards: dict[str, GpuCard] = {}
+    for card in load_gpu_cards().values():
+        for model in card.catalogue:
+            cards.setdefault(model, card)
+    return cards

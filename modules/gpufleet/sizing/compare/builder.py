@@ -8,9 +8,9 @@ from gpufleet import catalog
 from gpufleet.catalog import Accelerator
 from gpufleet.sizing.compare.comparison import AcceleratorComparison, ComparedAccelerator, DevicePrice
 from gpufleet.sizing.compare.selection import select_accelerators
-from gpufleet.sizing.hardware import Hardware, ParallelLayout
+from gpufleet.sizing.hardware import Hardware
 from gpufleet.sizing.node_hardware import build_accelerator_hardware
-from gpufleet.sizing.placement_rules import check_placement
+from gpufleet.sizing.placement_rules import PlacementCase, check_placement
 from gpufleet.sizing.plans import SizingPlan, SizingRequest
 from gpufleet.sizing.plans.candidate import list_candidate_plans as plans_on
 from gpufleet.sizing.plans.placement import place_workload_on_devices
@@ -36,7 +36,9 @@ def _compare_one(
         return ComparedAccelerator(accelerator, prices)
     hardware = build_accelerator_hardware(accelerator)
     reasons = "; ".join(
-        c.message for c in check_placement(request.workload, hardware, 1, ParallelLayout()) if c.is_blocking
+        warning.message
+        for warning in check_placement(PlacementCase.on_one_device(request.workload, hardware))
+        if warning.is_blocking
     )
     if reasons:
         return ComparedAccelerator(accelerator, prices, rejection_reason=reasons)

@@ -66,7 +66,7 @@ def _result_document(compared: ComparedAccelerator, plan: SizingPlan) -> Json:
     return {
         "devices": plan.devices,
         "nodes": plan.nodes,
-        "engine": plan.engine,
+        "engine": plan.engine.name,
         "batch": plan.workload.batch,
         "fits": plan.is_feasible,
         "per_device_memory_gib": _round_significant(plan.memory.per_device_gib),

@@ -83,7 +83,7 @@ def _workload_row(compared: ComparedAccelerator) -> tuple[str, ...]:
     return (
         compared.accelerator.name,
         str(plan.devices),
-        plan.engine,
+        plan.engine.name,
         str(plan.workload.batch),
         format_three_digits(plan.tokens_per_s),
         f"{format_three_digits(plan.tokens_per_s_low)}-{format_three_digits(plan.tokens_per_s_high)}",

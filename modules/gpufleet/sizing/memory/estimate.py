@@ -8,11 +8,16 @@ from functools import lru_cache
 from gpufleet.catalog import Accelerator
 from gpufleet.sizing.hardware import Hardware, ParallelLayout
 from gpufleet.sizing.memory.constants import load_memory_constants
-from gpufleet.sizing.memory.inference import choose_engine_memory_profile, estimate_inference_memory
+from gpufleet.sizing.memory.inference import (
+    EngineMemoryProfile,
+    choose_engine_memory_profile,
+    estimate_inference_memory,
+)
 from gpufleet.sizing.memory.result import GIB, DeviceMemoryUse, MemoryEstimate
 from gpufleet.sizing.memory.training import estimate_training_memory
 from gpufleet.sizing.workload import Recompute, TrainingSettings, Workload
 
+COMPONENTS = ("weights", "gradients", "optimizer", "activations", "kv_cache", "overhead")
 RecomputeStep = tuple[Recompute, bool]  # activation recomputation, and whether the loss is chunked
 FINE_TUNING_STEPS: tuple[RecomputeStep, ...] = (("none", False), ("full", True))
 PRETRAINING_STEPS: tuple[RecomputeStep, ...] = (("selective", False), ("full", False), ("full", True))
@@ -27,6 +32,10 @@ def choose_recompute_and_estimate_memory(
     workload: Workload, layout: ParallelLayout, hardware: Hardware
 ) -> tuple[Workload, MemoryEstimate]:
     """Return the workload with its recomputation chosen, and its memory estimate."""
+    if not workload.is_training:
+        engine = choose_engine_memory_profile(workload, hardware.accelerator)
+        share = estimate_inference_memory(workload, layout, hardware, engine)
+        return workload, _summarize(workload, share, layout, hardware, engine)
     chosen_workload, share = _choose_recompute(workload, layout, hardware)
     return chosen_workload, _summarize(chosen_workload, share, layout, hardware)
 
@@ -45,14 +54,14 @@ def choose_recompute(workload: Workload, layout: ParallelLayout, hardware: Hardw
 def _choose_recompute(
     workload: Workload, layout: ParallelLayout, hardware: Hardware
 ) -> tuple[Workload, DeviceMemoryUse]:
-    if not workload.is_training or workload.training.recompute != "auto":
-        return workload, _device_memory(workload, layout, hardware)
+    if workload.training.recompute != "auto":
+        return workload, estimate_training_memory(workload, layout)
     available = _available_bytes(hardware, layout)
     ladder = PRETRAINING_STEPS if workload.task == "pretrain" else FINE_TUNING_STEPS
     for recompute, chunked in ladder:
         training = with_recompute(workload.training, recompute, has_chunked_loss=chunked)
         variant = replace(workload, training=training)
-        share = _device_memory(variant, layout, hardware)
+        share = estimate_training_memory(variant, layout)
         if share.total_bytes <= available:
             break
     return variant, share
@@ -81,66 +90,39 @@ def _available_bytes(hardware: Hardware, layout: ParallelLayout) -> float:
     return (usable_memory_gib(hardware.accelerator) - buffers) * GIB
 
 
-def _engine_limit_bytes(workload: Workload, hardware: Hardware, layout: ParallelLayout) -> float:
-    """Return the bytes that the engine's default settings allow: a server uses gpu_memory_utilization of the card.
+def _summarize(
+    workload: Workload,
+    share: DeviceMemoryUse,
+    layout: ParallelLayout,
+    hardware: Hardware,
+    engine: EngineMemoryProfile | None = None,
+) -> MemoryEstimate:
+    """Return the estimate; an engine that serves fills only its share of the card (vLLM's gpu_memory_utilization).
 
     Its CUDA graphs are captured outside that share.
     """
-    available = _available_bytes(hardware, layout)
-    engine_share = _engine_reserved_gib(workload, hardware) * GIB
-    if not engine_share:
-        return available
-    return min(
-        available,
-        engine_share + choose_engine_memory_profile(workload, hardware.accelerator).graphs_gib * GIB,
-    )
-
-
-def _device_memory(workload: Workload, layout: ParallelLayout, hardware: Hardware) -> DeviceMemoryUse:
-    if workload.is_training:
-        return estimate_training_memory(workload, layout)
-    return estimate_inference_memory(workload, layout, hardware)
-
-
-def _summarize(
-    workload: Workload, share: DeviceMemoryUse, layout: ParallelLayout, hardware: Hardware
-) -> MemoryEstimate:
-    devices = max(1, layout.devices)
-    usable = usable_memory_gib(hardware.accelerator)
-    peak, engine_limit = share.total_bytes / GIB, _engine_limit_bytes(workload, hardware, layout)
-    parts = {
-        "weights": share.weights,
-        "gradients": share.gradients,
-        "optimizer": share.optimizer,
-        "activations": share.activations,
-        "kv_cache": share.kv_cache,
-        "overhead": share.overhead,
-    }
-    summed = {name: size * devices / GIB for name, size in parts.items()}
+    devices, accelerator = max(1, layout.devices), hardware.accelerator
+    peak, available = share.total_bytes / GIB, _available_bytes(hardware, layout)
+    reserved_gib, engine_limit = 0.0, available
+    if engine and engine.gpu_memory_utilization:
+        reserved_gib = engine.gpu_memory_utilization * (accelerator.usable_gib or accelerator.memory_gib)
+        engine_limit = min(available, reserved_gib * GIB + engine.graphs_gib * GIB)
+    summed = {name: getattr(share, name) * devices / GIB for name in COMPONENTS}
     return MemoryEstimate(
         **summed,
         total=sum(summed.values()),
         per_device_gib=peak,
-        usable_gib=usable,
+        usable_gib=usable_memory_gib(accelerator),
         fits=share.total_bytes <= engine_limit,
-        reserved_gib=max(peak, _engine_reserved_gib(workload, hardware)),
+        reserved_gib=max(peak, reserved_gib),
         host_gib=share.host_offload * devices / GIB,
         available_gib=engine_limit / GIB,
-        notes=tuple(_memory_notes(workload, share, layout, hardware)),
-    )
-
-
-def _engine_reserved_gib(workload: Workload, hardware: Hardware) -> float:
-    if workload.is_training:
-        return 0.0
-    accelerator = hardware.accelerator
-    return choose_engine_memory_profile(workload, accelerator).gpu_memory_utilization * (
-        accelerator.usable_gib or accelerator.memory_gib
+        notes=tuple(_memory_notes(workload, share, layout, available)),
     )
 
 
 def _memory_notes(
-    workload: Workload, share: DeviceMemoryUse, layout: ParallelLayout, hardware: Hardware
+    workload: Workload, share: DeviceMemoryUse, layout: ParallelLayout, available: float
 ) -> list[str]:
     notes = []
     if workload.is_training:
@@ -150,9 +132,8 @@ def _memory_notes(
         notes.append(
             f"{share.host_offload * layout.devices / GIB:.1f} GiB of states are in host memory and not included"
         )
-    available = _available_bytes(hardware, layout)
     if workload.task == "full_finetune" and share.total_bytes > available:
-        low = _device_memory(_low_memory_variant(workload), layout, hardware).total_bytes
+        low = estimate_training_memory(_low_memory_variant(workload), layout).total_bytes
         if low <= available:
             notes.append(
                 f"fits in {low / GIB:.1f} GiB with paged 8-bit AdamW that steps in the backward pass"

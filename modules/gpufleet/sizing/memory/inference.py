@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from gpufleet.catalog import Accelerator
 from gpufleet.catalog.architecture import ModelArchitecture
-from gpufleet.catalog.parameter_count import list_weight_matrices
 from gpufleet.sizing.hardware import Hardware, ParallelLayout
 from gpufleet.sizing.memory.constants import load_memory_constants
 from gpufleet.sizing.memory.kv_cache import kv_cache_bytes
 from gpufleet.sizing.memory.quantization import is_gguf_precision, normalize_precision
 from gpufleet.sizing.memory.result import GIB, DeviceMemoryUse
-from gpufleet.sizing.memory.weights import matrix_bits_per_weight, weight_bytes
+from gpufleet.sizing.memory.weights import list_matrix_bytes, weight_bytes
 from gpufleet.sizing.workload import Workload
 
 WHOLE_PROMPT = 1 << 30
@@ -102,17 +102,13 @@ ENGINE_ALIASES = {
     "gptfast": "pytorch",
     "huggingface": "transformers",
 }
+NAMES_BY_SPELLING = {name.replace("-", "").replace(".", ""): name for name in ENGINE_MEMORY} | ENGINE_ALIASES
 
 
 def choose_engine_memory_profile(workload: Workload, accelerator: Accelerator) -> EngineMemoryProfile:
     """Return how the named engine uses memory, or the default engine of that hardware."""
-    engine_name = "".join(letter for letter in (workload.engine or "").lower() if letter.isalnum())
-    names_by_spelling = {
-        name.replace("-", "").replace(".", ""): name for name in ENGINE_MEMORY
-    } | ENGINE_ALIASES
-    for spelling, name in names_by_spelling.items():
-        if engine_name and spelling in engine_name:
-            return _with_measured_constants(ENGINE_MEMORY[name])
+    if name := _find_profile_name(workload.engine or ""):
+        return _with_measured_constants(ENGINE_MEMORY[name])
     if accelerator.kind == "npu" and "rknn" in accelerator.stacks:
         return ENGINE_MEMORY["rknn"]
     runs_in_llama_cpp = is_gguf_precision(normalize_precision(workload.precision)) or accelerator.kind in {
@@ -121,6 +117,12 @@ def choose_engine_memory_profile(workload: Workload, accelerator: Accelerator) -
         "apu",
     }
     return ENGINE_MEMORY["llama.cpp" if runs_in_llama_cpp or accelerator.unified else "vllm"]
+
+
+@lru_cache(maxsize=256)
+def _find_profile_name(engine: str) -> str | None:
+    letters = "".join(letter for letter in engine.lower() if letter.isalnum())
+    return next((name for spelling, name in NAMES_BY_SPELLING.items() if spelling in letters), None)
 
 
 def _with_measured_constants(engine: EngineMemoryProfile) -> EngineMemoryProfile:
@@ -134,11 +136,12 @@ def _with_measured_constants(engine: EngineMemoryProfile) -> EngineMemoryProfile
 
 
 def estimate_inference_memory(
-    workload: Workload, layout: ParallelLayout, hardware: Hardware
+    workload: Workload, layout: ParallelLayout, hardware: Hardware, engine: EngineMemoryProfile
 ) -> DeviceMemoryUse:
     """Return the memory of inference on the fullest device of that layout."""
-    model, engine = workload.model, choose_engine_memory_profile(workload, hardware.accelerator)
-    workload = replace(workload, precision=runtime_weight_precision(workload, hardware.accelerator))
+    model = workload.model
+    if engine.name == "llama.cpp" and normalize_precision(workload.precision) == "mxfp4":
+        workload = replace(workload, precision="mxfp4_moe")  # its files store all but the experts in 8 bits
     share = DeviceMemoryUse(
         weights=weight_bytes_on_fullest_device(workload, layout)
         - _host_embedding_bytes(workload, engine, layout, hardware)
@@ -150,16 +153,6 @@ def estimate_inference_memory(
     share.activations = _activation_bytes(workload, engine, layout)
     share.overhead = (engine.graphs_gib + engine.runtime_gib) * GIB
     return share
-
-
-def runtime_weight_precision(workload: Workload, accelerator: Accelerator) -> str:
-    """Return the precision that the engine loads: llama.cpp's MXFP4 files store all but the experts in 8 bits."""
-    if (
-        normalize_precision(workload.precision) == "mxfp4"
-        and choose_engine_memory_profile(workload, accelerator).name == "llama.cpp"
-    ):
-        return "mxfp4_moe"
-    return workload.precision
 
 
 def _host_embedding_bytes(
@@ -175,24 +168,23 @@ def _host_embedding_bytes(
         or _pipeline_stages(layout) > 1
     ):
         return 0.0
-    name = normalize_precision(workload.precision)
-    sizes = [
-        m.element_count * matrix_bits_per_weight(m, model, name) / 8
-        for m in list_weight_matrices(model)
-        if m.kind == "embedding"
-    ]
-    return sum(sizes) / layout.tensor
+    sizes = list_matrix_bytes(model, normalize_precision(workload.precision))
+    return sum(size for matrix, size in sizes if matrix.kind == "embedding") / layout.tensor
 
 
 def weight_bytes_on_fullest_device(workload: Workload, layout: ParallelLayout) -> float:
     """Return the weight bytes of the fullest device: its layers, its experts, and the embedding or output matrix."""
     model, name = workload.model, normalize_precision(workload.precision)
     total, stages = weight_bytes(model, workload.precision), _pipeline_stages(layout)
-    routed = _matrix_bytes(model, name, routed=True) if layout.expert > layout.tensor else 0.0
-    embedding_bytes, largest = _embedding_and_output_bytes(model, name)
+    routed = embedding_bytes = largest = 0.0
+    if layout.expert > layout.tensor:
+        routed = sum(size for matrix, size in list_matrix_bytes(model, name) if matrix.routed)
+    if stages > 1:
+        ends = [
+            size for matrix, size in list_matrix_bytes(model, name) if matrix.kind in EMBEDDING_AND_OUTPUT
+        ]
+        embedding_bytes, largest = sum(ends), max(ends)
     layers = -(-model.layers // stages) / model.layers
-    if stages == 1:
-        embedding_bytes = largest = 0.0
     layer_bytes = total - embedding_bytes - routed
     return (layer_bytes * layers + largest) / layout.tensor + routed * layers / max(
         layout.expert, layout.tensor
@@ -230,24 +222,6 @@ def _pipeline_stages(layout: ParallelLayout) -> int:
     return (
         max(layout.pipeline, layout.devices // layout.tensor) if layout.split == "layer" else layout.pipeline
     )
-
-
-def _matrix_bytes(model: ModelArchitecture, name: str, *, routed: bool) -> float:
-    return sum(
-        m.element_count * matrix_bits_per_weight(m, model, name) / 8
-        for m in list_weight_matrices(model)
-        if m.routed is routed
-    )
-
-
-def _embedding_and_output_bytes(model: ModelArchitecture, name: str) -> tuple[float, float]:
-    """Return the bytes of embedding and output together, and of the larger one."""
-    sizes = [
-        m.element_count * matrix_bits_per_weight(m, model, name) / 8
-        for m in list_weight_matrices(model)
-        if m.kind in EMBEDDING_AND_OUTPUT
-    ]
-    return sum(sizes), max(sizes)
 
 
 def _cache_devices(model: ModelArchitecture, layout: ParallelLayout) -> float:

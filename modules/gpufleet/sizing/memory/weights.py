@@ -48,17 +48,11 @@ def active_weight_bytes(model: ModelArchitecture, precision: str, tokens: float 
     """
     name = normalize_precision(precision)
     active_share = expected_active_experts(model, tokens) / model.experts.count if model.experts else 1.0
-    total = 0.0
-    for matrix in list_weight_matrices(model):
-        if matrix.kind == "embedding" and not model.tied_embeddings:
-            continue
-        total += (
-            matrix.element_count
-            * matrix_bits_per_weight(matrix, model, name)
-            / 8
-            * (active_share if matrix.routed else 1.0)
-        )
-    return total
+    return sum(
+        size * (active_share if matrix.routed else 1.0)
+        for matrix, size in list_matrix_bytes(model, name)
+        if matrix.kind != "embedding" or model.tied_embeddings
+    )
 
 
 def expected_active_experts(model: ModelArchitecture, tokens: float) -> float:
@@ -70,8 +64,23 @@ def expected_active_experts(model: ModelArchitecture, tokens: float) -> float:
     return count * (1.0 - missed)
 
 
-def matrix_bits_per_weight(matrix: WeightMatrixGroup, model: ModelArchitecture, precision: str) -> float:
-    """Return the bits per weight of these tensors in that format (its name as normalize_precision returns it)."""
+@lru_cache(maxsize=512)
+def _computed_weight_bytes(model: ModelArchitecture, name: str) -> float:
+    return sum(size for _, size in list_matrix_bytes(model, name))
+
+
+@lru_cache(maxsize=512)
+def list_matrix_bytes(
+    model: ModelArchitecture, precision: str
+) -> tuple[tuple[WeightMatrixGroup, float], ...]:
+    """Return each group of equal tensors with its bytes; the precision as ``normalize_precision`` returns it."""
+    return tuple(
+        (matrix, matrix.element_count * _matrix_bits_per_weight(matrix, model, precision) / 8)
+        for matrix in list_weight_matrices(model)
+    )
+
+
+def _matrix_bits_per_weight(matrix: WeightMatrixGroup, model: ModelArchitecture, precision: str) -> float:
     if precision in UNQUANTIZED_FORMATS:
         return bits_per_element(precision)
     if is_gguf_precision(precision):
@@ -81,11 +90,3 @@ def matrix_bits_per_weight(matrix: WeightMatrixGroup, model: ModelArchitecture, 
     if matrix.kind in UNQUANTIZED_KINDS or (precision == "mxfp4" and not matrix.routed):
         return 16.0
     return bits_per_element(precision)
-
-
-@lru_cache(maxsize=512)
-def _computed_weight_bytes(model: ModelArchitecture, name: str) -> float:
-    return sum(
-        matrix.element_count * matrix_bits_per_weight(matrix, model, name) / 8
-        for matrix in list_weight_matrices(model)
-    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
 from math import ceil
 
 from gpufleet import catalog
@@ -41,7 +40,9 @@ def list_permitted_cloud_machines(request: SizingRequest) -> Iterator[Hardware]:
             request, machine.cloud, machine_offer.region, machine_offer.purchase
         ):
             continue
-        best.setdefault((_shape(machine), machine_offer.purchase), (machine, _offer(machine_offer)))
+        key = (_shape(machine), machine_offer.purchase)
+        if key not in best:
+            best[key] = (machine, _offer(machine_offer))
     groups: dict[str, tuple[Machine, list[HardwareOffer]]] = {}
     for machine, offer in best.values():
         groups.setdefault(machine.name, (machine, []))[1].append(offer)
@@ -155,15 +156,17 @@ def _cheapest(offers: list[HardwareOffer]) -> Iterator[HardwareOffer]:
 
 
 def _matches_request(request: SizingRequest, cloud: str, region: str, purchase: str) -> bool:
-    filters = ((request.clouds, cloud), (request.regions, region), (request.purchases, purchase))
-    return all(not allowed or value in allowed for allowed, value in filters)
+    return (
+        (not request.clouds or cloud in request.clouds)
+        and (not request.regions or region in request.regions)
+        and (not request.purchases or purchase in request.purchases)
+    )
 
 
 def _allows_owned(request: SizingRequest) -> bool:
     return not (request.clouds or request.regions) and (not request.purchases or "owned" in request.purchases)
 
 
-@cache
 def _shape(machine: Machine) -> Shape:
     accelerator = machine.accelerators[0]
     return (machine.cloud, accelerator.model, accelerator.count, accelerator.share, machine.fabric or "")

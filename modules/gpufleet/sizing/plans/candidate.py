@@ -7,7 +7,6 @@ from dataclasses import replace
 from math import ceil
 
 from gpufleet.sizing.hardware import Hardware, ParallelLayout
-from gpufleet.sizing.model_engine import choose_model_engine
 from gpufleet.sizing.parallelism import count_nodes_for_devices
 from gpufleet.sizing.plans.placement import (
     MAX_NODES,
@@ -61,9 +60,9 @@ def build_plan_on_devices(request: SizingRequest, hardware: Hardware, devices: i
 def _replica_placements(request: SizingRequest, hardware: Hardware, devices: int) -> Iterator[Placement]:
     """Yield replica placements that divide the devices: within a node first, over several nodes only if needed."""
     per_node = hardware.devices_per_node
-    runs_on = choose_model_engine(hardware, request.workload, count_nodes_for_devices(hardware, devices))
     placement = place_workload_on_devices(request.workload, hardware, devices)
-    if devices <= per_node or runs_on.rule != "heads":
+    has_divisible_heads = placement.engine.rule == "heads"
+    if devices <= per_node or not has_divisible_heads:
         yield _fill_streams(request, placement)
     else:
         for nodes in range(1, devices // per_node + 1):
@@ -72,7 +71,7 @@ def _replica_placements(request: SizingRequest, hardware: Hardware, devices: int
                     request, place_workload_on_devices(request.workload, hardware, nodes * per_node)
                 )
         yield _fill_streams(request, placement)
-    if request.needs_max_streams and runs_on.rule == "heads":
+    if request.needs_max_streams and has_divisible_heads:
         smaller = (size for size in (1, 2, 4) if size < min(devices, per_node) and devices % size == 0)
         for size in smaller:
             placement = place_workload_on_devices(request.workload, hardware, size)
@@ -90,15 +89,9 @@ def _fill_streams(request: SizingRequest, placement: Placement) -> Placement:
 
 def _plan_replicas(request: SizingRequest, placement: Placement, devices: int) -> SizingPlan:
     replicas = max(1, devices // placement.layout.devices) if placement.layout.devices * 2 <= devices else 1
-    if get_engine_device_count_rule(request, placement) == "powers":
+    if placement.engine.rule == "powers":
         replicas = 1
     return _build_plan(request, placement, replicas=replicas, devices=devices)
-
-
-def get_engine_device_count_rule(request: SizingRequest, placement: Placement) -> str:
-    """Return the device-count rule of the placement's engine."""
-    nodes = placement.layout.nodes
-    return choose_model_engine(placement.hardware, request.workload, nodes).rule
 
 
 def _replica_variants(request: SizingRequest, hardware: Hardware, least: Placement) -> Iterator[Placement]:
@@ -212,7 +205,7 @@ def _build_plan(
         else None
     )
     speed = placement.predict_speed()
-    plan = SizingPlan(
+    return SizingPlan(
         hardware=hardware,
         workload=placement.workload,
         layout=layout,
@@ -221,10 +214,10 @@ def _build_plan(
         nodes=count_nodes_for_devices(hardware, device_count),
         memory=placement.memory,
         speed=speed,
-        engine=placement.workload.engine or "",
+        engine=placement.engine,
         tokens=request.tokens,
+        requests_per_s=replica_requests_per_s(placement, speed),
         full_prompt_tokens_per_s=estimate_speed(prompt, layout, hardware).prompt_tokens_per_s
         if prompt
         else None,
     )
-    return replace(plan, requests_per_s=replica_requests_per_s(plan))

@@ -76,7 +76,7 @@ def _plan_document(plan: SizingPlan) -> Json:
         "devices": plan.devices,
         "replicas": plan.replicas,
         "parallelism": _parallelism_document(plan.layout),
-        "engine": plan.engine,
+        "engine": plan.engine.name,
         "batch": plan.workload.batch,
         "memory_gib": _memory_document(plan.memory),
         "per_device_memory_gib": _round_significant(plan.memory.per_device_gib),

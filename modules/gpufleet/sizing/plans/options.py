@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from math import isfinite
 from pathlib import Path
 from typing import TypeVar, get_args
@@ -358,6 +357,8 @@ def _parse_regions(names: tuple[str, ...]) -> tuple[str, ...]:
     known_regions = {region for cloud in CLOUDS for region in catalog.list_accelerator_regions(cloud)}
     for name in names:
         if name not in known_regions:
+            from difflib import get_close_matches
+
             close = get_close_matches(name, sorted(known_regions), n=3)
             remedy = (
                 f"did you mean {' or '.join(close)}?" if close else "give a region as its cloud spells it"
@@ -371,6 +372,8 @@ def _require_choice(text: str, allowed: tuple[T, ...], where: str) -> T:
     for name in allowed:
         if name == normalized:
             return name
+    from difflib import get_close_matches
+
     close = get_close_matches(normalized, allowed, n=1)
     remedy = f"did you mean {close[0]}?" if close else f"give one of {', '.join(allowed)}"
     raise InputError(f"{text!r} is not a known value", where=where, remedy=remedy)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from gpufleet.sizing import parallelism
 from gpufleet.sizing.hardware import Hardware, ParallelLayout
 from gpufleet.sizing.memory import MemoryEstimate
 from gpufleet.sizing.memory.estimate import choose_recompute_and_estimate_memory, with_recompute
-from gpufleet.sizing.model_engine import choose_model_engine
+from gpufleet.sizing.model_engine import ModelEngine, choose_model_engine
 from gpufleet.sizing.node_hardware import with_link_for_device_count
 from gpufleet.sizing.speed import SpeedEstimate, estimate_speed
 from gpufleet.sizing.workload import Workload
@@ -23,11 +24,12 @@ MAX_DOUBLINGS = 6  # doublings beyond an even division
 
 @dataclass(frozen=True)
 class Placement:
-    """A workload on a layout, with its memory estimate."""
+    """A workload on a layout, with the engine that runs it and its memory estimate."""
 
     workload: Workload
     hardware: Hardware
     layout: ParallelLayout
+    engine: ModelEngine
     memory: MemoryEstimate
     can_choose_recompute: bool = False  # recomputation is automatic and chosen again for another batch
 
@@ -48,15 +50,17 @@ class Placement:
         if self.can_choose_recompute:
             training = with_recompute(training, "auto")
         return place_workload_on_layout(
-            replace(self.workload, batch=batch, training=training), self.hardware, self.layout
+            replace(self.workload, batch=batch, training=training), self.hardware, self.layout, self.engine
         )
 
 
-def place_workload_on_layout(workload: Workload, hardware: Hardware, layout: ParallelLayout) -> Placement:
+def place_workload_on_layout(
+    workload: Workload, hardware: Hardware, layout: ParallelLayout, engine: ModelEngine
+) -> Placement:
     """Return the workload on that layout, with automatic recomputation chosen."""
     is_open = workload.is_training and workload.training.recompute == "auto"
     chosen_workload, memory = choose_recompute_and_estimate_memory(workload, layout, hardware)
-    return Placement(chosen_workload, hardware, layout, memory, is_open)
+    return Placement(chosen_workload, hardware, layout, engine, memory, is_open)
 
 
 def place_workload_on_devices(
@@ -66,16 +70,16 @@ def place_workload_on_devices(
 
     For training it is the simplest one; ``find_fastest_training_placement`` searches for the fastest.
     """
-    runs_on = choose_model_engine(hardware, workload, parallelism.count_nodes_for_devices(hardware, devices))
-    workload = replace(workload, engine=runs_on.name)
+    engine = choose_model_engine(hardware, workload, parallelism.count_nodes_for_devices(hardware, devices))
+    workload = with_engine(workload, engine.name)
     first: Placement | None = None
     if workload.is_training:
         layouts = parallelism.list_training_layouts(workload, hardware, devices, quick=quick)
     else:
-        layouts = parallelism.list_inference_layouts(workload, hardware, devices)
+        layouts = parallelism.list_inference_layouts(workload, hardware, devices, engine)
     for layout in layouts:
         for variant in list_sharded_workloads(workload, devices):
-            placement = place_workload_on_layout(variant, hardware, layout)
+            placement = place_workload_on_layout(variant, hardware, layout, engine)
             if placement.fits_in_memory:
                 return placement
             first = first or placement
@@ -84,15 +88,19 @@ def place_workload_on_devices(
     return first
 
 
+@lru_cache(maxsize=64)
+def with_engine(workload: Workload, engine: str) -> Workload:
+    """Return the workload with that engine."""
+    return replace(workload, engine=engine)
+
+
 def list_sharded_workloads(workload: Workload, devices: int) -> Iterator[Workload]:
     """Yield shardings of a training: adapters are replicated on every device if that fits, else sharded."""
     training = workload.training
-    if (
-        workload.is_training
-        and workload.adapter_kind != "none"
-        and devices > 1
-        and training.sharding == "auto"
-    ):
+    if not workload.is_training:
+        yield workload
+        return
+    if workload.adapter_kind != "none" and devices > 1 and training.sharding == "auto":
         yield replace(workload, training=replace(training, sharding="none"))
     sharding = "zero3" if training.sharding == "auto" else training.sharding
     yield replace(workload, training=replace(training, sharding=sharding))

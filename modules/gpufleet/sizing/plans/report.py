@@ -143,7 +143,7 @@ def _detail_lines(plan: SizingPlan) -> Iterator[str]:
         yield (
             f"  one stream: {format_three_digits(plan.tokens_per_s_per_stream)} tokens/s; "
             f"prompts: {format_three_digits(prompt)} tokens/s; "
-            f"first token after {format_three_digits(first)} s; engine {plan.engine}"
+            f"first token after {format_three_digits(first)} s; engine {plan.engine.name}"
         )
     if plan.rejection_reason:
         yield f"  cannot run: {plan.rejection_reason}"

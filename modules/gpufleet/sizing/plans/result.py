@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from gpufleet.catalog import HOURS_PER_MONTH
 from gpufleet.sizing.hardware import Hardware, HardwareOffer, ParallelLayout
 from gpufleet.sizing.memory import MemoryEstimate, QuickDeviceEstimate
+from gpufleet.sizing.model_engine import ModelEngine
 from gpufleet.sizing.plan_warning import PlanWarning
 from gpufleet.sizing.speed import SpeedEstimate
 from gpufleet.sizing.workload import Workload
@@ -31,7 +32,7 @@ class SizingPlan:
     nodes: int
     memory: MemoryEstimate
     speed: SpeedEstimate | None
-    engine: str
+    engine: ModelEngine
     offer: HardwareOffer | None = None
     tokens: float | None = None
     served_tokens_per_s: float | None = None

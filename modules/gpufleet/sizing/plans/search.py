@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from gpufleet.errors import InputError
-from gpufleet.sizing.hardware import Hardware, HardwareOffer, ParallelLayout
+from gpufleet.sizing.hardware import Hardware, HardwareOffer
 from gpufleet.sizing.hardware_resolver import ResolvedHardware, resolve_hardware_alternatives
 from gpufleet.sizing.memory import estimate_device_count
 from gpufleet.sizing.memory.quantization import is_gguf_precision
-from gpufleet.sizing.placement_rules import check_placement, is_placement_blocked
+from gpufleet.sizing.placement_rules import PlacementCase, check_placement, is_placement_blocked
 from gpufleet.sizing.plan_warning import PlanWarning
 from gpufleet.sizing.plans import available_hardware
 from gpufleet.sizing.plans.candidate import build_plan_on_devices, list_candidate_plans
@@ -61,10 +61,8 @@ def _plan_exact_devices(
     request: SizingRequest, hardware: Hardware, devices: int, warnings: tuple[PlanWarning, ...]
 ) -> SizingResult:
     plan = build_plan_on_devices(request, hardware, devices)
-    placement_warnings = (
-        *warnings,
-        *check_placement(plan.workload, hardware, devices, plan.layout, hardware_name=request.hardware_name),
-    )
+    case = PlacementCase(plan.workload, hardware, devices, plan.layout, plan.engine, request.hardware_name)
+    placement_warnings = (*warnings, *check_placement(case))
     reasons = "; ".join(warning.message for warning in placement_warnings if warning.is_blocking)
     offers = available_hardware.list_plan_offers(request, plan)
     plan = replace(plan, rejection_reason=reasons).with_offer(_default_offer(offers))
@@ -140,7 +138,7 @@ def _is_within_deadline_and_budget(request: SizingRequest, plan: SizingPlan) -> 
 
 
 def _is_hardware_blocked(request: SizingRequest, hardware: Hardware) -> bool:
-    return is_placement_blocked(request.workload, hardware, 1, ParallelLayout())
+    return is_placement_blocked(PlacementCase.on_one_device(request.workload, hardware))
 
 
 def _build_empty_result(
@@ -171,9 +169,7 @@ def _build_empty_result(
     blocked = [hardware for hardware in kinds if _is_hardware_blocked(request, hardware)]
     if blocked and len(blocked) == len(kinds):
         all_warnings += tuple(
-            check_placement(
-                request.workload, blocked[0], 1, ParallelLayout(), hardware_name=request.hardware_name
-            )
+            check_placement(PlacementCase.on_one_device(request.workload, blocked[0], request.hardware_name))
         )
     result = _build_result(request, (closest,), all_warnings, len(kinds))
     return replace(result, plans=(), closest_plan=closest)
@@ -236,12 +232,15 @@ def _placement_warnings(request: SizingRequest, plans: tuple[SizingPlan, ...]) -
         warning
         for plan in plans[:PLANS_WITH_WARNINGS]
         for warning in check_placement(
-            plan.workload,
-            plan.hardware,
-            plan.layout.devices,
-            plan.layout,
-            hardware_name=request.hardware_name,
-            total_devices=plan.devices,
+            PlacementCase(
+                plan.workload,
+                plan.hardware,
+                plan.layout.devices,
+                plan.layout,
+                plan.engine,
+                request.hardware_name,
+                plan.devices,
+            )
         )
     ]
 
@@ -280,7 +279,7 @@ def _memory_warnings(plan: SizingPlan) -> list[PlanWarning]:
     else:
         text = f"{needed:.1f} GiB on the fullest device of {plan.hardware.name}, {usable:.1f} GiB are usable"
     if 0 < available < needed <= usable:
-        text += f", of which {plan.engine} fills {available:.1f} with its default settings"
+        text += f", of which {plan.engine.name} fills {available:.1f} with its default settings"
     return [PlanWarning("does-not-fit", text, "gpufleet's own memory estimate", is_blocking=True)]
 
 

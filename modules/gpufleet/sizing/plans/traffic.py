@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpufleet.sizing.plans.placement import Placement
 from gpufleet.sizing.plans.request import SizingRequest
 from gpufleet.sizing.plans.result import SizingPlan
+from gpufleet.sizing.speed import SpeedEstimate
 from gpufleet.sizing.speed.device import find_calibrated_engine, is_server_engine
 
 MAX_STREAMS = 1024
@@ -74,15 +75,16 @@ def time_to_first_token_s_without_queue(plan: SizingPlan) -> float | None:
     return plan.workload.input_tokens / rate + 1 / stream if rate and stream else None
 
 
-def replica_requests_per_s(plan: SizingPlan) -> float | None:
+def replica_requests_per_s(placement: Placement, speed: SpeedEstimate) -> float | None:
     """Return the requests per second that one replica can complete, None for training or unknown speed."""
-    if plan.workload.is_training or plan.speed is None or not plan.speed.tokens_per_s:
+    workload = placement.workload
+    if workload.is_training or not speed.tokens_per_s:
         return None
-    seconds = plan.workload.output_tokens / plan.speed.tokens_per_s
-    nodes, accelerator = plan.layout.nodes, plan.hardware.accelerator
+    seconds = workload.output_tokens / speed.tokens_per_s
+    nodes, accelerator = placement.layout.nodes, placement.hardware.accelerator
     if not is_server_engine(
-        find_calibrated_engine(plan.workload.engine, accelerator, training=False, nodes=nodes)
+        find_calibrated_engine(workload.engine, accelerator, training=False, nodes=nodes)
     ):
-        rate = plan.speed.prompt_tokens_per_s  # a server's rate already includes prompt time
-        seconds += plan.workload.input_tokens / rate if rate else 0.0
+        rate = speed.prompt_tokens_per_s  # a server's rate already includes prompt time
+        seconds += workload.input_tokens / rate if rate else 0.0
     return 1 / seconds if seconds else None

@@ -14,7 +14,12 @@ from gpufleet.sizing.hardware import Hardware, ParallelLayout
 from gpufleet.sizing.memory.estimate import with_recompute
 from gpufleet.sizing.model_engine import choose_model_engine
 from gpufleet.sizing.node_hardware import with_link_for_device_count
-from gpufleet.sizing.plans.placement import Placement, list_sharded_workloads, place_workload_on_layout
+from gpufleet.sizing.plans.placement import (
+    Placement,
+    list_sharded_workloads,
+    place_workload_on_layout,
+    with_engine,
+)
 from gpufleet.sizing.speed.efficiency import load_efficiency_factors
 from gpufleet.sizing.speed.replica import Replica
 from gpufleet.sizing.speed.training import estimate_training_step_time, training_tokens_per_step
@@ -33,8 +38,8 @@ def find_fastest_training_placement(
     quick: bool = False,
 ) -> Placement:
     """Return the fastest training that fits on at most so many devices; the simplest if none fits."""
-    runs_on = choose_model_engine(hardware, workload, parallelism.count_nodes_for_devices(hardware, devices))
-    workload = replace(workload, engine=runs_on.name)
+    engine = choose_model_engine(hardware, workload, parallelism.count_nodes_for_devices(hardware, devices))
+    workload = with_engine(workload, engine.name)
     best: Placement | None = None
     simplest: tuple[Workload, ParallelLayout] | None = None
     speed, refused = 0.0, None
@@ -46,7 +51,7 @@ def find_fastest_training_placement(
         max_rate = max_training_tokens_per_s(variant, hardware, layout, can_choose_batch=can_choose_batch)
         if best is not None and max_rate <= speed * WORTH_IT:
             continue
-        placement = place_workload_on_layout(variant, hardware, layout)
+        placement = place_workload_on_layout(variant, hardware, layout, engine)
         if not placement.fits_in_memory:
             refused = degrees
             continue
@@ -56,7 +61,7 @@ def find_fastest_training_placement(
             best, speed = tuned, rate
     if simplest is None:
         raise ValueError(f"no layout on {devices} devices")
-    return best or place_workload_on_layout(simplest[0], hardware, simplest[1])
+    return best or place_workload_on_layout(simplest[0], hardware, simplest[1], engine)
 
 
 def tune_micro_batch(placement: Placement, max_rate: float = inf) -> Placement:

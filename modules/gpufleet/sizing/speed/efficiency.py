@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 from gpufleet.sizing.data_file import load_sizing_rows
@@ -35,9 +35,18 @@ class EfficiencyFactors:
     """
 
     factors: dict[Key, float]
+    products: dict[Key, float] = field(
+        default_factory=dict, compare=False, repr=False
+    )  # as they are asked for
 
     def get_factor(self, parameter: str, device: str, engine: str) -> float:
         """Return the parameter's factor for that device class and engine."""
+        key = (parameter, device, engine)
+        if key not in self.products:
+            self.products[key] = self._multiply(*key)
+        return self.products[key]
+
+    def _multiply(self, parameter: str, device: str, engine: str) -> float:
         get, engine = self.factors.get, find_engine_group(parameter, engine)
         return (
             get((parameter, ANY, ANY), 1.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
+from gpufleet.boundary import build_from_row
 from gpufleet.sizing.data_file import load_sizing_rows
 from gpufleet.sizing.speed.efficiency import ANY
 
@@ -30,8 +31,8 @@ class SpeedInterval:
 def load_speed_intervals() -> dict[tuple[str, str], SpeedInterval]:
     """Return the bounds by metric and device class."""
     return {
-        (r["metric"], r["device"]): SpeedInterval(r.get_number("low"), r.get_number("high"))
-        for r in load_sizing_rows("intervals.csv")
+        (row["metric"], row["device"]): build_from_row(SpeedInterval, row)
+        for row in load_sizing_rows("intervals.csv")
     }
 
 

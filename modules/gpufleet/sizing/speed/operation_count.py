@@ -17,11 +17,6 @@ def count_lookup_only_weights(model: ModelArchitecture) -> float:
     return 0.0 if model.tied_embeddings else float(model.vocabulary) * model.hidden
 
 
-def count_output_weights(model: ModelArchitecture) -> float:
-    """Return the number of weights of the output matrix (lm_head)."""
-    return float(model.vocabulary) * model.hidden
-
-
 def forward_operations_per_token(model: ModelArchitecture) -> float:
     """Return operations per token of a forward pass without attention scores: two per active weight.
 

@@ -43,7 +43,7 @@ def build_replica(
     """Return the replica with its efficiency factors; data-parallel inference counts one of the replicas."""
     if workload.is_training:
         workload = choose_recompute(workload, layout, hardware)
-    else:
+    elif layout.data != 1:
         layout = replace(layout, data=1)
     return Replica(workload, layout, hardware, efficiency or load_efficiency_factors())
 
@@ -56,7 +56,7 @@ def estimate_generation_rates(replica: Replica) -> GenerationRates | None:
     if step is None:
         return None
     prompts = prefill.estimate_prefill_seconds(replica, streams, work.input_tokens)
-    single = prefill.estimate_prefill_seconds(replica, 1.0, work.input_tokens) if work.input_tokens else None
+    single = prompts if streams == 1.0 else prefill.estimate_prefill_seconds(replica, 1.0, work.input_tokens)
     prompt_seconds = (prompts or 0.0) if device.is_server_engine(replica.calibrated_engine) else 0.0
     decode_seconds = max(work.output_tokens, 1) * step.total_seconds
     return GenerationRates(

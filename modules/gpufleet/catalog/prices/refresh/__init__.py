@@ -12,7 +12,7 @@ from datetime import date
 from functools import partial
 
 from gpufleet import paths
-from gpufleet.catalog.prices.check_context import load_known_names
+from gpufleet.catalog.prices.known_name import load_known_names
 from gpufleet.catalog.prices.name_suggestion import load_priced_names
 from gpufleet.catalog.prices.refresh.aws import RegionMachineTypes
 from gpufleet.catalog.prices.refresh.aws_capacity_blocks import AwsCapacityBlockSource

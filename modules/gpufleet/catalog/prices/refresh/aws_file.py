@@ -7,7 +7,7 @@ a region has hundreds of megabytes: it is streamed, and only the rows that price
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gpufleet.boundary import CsvRow, stream_csv_rows
@@ -29,7 +29,6 @@ COMMON_COLUMNS = (
     "SKU", "OfferTermCode", "TermType", "StartingRange", "Unit", "PricePerUnit", "Currency", "Product Family",
     "usageType", "Region Code",
 )  # fmt: skip
-Reader = Callable[[Iterable[CsvRow], str, str, str], RegionPrices]
 
 
 @dataclass(frozen=True)
