@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
 
-from gpufleet.boundary import read_packaged_json
+from gpufleet.boundary import Json, read_packaged_json
 from gpufleet.sizing.compare.comparison import (
     AcceleratorComparison,
     ComparedAccelerator,
@@ -16,7 +15,6 @@ from gpufleet.sizing.compare.comparison import (
 from gpufleet.sizing.plans import SizingPlan
 from gpufleet.sizing.workload import Workload
 
-Json = dict[str, Any]
 SCHEMA = "compare.schema.json"
 
 

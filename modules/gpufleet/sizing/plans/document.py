@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from gpufleet.boundary import read_packaged_json
+from gpufleet.boundary import Json, read_packaged_json
 from gpufleet.sizing.hardware import HardwareOffer, ParallelLayout
 from gpufleet.sizing.memory import MemoryEstimate
 from gpufleet.sizing.plan_warning import PlanWarning
 from gpufleet.sizing.plans.result import SizingPlan, SizingResult
 from gpufleet.sizing.workload import Workload
 
-Json = dict[str, Any]
 PARTS = ("weights", "gradients", "optimizer", "activations", "kv_cache", "overhead", "total")
 SCHEMA = "size.schema.json"
 DIGITS = 6  # significant digits of estimates
