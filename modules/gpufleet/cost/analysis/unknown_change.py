@@ -33,7 +33,10 @@ POD_MACHINES = ("machine:auto", "pods")  # components of clusters that start mac
 LOG_EXPORTS = re.compile(
     r"(enabledCloudwatchLogsExports|enableCloudwatchLogsExports|enabledClusterLogTypes)\b"
 )
-POD_AUTOSCALERS = (":HorizontalPodAutoscaler", ":VerticalPodAutoscaler")
+POD_AUTOSCALERS = re.compile(r":(Horizontal|Vertical)PodAutoscaler(List|Patch)?$")
+STATEFUL_SETS = re.compile(
+    r"kubernetes:apps/[^:]*:StatefulSet(List|Patch)?$"
+)  # they have a pricer: their disks bill
 POD_SIZES = re.compile(r"(^|[.\]])(replicas|resources|parallelism|completions|schedule)\b")
 
 
@@ -350,10 +353,9 @@ def _starts_machines_for_pods(sides: _Sides) -> bool:
 
 def _pod_reason(resource: StateResource, sides: _Sides) -> str:
     """Return why pods count: the cluster starts machines for them. Their images and settings do not."""
-    is_autoscaler = resource.type.endswith(POD_AUTOSCALERS)
-    if not resource.type.startswith("kubernetes:") or not (
-        is_autoscaler or _free_reason(resource) == ON_MACHINES
-    ):
+    is_autoscaler = POD_AUTOSCALERS.search(resource.type) is not None
+    has_pods = _free_reason(resource) == ON_MACHINES or STATEFUL_SETS.match(resource.type)
+    if not resource.type.startswith("kubernetes:") or not (is_autoscaler or has_pods):
         return ""
     inputs = sides.changed_inputs(resource.urn)
     has_other_size = is_autoscaler or inputs is None or any(POD_SIZES.search(path) for path in inputs)

@@ -179,12 +179,16 @@ def is_free_resource(resource: StateResource) -> bool:
 
 @cache
 def find_free_reason(type_token: str) -> str:
-    """Return why a type bills nothing, empty if it may bill."""
+    """Return why a type bills nothing, empty if it may bill; a list or a patch of Kubernetes bills as its kind does."""
     reasons = load_free_resource_types()
     if type_token in reasons:
         return reasons[type_token]
     patterns = (pattern for pattern in reasons if "*" in pattern)
-    return next((reasons[pattern] for pattern in patterns if fnmatchcase(type_token, pattern)), "")
+    reason = next((reasons[pattern] for pattern in patterns if fnmatchcase(type_token, pattern)), "")
+    if reason or not type_token.startswith("kubernetes:"):
+        return reason
+    kind = type_token.removesuffix("List").removesuffix("Patch")
+    return find_free_reason(kind) if kind != type_token else ""
 
 
 @cache

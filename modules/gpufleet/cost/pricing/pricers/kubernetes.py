@@ -1,13 +1,15 @@
 """Kubernetes objects that make load balancers, machines and services in the cloud, priced where the program shows them.
 
 Objects are found by group and kind, whatever their version: custom resources have the type
-``kubernetes:GROUP/VERSION:KIND``. Kinds that only run on machines of the cluster are in ``data/free_types.csv``.
+``kubernetes:GROUP/VERSION:KIND``. A kind has its meaning in its own group only. Kinds that only run on machines of the
+cluster are in ``data/free_types.csv``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from gpufleet.cost.inputs.graph import ResourceGraph
@@ -117,16 +119,36 @@ def find_kubernetes_pricer(type_token: str) -> Pricer | None:
     """Return the pricer of a Kubernetes object by its group and kind, None if there is none."""
     if not type_token.startswith(PREFIX) or type_token.count(":") < 2:  # noqa: PLR2004 - kubernetes:GROUP/VERSION:KIND
         return None
-    group_version, _, kind = type_token.removeprefix(PREFIX).rpartition(":")
-    group, kind = group_version.partition("/")[0], kind.removesuffix("Patch")
+    group, kind = _split_type(type_token)
+    kind = kind.removesuffix("Patch")
     if (group, kind) in OBJECT_PRICERS:
         return OBJECT_PRICERS[group, kind]
+    if (group, kind.removesuffix("List")) in OBJECT_PRICERS:
+        return partial(_price_object_list, OBJECT_PRICERS[group, kind.removesuffix("List")])
     if kind in OBJECT_COMPONENTS and group in ("yaml", "helm.sh", "kustomize"):
         return price_object_component
     if kind in NODE_POOL_KINDS and group in NODE_POOL_GROUPS:
         return price_node_pool
     is_cloud_object = any(group.endswith(end) for end in CLOUD_CONTROLLERS)
     return price_cloud_object if is_cloud_object else None
+
+
+def _split_type(type_token: str) -> tuple[str, str]:
+    """Return the group and the kind of ``kubernetes:GROUP/VERSION:KIND``."""
+    group_version, _, kind = type_token.removeprefix(PREFIX).rpartition(":")
+    return group_version.partition("/")[0], kind
+
+
+def _price_object_list(pricer: Pricer, resource: StateResource, graph: ResourceGraph) -> Components:
+    """Return what the objects of a list bill, each as a single one does; its index ends the names of its parts."""
+    items = read_input(resource.inputs, "items")
+    if isinstance(items, str) or not isinstance(items, Sequence):
+        return [] if items is None else [UnpricedComponent("which objects it lists is not known")]
+    return [
+        replace(each, component=f"{each.component}:{index}" if each.component else "")
+        for index, item in enumerate(items)
+        for each in pricer(replace(resource, inputs=item), graph)
+    ]
 
 
 def price_kubernetes_service(resource: StateResource, graph: ResourceGraph) -> Components:
@@ -199,8 +221,7 @@ def price_node_pool(resource: StateResource, graph: ResourceGraph) -> Components
 
 def price_cloud_object(resource: StateResource, graph: ResourceGraph) -> Components:  # noqa: ARG001 - every pricer's signature
     """Return the cloud resource that a controller makes from an object, without a price."""
-    group_version, _, kind = resource.type.removeprefix(PREFIX).rpartition(":")
-    group = group_version.partition("/")[0]
+    group, kind = _split_type(resource.type)
     if group.startswith(FREE_CONTROLLER_GROUPS):
         return []
     controller = next(name for end, name in CLOUD_CONTROLLERS.items() if group.endswith(end))
@@ -228,7 +249,8 @@ def _is_first_of_its_group(resource: StateResource, ingress: BalancerInputs, gra
     others = (
         each.urn
         for each in graph.resources
-        if each.type.endswith(":Ingress") and _parse_annotations(each.inputs).get(AWS_INGRESS_GROUP) == group
+        if OBJECT_PRICERS.get(_split_type(each.type)) is price_ingress
+        and _parse_annotations(each.inputs).get(AWS_INGRESS_GROUP) == group
     )
     return resource.urn == min(others, default=resource.urn)
 
