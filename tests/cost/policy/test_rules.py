@@ -188,3 +188,67 @@ def test_mistakes_in_rules_are_reported_in_one_line_with_their_place(tmp_path, t
 def test_examples_are_valid_policies(repo_root, name):
     policy = load_policy(repo_root / "docs/examples" / f"{name}.yaml")
     assert policy.rules
+
+
+@pytest.fixture
+def judge_retagging(make_resource, book):
+    """Judge a g5.2xlarge of pool train that becomes a p4d.24xlarge of another pool, beside another g5.2xlarge."""
+
+    def machine(name, kind, pool):
+        inputs = {"instanceType": kind, "region": "us-east-1", "rootBlockDevice": DISK,
+                  "tags": {"gpufleet-pool": pool}}  # fmt: skip
+        return make_resource(name, inputs=inputs)
+
+    def judge(policy, kind="p4d.24xlarge", pool="other"):
+        other = machine("b", "g5.2xlarge", "other")
+        before, after = machine("a", "g5.2xlarge", "train"), machine("a", kind, pool)
+        return cost.diff([before, other], [after, other], policy, book=book)
+
+    return judge
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"max_increase_usd_per_month": Decimal(100)},
+        {"max_increase_percent": Decimal(5)},
+        {"budget_usd_per_month": Decimal(1000)},
+        {"max_resource_usd_per_month": Decimal(1000)},
+        {"purchases": ("spot",)},
+    ],
+)
+def test_resource_that_leaves_a_part_counts_in_it_once_more(judge_retagging, limits):
+    diff = judge_retagging(make_rule_policy({"pool": "train*"}, **limits))
+    assert [each.rule for each in diff.policy.violations] == ["rule"]
+    assert not any("selects nothing" in each for each in diff.warnings)
+
+
+def test_each_pool_counts_what_leaves_it(judge_retagging):
+    limits = CostLimits(max_increase_usd_per_month=Decimal(100))
+    verdict = judge_retagging(CostPolicy(rules=(PolicyRule("each", limits=limits, each="pool"),))).policy
+    assert [each.message.partition(":")[0] for each in verdict.violations] == ["pool other", "pool train"]
+
+
+def test_moving_to_another_pool_is_an_increase_there_and_none_where_it_was(judge_retagging):
+    policy = make_rule_policy({"pool": "train"}, max_increase_usd_per_month=Decimal(0))
+    assert judge_retagging(policy, "g5.2xlarge").policy.passed
+    policy = make_rule_policy({"pool": "other"}, max_increase_usd_per_month=Decimal(100))
+    assert not judge_retagging(policy, "g5.2xlarge").policy.passed
+
+
+@pytest.mark.parametrize(
+    ("rules", "passes"),
+    [
+        ({"other": ("*",)}, False),
+        ({"other": ("*",), "train": ("*",)}, True),
+        ({"other": ("*",), "train": ()}, False),
+    ],
+)
+def test_part_that_a_change_moves_to_cannot_allow_it_alone(judge_retagging, rules, passes):
+    policy = CostPolicy(
+        rules=tuple(
+            PolicyRule(pool, PolicyScope(pool=pool), CostLimits(unknown_change=types))
+            for pool, types in rules.items()
+        )
+    )
+    assert judge_retagging(policy, "acme.large").policy.passed is passes
