@@ -35,7 +35,8 @@ def test_kind_of_another_group_is_listed_as_unknown(book, kind):
 @pytest.mark.parametrize(
     "type_",
     ["core/v1:Pod", "core/v1:PodList", "apps/v1:DeploymentPatch", "extensions/v1beta1:DaemonSet",
-     "batch/v1beta1:CronJob", "rbac.authorization.k8s.io/v1:RoleBindingList", "core/v1:Binding", "traefik.io/v1alpha1:IngressRoute"],
+     "batch/v1beta1:CronJob", "rbac.authorization.k8s.io/v1:RoleBindingList", "core/v1:Binding",
+     "traefik.io/v1alpha1:IngressRoute"],
 )  # fmt: skip
 def test_kind_of_its_own_group_is_free(book, type_):
     assert price(book, make_object(f"kubernetes:{type_}")).unpriced_resources == ()

@@ -11,6 +11,7 @@ from gpufleet.cost import CostPolicy, load_policy
 from gpufleet.cost.analysis.policy import CostLimits, PolicyRule, PolicyScope
 from gpufleet.errors import InputError
 
+POOL = "urn:pulumi:prod::gpufleet::gpufleet:cloud:AwsPool::pool"  # tags set prices in a pool only
 DISK = {"volumeSize": 100, "volumeType": "gp3"}
 
 
@@ -21,7 +22,7 @@ def check_two_pools(make_resource, book):
     def machine(name, kind, pool, owner, purchase):
         tags = {"gpufleet-pool": pool, "gpufleet-owner": owner, "gpufleet-purchase": purchase}
         inputs = {"instanceType": kind, "region": "us-east-1", "rootBlockDevice": DISK, "tags": tags}
-        return make_resource(name, inputs=inputs)
+        return make_resource(name, inputs=inputs, parent=POOL)
 
     serve = machine("serve-1", "g5.2xlarge", "serve", "web", "spot")
     train = machine("train-1", "p4d.24xlarge", "train", "research", "on_demand")
@@ -94,8 +95,9 @@ def test_reserved_allows_every_term(make_resource, book):
         "tags": {"gpufleet-purchase": "reserved-3y"},
     }
     allowed, only_one_year = CostPolicy(purchases=("reserved",)), CostPolicy(purchases=("reserved_1y",))
-    assert cost.diff([], [make_resource(inputs=inputs)], allowed, book=book).policy.passed
-    assert not cost.diff([], [make_resource(inputs=inputs)], only_one_year, book=book).policy.passed
+    machine = make_resource(inputs=inputs, parent=POOL)
+    assert cost.diff([], [machine], allowed, book=book).policy.passed
+    assert not cost.diff([], [machine], only_one_year, book=book).policy.passed
 
 
 def test_unpriced_limit_applies_to_matching_resources(make_resource, book):

@@ -103,7 +103,11 @@ def price_resources(
     skipped.sort(key=lambda each: each.urn)  # the order of resources does not matter
     notes = tuple(sorted(graph.region_notes))
     distinct = tuple(_with_distinct_keys(charges))
-    usage_notes = (*graph.format_unread_usage_notes(), *_list_caveats(distinct))
+    usage_notes = (
+        *graph.format_unread_usage_notes(),
+        *graph.format_ignored_tag_notes(),
+        *_list_caveats(distinct),
+    )
     return Bill(distinct, ordered, uses, tuple(skipped), notes, usage_notes)
 
 

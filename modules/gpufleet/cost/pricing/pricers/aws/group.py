@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gpufleet.cost.inputs.graph import ResourceGraph
+from gpufleet.cost.inputs.terms import read_pool_tags
 from gpufleet.cost.inputs.values import (
     Number,
     read_input,
@@ -147,11 +148,11 @@ def price_auto_scaling_group(resource: StateResource, graph: ResourceGraph) -> C
 
 def _find_spot_group(resource: StateResource, graph: ResourceGraph) -> StateResource | None:
     """Return the spot group that this one replaces missing machines of: its range includes on-demand."""
-    own_tags = graph.tags_of_resource(resource)
+    own_tags = read_pool_tags(resource)
     if own_tags.get("gpufleet-fallback") != STANDBY:
         return None
     for other in graph.resources_of_types(resource.type):
-        other_tags = graph.tags_of_resource(other)
+        other_tags = read_pool_tags(other)
         is_same_pool = other_tags.get("gpufleet-pool") == own_tags.get("gpufleet-pool")
         if is_same_pool and other_tags.get("gpufleet-fallback") == "on_demand":
             return other
