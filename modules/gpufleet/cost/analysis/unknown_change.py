@@ -1,7 +1,7 @@
 """Changes whose effect on the cost is not known: their inputs changed, and not all that they bill has a price.
 
-A resource without a gap has a known effect: the bills have it. Of one with a gap every changed input counts, but for
-those that never bill. So does a change of what decides its bill: a template, a provider, a file that it names, and what
+A resource without a gap has a known effect: the bills have it, but for changed inputs that bill by use and that no
+pricer reads (``data/unpriced_inputs.csv``). Of one with a gap every changed input counts, but for those that never bill. So does a change of what decides its bill: a template, a provider, a file that it names, and what
 sets its size or its use (``data/size_setters.csv``). A gap that differs by itself counts too, because then something
 that the pricer reads has changed.
 """
@@ -23,6 +23,7 @@ from gpufleet.cost.inputs.stack_change import StackChange
 from gpufleet.cost.inputs.terms import find_owner_tag, read_resource_tags
 from gpufleet.cost.pricing.bill import Bill, UnpricedResource
 from gpufleet.cost.pricing.billing import find_free_reason
+from gpufleet.cost.pricing.unpriced_input import find_unpriced_inputs
 from gpufleet.engine import StateResource
 
 MAX_LISTED_NAMES = 4
@@ -30,9 +31,6 @@ VERBS = {"create": "is new", "delete": "is deleted", "replace": "is replaced"}
 DECIDES_ANOTHER_BILL = "billed through what"  # the reason of templates: what is made of them bills
 ON_MACHINES = "runs on machines that are billed"
 POD_MACHINES = ("machine:auto", "pods")  # components of clusters that start machines as pods ask for them
-LOG_EXPORTS = re.compile(
-    r"(enabledCloudwatchLogsExports|enableCloudwatchLogsExports|enabledClusterLogTypes)\b"
-)
 POD_AUTOSCALERS = re.compile(r":(Horizontal|Vertical)PodAutoscaler(List|Patch)?$")
 STATEFUL_SETS = re.compile(
     r"kubernetes:apps/[^:]*:StatefulSet(List|Patch)?$"
@@ -296,7 +294,7 @@ def _find_deciding_changes(sides: _Sides) -> Iterator[UnknownChange]:
     """Yield changed resources that bill nothing themselves and decide what others bill, without a price for those."""
     rules: tuple[tuple[Callable[[StateResource], str], bool], ...] = (
         (_size_setter_reason, True),
-        (lambda each: _log_export_reason(each, sides), True),
+        (lambda each: _unpriced_input_reason(each, sides), True),
         (lambda each: _lonely_template_reason(each, sides), bool(sides.gaps_before or sides.gaps_after)),
         (lambda each: _pod_reason(each, sides), _starts_machines_for_pods(sides)),
     )
@@ -329,11 +327,22 @@ def _size_setter_reason(resource: StateResource) -> str:
     return setter.why if setter.target == ANYTHING else ""
 
 
-def _log_export_reason(resource: StateResource, sides: _Sides) -> str:
-    """Return why a change of the logs that a database or a cluster exports counts: CloudWatch bills them by use."""
-    inputs = sides.changed_inputs(resource.urn) or ()
-    is_changed = any(LOG_EXPORTS.match(path) for path in inputs)
-    return "its logs bill by use in CloudWatch, which the program does not declare" if is_changed else ""
+def _unpriced_input_reason(resource: StateResource, sides: _Sides) -> str:
+    """Return why a changed input of a live resource counts: it bills by use, and no pricer reads it."""
+    changed = {re.split(r"[.\[]", path, maxsplit=1)[0] for path in sides.changed_inputs(resource.urn) or ()}
+    if not changed:
+        return ""
+    old, new = sides.before[resource.urn].inputs, sides.after[resource.urn].inputs
+    return next(
+        (
+            row.why
+            for row in find_unpriced_inputs(strip_api_version(resource.type))
+            if row.counts == "change"
+            and row.path.partition(".")[0] in changed
+            and row.list_billed_values(old) != row.list_billed_values(new)
+        ),
+        "",
+    )
 
 
 def _lonely_template_reason(resource: StateResource, sides: _Sides) -> str:

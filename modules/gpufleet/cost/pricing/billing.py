@@ -27,6 +27,7 @@ from gpufleet.cost.pricing.neighbour import price_with_neighbours
 from gpufleet.cost.pricing.pricers import find_pricer
 from gpufleet.cost.pricing.pricers.licence import include_priced_licences, uncovered_licence
 from gpufleet.cost.pricing.rates import PriceBook, find_component_rate, with_price_cache
+from gpufleet.cost.pricing.unpriced_input import list_unpriced_inputs
 from gpufleet.engine import StateResource
 
 if TYPE_CHECKING:
@@ -154,10 +155,9 @@ def _components(resource: StateResource, graph: ResourceGraph) -> Components:
         reason = f"{resource.type} is a remote component: only a preview lists its resources"
         return [UnpricedComponent(reason)]
     pricer = find_pricer(strip_api_version(resource.type))
-    if pricer:
-        return price_with_neighbours(pricer, resource, graph)
-    if is_free_resource(resource):
-        return []
+    if pricer or is_free_resource(resource):
+        priced = price_with_neighbours(pricer, resource, graph) if pricer else []
+        return [*priced, *list_unpriced_inputs(resource, priced, graph)]
     patterns = load_usage_billed_resource_types().items()
     if unit := next((unit for pattern, unit in patterns if fnmatchcase(resource.type, pattern)), ""):
         return [UnpricedComponent(f"bills by use ({unit}), which the program does not declare")]

@@ -20,7 +20,7 @@ from gpufleet.cost.inputs.values import (
 from gpufleet.cost.pricing.component import Components, CostComponent, MachinePartContext, UnpricedComponent
 from gpufleet.cost.pricing.pricers.azure.location import standalone_part_context
 from gpufleet.cost.pricing.pricers.required_input import size_gib_or_unpriced, unpriced_if_unreadable
-from gpufleet.engine import StateResource
+from gpufleet.engine import StateResource, UnreadableValue
 
 # Managed disks bill by tier, the smallest that fits the size (learn.microsoft.com, "Azure managed disk types").
 TIERS = {4: 1, 8: 2, 16: 3, 32: 4, 64: 6, 128: 10, 256: 15, 512: 20, 1024: 30, 2048: 40, 4096: 50, 8192: 60}
@@ -36,10 +36,11 @@ EXISTING_DISK = "Attach"  # the createOption of a disk that is a resource of its
 
 @dataclass(frozen=True)
 class ManagedDiskInputs:
-    """The size and type that a program gives a managed disk."""
+    """The size and type that a program gives a managed disk; ``tier`` is a higher performance tier (P50)."""
 
     size_gib: Number
     sku: Text
+    tier: Text = None
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,11 @@ class AttachedDisks:
 
 def parse_managed_disk_inputs(inputs: Any) -> ManagedDiskInputs:
     """Parse a disk resource."""
-    return ManagedDiskInputs(read_input_number(inputs, "diskSizeGB"), read_input_text(inputs, "sku", "name"))
+    return ManagedDiskInputs(
+        read_input_number(inputs, "diskSizeGB"),
+        read_input_text(inputs, "sku", "name"),
+        read_input_text(inputs, "tier"),
+    )
 
 
 def parse_storage_profile(profile: Any) -> AttachedDisks:
@@ -120,4 +125,8 @@ def _disk_component(
     part = managed_disk_part(disk.sku, size_gib)
     if part is None:
         return UnpricedComponent(f"no price for disk type {disk.sku}", name)
+    if isinstance(disk.tier, UnreadableValue):
+        return UnpricedComponent(f"performance tier is {MARKER_REASONS[disk.tier]}", name)
+    if disk.tier is not None:  # it bills as the disk of that tier (learn.microsoft.com, "Performance tiers")
+        part = f"{FAMILIES[disk.sku][:-1]}{disk.tier.lower()}"
     return context.make_part_component(name, part)
