@@ -1,4 +1,4 @@
-"""Test tags that a provider gives to each of its resources: owner, pool and purchase are read from them too."""
+"""Test tags that a provider gives to each of its resources: the owner and the pool are read from them too."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_charge_has_the_tags_of_its_provider(make_instance, book, case):
     provider = make_provider(*PROVIDERS[case])
     bill = cost.price_resources([provider, make_instance(provider)], book)
     (charge,) = [each for each in bill.charges if each.component == "machine"]
-    assert (charge.owner, charge.pool, charge.purchase) == ("ml", "train", "spot")
+    assert (charge.owner, charge.pool, charge.purchase) == ("ml", "train", "on_demand")
 
 
 def test_own_tags_come_first(make_instance, book):

@@ -28,9 +28,8 @@ def instance(draw):
         inputs["instanceMarketOptions"] = {"marketType": "spot"}
     inputs["rootBlockDevice"] = {"volumeSize": draw(st.integers(1, 500)), "volumeType": "gp3"}
     inputs["tags"] = {"gpufleet-hours-per-month": str(draw(st.integers(1, 730)))}
-    return StateResource(
-        f"urn:pulumi:s::p::aws:ec2/instance:Instance::{name}", "aws:ec2/instance:Instance", name, inputs, {}
-    )
+    urn = f"urn:pulumi:s::p::gpufleet:cloud:AwsPool$aws:ec2/instance:Instance::{name}"
+    return StateResource(urn, "aws:ec2/instance:Instance", name, inputs, {})
 
 
 @st.composite

@@ -14,6 +14,7 @@ from gpufleet.cost import PriceBook
 from gpufleet.cost.inputs.stack_change import change_from_preview
 
 CASES = Path(__file__).resolve().parents[1] / "cases" / "cost"
+POOL = "urn:pulumi:prod::gpufleet::gpufleet:cloud:AwsPool::pool"  # tags set prices in a pool only
 PRICES = {"on_demand": 100.0, "reserved_1y": 60.0, "reserved_3y": 40.0, "dws_flex": 50.0}
 
 
@@ -31,7 +32,8 @@ def machine_charge(make_resource, tag, prices=PRICES, **tags):
             "instanceType": "p4d.24xlarge",
             "region": "us-east-1",
             "tags": {"gpufleet-purchase": tag, "gpufleet-pool": "train", **tags},
-        }
+        },
+        parent=POOL,
     )
     bill = cost.estimate([resource], book=fake_book(prices)).bill
     (charge,) = (each for each in bill.charges if each.component.startswith("machine"))

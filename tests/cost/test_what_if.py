@@ -27,7 +27,9 @@ def rows():
     def instance(name, hours):
         tags = {"gpufleet-pool": "train", "gpufleet-hours-per-month": hours}
         inputs = {"instanceType": "g5.2xlarge", "region": "us-east-1", "tags": tags}
-        return StateResource(f"urn:pulumi:s::p::{INSTANCE}::{name}", INSTANCE, name, inputs, {})
+        return StateResource(
+            f"urn:pulumi:s::p::gpufleet:cloud:AwsPool${INSTANCE}::{name}", INSTANCE, name, inputs, {}
+        )
 
     book = PriceBook(find_price, find_price)
     return compare_purchase_kinds(

@@ -18,7 +18,7 @@ CASES = sorted((Path(__file__).resolve().parents[2] / "cases" / "cost" / "commit
 
 
 def resource(entry):
-    urn = f"urn:pulumi:s::p::{entry['type']}::{entry['name']}"
+    urn = f"urn:pulumi:s::p::gpufleet:cloud:AwsPool${entry['type']}::{entry['name']}"
     return StateResource(urn, entry["type"], entry["name"], entry["inputs"], {})
 
 

@@ -24,7 +24,8 @@ AWS_TYPES = st.sampled_from(["m4.large", "m4.xlarge", "g5.2xlarge", "p4d.24xlarg
 
 
 def make_resource(kind, name, inputs):
-    return StateResource(f"urn:pulumi:s::p::{kind}::{name}", kind, name, inputs, {}, id=name)
+    urn = f"urn:pulumi:s::p::gpufleet:cloud:AwsPool${kind}::{name}"
+    return StateResource(urn, kind, name, inputs, {}, id=name)
 
 
 @st.composite

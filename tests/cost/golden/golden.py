@@ -61,7 +61,7 @@ class Golden:
 
     @property
     def component(self) -> str:
-        return f"golden:{re.sub(r'[^a-z0-9]', '', self.family.lower())}:{self.slug}"
+        return f"gpufleet:cloud:{self.slug}"  # of a pool: its tags set prices
 
     def sides(self, operation: str) -> tuple[Side, Side]:
         """Return which state stands before an operation, and which after it."""

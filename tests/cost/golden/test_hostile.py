@@ -20,7 +20,8 @@ LAUNCHED = {"launchTemplate": {"id": "lt-t"}, "region": "us-east-1"}
 
 
 def declare(type_, name="a", id_=None, **inputs):
-    return StateResource(f"urn:pulumi:prod::p::{type_}::{name}", type_, name, inputs, {}, id=id_)
+    urn = f"urn:pulumi:prod::p::gpufleet:cloud:AwsPool${type_}::{name}"
+    return StateResource(urn, type_, name, inputs, {}, id=id_)
 
 
 def instance(name="a", **inputs):

@@ -11,6 +11,7 @@ from gpufleet.cost import CostPolicy, load_policy
 from gpufleet.cost.analysis.policy import CostLimits, PolicyRule, PolicyScope
 from gpufleet.errors import InputError
 
+POOL = "urn:pulumi:prod::gpufleet::gpufleet:cloud:AwsPool::pool"  # tags set prices in a pool only
 DISK = {"volumeSize": 100, "volumeType": "gp3"}
 
 
@@ -21,7 +22,7 @@ def check_two_pools(make_resource, book):
     def machine(name, kind, pool, owner, purchase):
         tags = {"gpufleet-pool": pool, "gpufleet-owner": owner, "gpufleet-purchase": purchase}
         inputs = {"instanceType": kind, "region": "us-east-1", "rootBlockDevice": DISK, "tags": tags}
-        return make_resource(name, inputs=inputs)
+        return make_resource(name, inputs=inputs, parent=POOL)
 
     serve = machine("serve-1", "g5.2xlarge", "serve", "web", "spot")
     train = machine("train-1", "p4d.24xlarge", "train", "research", "on_demand")
@@ -94,8 +95,9 @@ def test_reserved_allows_every_term(make_resource, book):
         "tags": {"gpufleet-purchase": "reserved-3y"},
     }
     allowed, only_one_year = CostPolicy(purchases=("reserved",)), CostPolicy(purchases=("reserved_1y",))
-    assert cost.diff([], [make_resource(inputs=inputs)], allowed, book=book).policy.passed
-    assert not cost.diff([], [make_resource(inputs=inputs)], only_one_year, book=book).policy.passed
+    machine = make_resource(inputs=inputs, parent=POOL)
+    assert cost.diff([], [machine], allowed, book=book).policy.passed
+    assert not cost.diff([], [machine], only_one_year, book=book).policy.passed
 
 
 def test_unpriced_limit_applies_to_matching_resources(make_resource, book):
@@ -188,3 +190,67 @@ def test_mistakes_in_rules_are_reported_in_one_line_with_their_place(tmp_path, t
 def test_examples_are_valid_policies(repo_root, name):
     policy = load_policy(repo_root / "docs/examples" / f"{name}.yaml")
     assert policy.rules
+
+
+@pytest.fixture
+def judge_retagging(make_resource, book):
+    """Judge a g5.2xlarge of pool train that becomes a p4d.24xlarge of another pool, beside another g5.2xlarge."""
+
+    def machine(name, kind, pool):
+        inputs = {"instanceType": kind, "region": "us-east-1", "rootBlockDevice": DISK,
+                  "tags": {"gpufleet-pool": pool}}  # fmt: skip
+        return make_resource(name, inputs=inputs)
+
+    def judge(policy, kind="p4d.24xlarge", pool="other"):
+        other = machine("b", "g5.2xlarge", "other")
+        before, after = machine("a", "g5.2xlarge", "train"), machine("a", kind, pool)
+        return cost.diff([before, other], [after, other], policy, book=book)
+
+    return judge
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"max_increase_usd_per_month": Decimal(100)},
+        {"max_increase_percent": Decimal(5)},
+        {"budget_usd_per_month": Decimal(1000)},
+        {"max_resource_usd_per_month": Decimal(1000)},
+        {"purchases": ("spot",)},
+    ],
+)
+def test_resource_that_leaves_a_part_counts_in_it_once_more(judge_retagging, limits):
+    diff = judge_retagging(make_rule_policy({"pool": "train*"}, **limits))
+    assert [each.rule for each in diff.policy.violations] == ["rule"]
+    assert not any("selects nothing" in each for each in diff.warnings)
+
+
+def test_each_pool_counts_what_leaves_it(judge_retagging):
+    limits = CostLimits(max_increase_usd_per_month=Decimal(100))
+    verdict = judge_retagging(CostPolicy(rules=(PolicyRule("each", limits=limits, each="pool"),))).policy
+    assert [each.message.partition(":")[0] for each in verdict.violations] == ["pool other", "pool train"]
+
+
+def test_moving_to_another_pool_is_an_increase_there_and_none_where_it_was(judge_retagging):
+    policy = make_rule_policy({"pool": "train"}, max_increase_usd_per_month=Decimal(0))
+    assert judge_retagging(policy, "g5.2xlarge").policy.passed
+    policy = make_rule_policy({"pool": "other"}, max_increase_usd_per_month=Decimal(100))
+    assert not judge_retagging(policy, "g5.2xlarge").policy.passed
+
+
+@pytest.mark.parametrize(
+    ("rules", "passes"),
+    [
+        ({"other": ("*",)}, False),
+        ({"other": ("*",), "train": ("*",)}, True),
+        ({"other": ("*",), "train": ()}, False),
+    ],
+)
+def test_part_that_a_change_moves_to_cannot_allow_it_alone(judge_retagging, rules, passes):
+    policy = CostPolicy(
+        rules=tuple(
+            PolicyRule(pool, PolicyScope(pool=pool), CostLimits(unknown_change=types))
+            for pool, types in rules.items()
+        )
+    )
+    assert judge_retagging(policy, "acme.large").policy.passed is passes

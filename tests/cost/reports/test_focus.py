@@ -23,6 +23,7 @@ from gpufleet.cost.analysis.reports.focus_column import FOCUS_COLUMNS, OWN_COLUM
 from gpufleet.cost.pricing.commitments import load_commitments
 from gpufleet.cost.pricing.pricers import PRICERS
 
+POOL = "urn:pulumi:prod::gpufleet::gpufleet:cloud:AwsPool::pool"  # tags set prices in a pool only
 COLUMNS = list(csv.DictReader((Path(__file__).parent / "focus_1_2_columns.csv").open()))
 NUMBER = re.compile(
     r"-?\d+\.\d+"
@@ -134,9 +135,9 @@ def mixed(make_rows, make_resource, tmp_path):
     return make_rows(
         make_resource("a"),
         make_resource("b"),
-        make_resource("s", inputs=spot),
+        make_resource("s", inputs=spot, parent=POOL),
         make_resource("g", inputs={"instanceType": "g5.xlarge", "region": "us-east-1", "tags": {"k": "v"}}),
-        make_resource("v", "azure-native:compute:VirtualMachine", azure_inputs),
+        make_resource("v", "azure-native:compute:VirtualMachine", azure_inputs, parent=POOL),
         make_resource("?", "aws:medialive/channel:Channel"),
         commitments=load_commitments(file).commitments,
     )

@@ -1,9 +1,10 @@
 """Changes whose effect on the cost is not known: their inputs changed, and not all that they bill has a price.
 
-A resource without a gap has a known effect: the bills have it. Of one with a gap every changed input counts, but for
-those that never bill. So does a change of what decides its bill: a template, a provider, a file that it names, and what
-sets its size or its use (``data/size_setters.csv``); where the gap is a value that only deployment decides, every file
-of the program. A gap that differs by itself counts too, because then something that the pricer reads has changed.
+A resource without a gap has a known effect: the bills have it, but for changed inputs that bill by use and that no
+pricer reads (``data/unpriced_inputs.csv``). Of one with a gap every changed input counts, but for those that never
+bill. So does a change of what decides its bill: a template, a provider, a file that it names, and what sets its size
+or its use (``data/size_setters.csv``); where the gap is a value that only deployment decides, every file of the
+program. A gap that differs by itself counts too, because then something that the pricer reads has changed.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from gpufleet.cost.inputs.stack_change import StackChange
 from gpufleet.cost.inputs.terms import find_owner_tag, read_resource_tags
 from gpufleet.cost.pricing.bill import Bill, UnpricedResource
 from gpufleet.cost.pricing.billing import find_free_reason
+from gpufleet.cost.pricing.unpriced_input import find_unpriced_inputs
 from gpufleet.engine import StateResource
 
 MAX_LISTED_NAMES = 4
@@ -30,13 +32,12 @@ VERBS = {"create": "is new", "delete": "is deleted", "replace": "is replaced"}
 DECIDES_ANOTHER_BILL = "billed through what"  # the reason of templates: what is made of them bills
 ON_MACHINES = "runs on machines that are billed"
 POD_MACHINES = ("machine:auto", "pods")  # components of clusters that start machines as pods ask for them
-LOG_EXPORTS = re.compile(
-    r"(enabledCloudwatchLogsExports|enableCloudwatchLogsExports|enabledClusterLogTypes)\b"
-)
 # A value that deployment, a secret or a look-up decides is the same before and after, whatever made it.
 NOT_KNOWN = re.compile(r"not known until deployment|\bis a secret|<[\w-]+:[\w/.-]+(:\w+)?>")
 DOCUMENTATION = (".md", ".rst")
-POD_AUTOSCALERS = (":HorizontalPodAutoscaler", ":VerticalPodAutoscaler")
+POD_AUTOSCALERS = re.compile(r":(Horizontal|Vertical)PodAutoscaler(List|Patch)?$")
+# They have a pricer: their disks bill.
+STATEFUL_SETS = re.compile(r"kubernetes:apps/[^:]*:StatefulSet(List|Patch)?$")
 POD_SIZES = re.compile(r"(^|[.\]])(replicas|resources|parallelism|completions|schedule)\b")
 
 
@@ -298,7 +299,7 @@ def _find_deciding_changes(sides: _Sides) -> Iterator[UnknownChange]:
     """Yield changed resources that bill nothing themselves and decide what others bill, without a price for those."""
     rules: tuple[tuple[Callable[[StateResource], str], bool], ...] = (
         (_size_setter_reason, True),
-        (lambda each: _log_export_reason(each, sides), True),
+        (lambda each: _unpriced_input_reason(each, sides), True),
         (lambda each: _lonely_template_reason(each, sides), bool(sides.gaps_before or sides.gaps_after)),
         (lambda each: _pod_reason(each, sides), _starts_machines_for_pods(sides)),
     )
@@ -331,11 +332,22 @@ def _size_setter_reason(resource: StateResource) -> str:
     return setter.why if setter.target == ANYTHING else ""
 
 
-def _log_export_reason(resource: StateResource, sides: _Sides) -> str:
-    """Return why a change of the logs that a database or a cluster exports counts: CloudWatch bills them by use."""
-    inputs = sides.changed_inputs(resource.urn) or ()
-    is_changed = any(LOG_EXPORTS.match(path) for path in inputs)
-    return "its logs bill by use in CloudWatch, which the program does not declare" if is_changed else ""
+def _unpriced_input_reason(resource: StateResource, sides: _Sides) -> str:
+    """Return why a changed input of a live resource counts: it bills by use, and no pricer reads it."""
+    changed = {re.split(r"[.\[]", path, maxsplit=1)[0] for path in sides.changed_inputs(resource.urn) or ()}
+    if not changed:
+        return ""
+    old, new = sides.before[resource.urn].inputs, sides.after[resource.urn].inputs
+    return next(
+        (
+            row.why
+            for row in find_unpriced_inputs(strip_api_version(resource.type))
+            if row.counts == "change"
+            and row.path.partition(".")[0] in changed
+            and row.list_billed_values(old) != row.list_billed_values(new)
+        ),
+        "",
+    )
 
 
 def _lonely_template_reason(resource: StateResource, sides: _Sides) -> str:
@@ -355,10 +367,9 @@ def _starts_machines_for_pods(sides: _Sides) -> bool:
 
 def _pod_reason(resource: StateResource, sides: _Sides) -> str:
     """Return why pods count: the cluster starts machines for them. Their images and settings do not."""
-    is_autoscaler = resource.type.endswith(POD_AUTOSCALERS)
-    if not resource.type.startswith("kubernetes:") or not (
-        is_autoscaler or _free_reason(resource) == ON_MACHINES
-    ):
+    is_autoscaler = POD_AUTOSCALERS.search(resource.type) is not None
+    has_pods = _free_reason(resource) == ON_MACHINES or STATEFUL_SETS.match(resource.type)
+    if not resource.type.startswith("kubernetes:") or not (is_autoscaler or has_pods):
         return ""
     inputs = sides.changed_inputs(resource.urn)
     has_other_size = is_autoscaler or inputs is None or any(POD_SIZES.search(path) for path in inputs)

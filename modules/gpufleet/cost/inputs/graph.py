@@ -15,7 +15,9 @@ from gpufleet.cost.inputs.default_region import (
     find_region_in_provider_name,
 )
 from gpufleet.cost.inputs.terms import (
+    PRICE_TAGS,
     PurchaseTerms,
+    is_in_pool,
     read_default_tags,
     read_purchase_terms,
     read_resource_tags,
@@ -94,6 +96,7 @@ class ResourceGraph:
         self._regions = regions
         self.on_date = on_date or datetime.now(UTC).date()
         self.region_notes: set[str] = set()
+        self._ignored_tags: dict[str, set[str]] = {}  # names of resources, by tag
         self._updated_from = {resource.urn: resource for resource in updated_from}
         self._by_urn = {resource.urn: resource for resource in self.resources if not resource.delete}
         self._by_type: dict[str, list[StateResource]] = {}
@@ -183,6 +186,13 @@ class ResourceGraph:
         """Return a note for each figure of the usage file that no pricer has read."""
         return tuple(self._usage_record.format_unread_key_notes(self.resources, self._usage))
 
+    def format_ignored_tag_notes(self) -> tuple[str, ...]:
+        """Return a note for each tag of a purchase that is on resources outside gpufleet's pools."""
+        return tuple(
+            f"the tag {tag} sets no price outside a pool of gpufleet: {', '.join(sorted(names))}"
+            for tag, names in sorted(self._ignored_tags.items())
+        )
+
     def purchase_terms_of(
         self,
         resource: StateResource,
@@ -191,6 +201,9 @@ class ResourceGraph:
     ) -> PurchaseTerms:
         """Return how a resource is bought: its tags, its own market setting, and the hours it is used."""
         default_tags = self._default_tags_of(resource)
+        if not is_in_pool(resource):
+            for tag in self.tags_of_resource(resource).keys() & PRICE_TAGS:
+                self._ignored_tags.setdefault(tag, set()).add(resource.name)
         terms = read_purchase_terms(resource, *templates, spot=spot, default_tags=default_tags)
         hours = self.usage_of_resource(resource).hours_per_month
         return terms if hours is None else replace(terms, hours=hours)

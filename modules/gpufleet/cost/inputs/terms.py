@@ -1,6 +1,7 @@
 """Purchase terms of a resource, its hours and its pool, from the tags that pools set.
 
-A resource without these tags is on demand, bills 730 hours a month and is grouped under its parent component.
+A resource without these tags is on demand, bills 730 hours a month and is grouped under its parent component. Tags that
+set a price count only in a pool of gpufleet: anyone can write them, and what they say is true there alone.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ LIMITED_TIME = ("capacity_block", "dws_flex")  # kinds for hours to days, with l
 PRICED_AS = {"committed_1y": "reserved_1y", "committed_3y": "reserved_3y", "flex_start": "dws_flex"}
 # Inputs of providers with tags for each of their resources, and the key in them: AWS, Google.
 DEFAULT_TAG_FIELDS = (("defaultTags", "tags"), ("defaultLabels", ""))
+POOL_COMPONENTS = "gpufleet:cloud:"  # the types of the components that declare pools (gpufleet.cloud)
+PRICE_TAGS = ("gpufleet-purchase", "gpufleet-hours-per-month", "gpufleet-fallback")
 OWNER_TAGS = ("gpufleet-owner", "owner", "Owner")  # ours first, then common ones
 
 
@@ -80,6 +83,18 @@ def read_resource_tags(inputs: Mapping[str, Any]) -> dict[str, str]:
     return merged_tags
 
 
+def is_in_pool(resource: StateResource) -> bool:
+    """Return whether a resource is in a component of a pool, by the types in its parent's URN."""
+    urn = resource.parent or resource.urn
+    types = urn.split("::", 3)[2] if urn.count("::") > 2 else ""  # noqa: PLR2004 - stack, project, types, name
+    return any(each.startswith(POOL_COMPONENTS) for each in types.split("$"))
+
+
+def read_pool_tags(resource: StateResource) -> dict[str, str]:
+    """Return the tags or labels of a resource that may set its price: none outside a pool."""
+    return read_resource_tags(resource.inputs) if is_in_pool(resource) else {}
+
+
 def read_default_tags(provider: StateResource) -> dict[str, str]:
     """Return the tags or labels that a provider gives to each of its resources (``aws:defaultTags``)."""
     merged_tags: dict[str, str] = {}
@@ -100,16 +115,18 @@ def read_purchase_terms(
 ) -> PurchaseTerms:
     """Return the terms of a resource; missing tags come from its templates, then from ``default_tags``.
 
-    ``spot`` is the resource's own market setting, which has priority over a tag.
+    ``default_tags`` set its pool and its owner only. ``spot`` is the resource's own market setting, which has priority
+    over a tag.
     """
-    all_tags = dict(default_tags or {})
+    all_tags, pool_tags = dict(default_tags or {}), dict[str, str]()
     for source in (*reversed(templates), resource):
         all_tags |= read_resource_tags(source.inputs) if source else {}
-    purchase = all_tags.get("gpufleet-purchase", "on_demand").replace("-", "_")
-    hours = read_input_number(all_tags, "gpufleet-hours-per-month")
+        pool_tags |= read_pool_tags(source) if source else {}
+    purchase = pool_tags.get("gpufleet-purchase", "on_demand").replace("-", "_")
+    hours = read_input_number(pool_tags, "gpufleet-hours-per-month")
     return PurchaseTerms(
         purchase=_resolve_purchase(purchase, spot),
-        has_fallback=all_tags.get("gpufleet-fallback", "") in ("on_demand", "on-demand", "true"),
+        has_fallback=pool_tags.get("gpufleet-fallback", "") in ("on_demand", "on-demand", "true"),
         hours=min(hours, HOURS_PER_MONTH) if isinstance(hours, Decimal) else HOURS_PER_MONTH,
         pool=all_tags.get("gpufleet-pool", ""),
         owner=find_owner_tag(all_tags),

@@ -26,6 +26,7 @@ from gpufleet.cost.pricing.name_suggestion import find_name_suggestions, get_pri
 from gpufleet.cost.pricing.pricers import find_pricer
 from gpufleet.cost.pricing.pricers.licence import include_priced_licences, uncovered_licence
 from gpufleet.cost.pricing.rates import PriceBook, find_component_rate, with_price_cache
+from gpufleet.cost.pricing.unpriced_input import list_unpriced_inputs
 from gpufleet.engine import StateResource
 
 if TYPE_CHECKING:
@@ -104,7 +105,11 @@ def price_resources(
     skipped.sort(key=lambda each: each.urn)  # the order of resources does not matter
     notes = tuple(sorted(graph.region_notes))
     distinct = tuple(_with_distinct_keys(charges))
-    usage_notes = (*graph.format_unread_usage_notes(), *_list_caveats(distinct))
+    usage_notes = (
+        *graph.format_unread_usage_notes(),
+        *graph.format_ignored_tag_notes(),
+        *_list_caveats(distinct),
+    )
     return Bill(distinct, ordered, uses, tuple(skipped), notes, usage_notes)
 
 
@@ -151,10 +156,9 @@ def _components(resource: StateResource, graph: ResourceGraph) -> Components:
         reason = f"{resource.type} is a remote component: only a preview lists its resources"
         return [UnpricedComponent(reason)]
     pricer = find_pricer(strip_api_version(resource.type))
-    if pricer:
-        return list(pricer(resource, graph))
-    if is_free_resource(resource):
-        return []
+    if pricer or is_free_resource(resource):
+        priced = list(pricer(resource, graph)) if pricer else []
+        return [*priced, *list_unpriced_inputs(resource, priced, graph)]
     patterns = load_usage_billed_resource_types().items()
     if unit := next((unit for pattern, unit in patterns if fnmatchcase(resource.type, pattern)), ""):
         return [UnpricedComponent(f"bills by use ({unit}), which the program does not declare")]
@@ -180,12 +184,16 @@ def is_free_resource(resource: StateResource) -> bool:
 
 @cache
 def find_free_reason(type_token: str) -> str:
-    """Return why a type bills nothing, empty if it may bill."""
+    """Return why a type bills nothing, empty if it may bill; a list or a patch of Kubernetes bills as its kind does."""
     reasons = load_free_resource_types()
     if type_token in reasons:
         return reasons[type_token]
     patterns = (pattern for pattern in reasons if "*" in pattern)
-    return next((reasons[pattern] for pattern in patterns if fnmatchcase(type_token, pattern)), "")
+    reason = next((reasons[pattern] for pattern in patterns if fnmatchcase(type_token, pattern)), "")
+    if reason or not type_token.startswith("kubernetes:"):
+        return reason
+    kind = type_token.removesuffix("List").removesuffix("Patch")
+    return find_free_reason(kind) if kind != type_token else ""
 
 
 @cache

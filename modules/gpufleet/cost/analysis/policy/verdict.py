@@ -59,22 +59,43 @@ def judge_without_policy(diff: CostDiff) -> CostDiff:
 def _list_undecided_changes(diff: CostDiff, policy: CostPolicy) -> tuple[UnknownChange, ...]:
     """Return the changes of unknown cost that are not allowed: by the rules that decide about them, else the policy."""
     undecided = []
-    for each in diff.unknown_changes:
-        allowed = [rule.limits.unknown_change or () for rule in _find_deciding_rules(diff, policy, each)]
-        if any(list_undecided_changes([each], types) for types in allowed or [policy.unknown_change or ()]):
+    for each, rules_by_side in _find_deciding_rules(diff, policy).items():
+        allowed = [
+            types
+            for rules in rules_by_side
+            for types in [rule.limits.unknown_change or () for rule in rules] or [policy.unknown_change or ()]
+        ]
+        if any(list_undecided_changes([each], types) for types in allowed):
             undecided.append(each)
     return tuple(undecided)
 
 
-def _find_deciding_rules(diff: CostDiff, policy: CostPolicy, change: UnknownChange) -> list[PolicyRule]:
-    """Return the rules with their own ``unknown_change`` whose part has a change; one without a URN is in no part."""
-    return [
+def _find_deciding_rules(diff: CostDiff, policy: CostPolicy) -> dict[UnknownChange, list[list[PolicyRule]]]:
+    """Return the rules with their own ``unknown_change`` in whose part each change is, after and before it.
+
+    A change without a URN is in no part.
+    """
+    rules = [
         rule
         for rule in policy.rules
-        if rule.limits.unknown_change is not None
-        and fnmatchcase(diff.stack, rule.when.stack)
-        and (rule.when.is_in_scope(change) if change.urn else rule.when.is_complete_stack and not rule.each)
+        if rule.limits.unknown_change is not None and fnmatchcase(diff.stack, rule.when.stack)
     ]
+    before: dict[str, list[Item]] = {}
+    for item in _list_items(diff.before):
+        before.setdefault(item.urn, []).append(item)
+    return {
+        change: [
+            [
+                rule
+                for rule in rules
+                if (
+                    rule.when.is_in_scope(side) if side.urn else rule.when.is_complete_stack and not rule.each
+                )
+            ]
+            for side in (change, *before.get(change.urn, ()))
+        ]
+        for change in diff.unknown_changes
+    }
 
 
 def format_empty_rule(rule: PolicyRule, *, is_partial: bool = False) -> str:
@@ -88,10 +109,11 @@ def _check_unknown_change(diff: CostDiff, policy: CostPolicy) -> Iterator[Policy
 
     Rules with their own ``unknown_change`` check what they decide about.
     """
+    rules = _find_deciding_rules(diff, policy)
     changes = [
         each
         for each in list_undecided_changes(diff.unknown_changes, policy.unknown_change or ())
-        if not _find_deciding_rules(diff, policy, each)
+        if not all(rules[each])
     ]
     if changes:
         yield PolicyLimitCheck(
@@ -114,8 +136,8 @@ def _check_rule(rule: PolicyRule, diff: CostDiff, today: date) -> Iterator[Polic
         yield from _check_part(rule, str(rule.when), diff, today)
         return
     items: tuple[Item, ...] = (
-        *(line.shown_charge for line in diff.lines),
-        *diff.unpriced_resources,
+        *_list_items(diff.before),
+        *_list_items(diff.after),
         *(each for each in diff.unknown_changes if each.urn),
     )
     for name in sorted({group_name(item, rule.each) for item in items}):
@@ -159,17 +181,28 @@ def _is_empty(diff: CostDiff) -> bool:
 
 
 def filter_diff(diff: CostDiff, scope: PolicyScope) -> CostDiff:
-    """Return the part of a difference that is in a rule's scope."""
+    """Return the part of a difference that is in a rule's scope, with what the change takes out of it."""
     if scope.is_complete_stack:
         return diff
     return _filter_items(diff, scope.is_in_scope)
 
 
-def _filter_items(diff: CostDiff, is_selected: Callable[[Item], bool]) -> CostDiff:
+def _filter_items(diff: CostDiff, is_in_part: Callable[[Item], bool]) -> CostDiff:
+    """Return a part of a difference. A resource that was in it counts after the change, whatever its tags are then."""
+    before = _filter_bill(diff.before, is_in_part)
+    urns = {each.urn for each in _list_items(before)}
+
+    def is_selected(item: Item) -> bool:
+        return item.urn in urns or is_in_part(item)
+
     lines = tuple(line for line in diff.lines if is_selected(line.shown_charge))
-    before, after = _filter_bill(diff.before, is_selected), _filter_bill(diff.after, is_selected)
     unknown = tuple(each for each in diff.unknown_changes if not each.urn or is_selected(each))
+    after = _filter_bill(diff.after, is_selected)
     return replace(diff, before=before, after=after, lines=lines, unknown_changes=unknown)
+
+
+def _list_items(bill: Bill) -> tuple[Item, ...]:
+    return (*bill.charges, *bill.unpriced_resources)
 
 
 def _filter_bill(bill: Bill, is_selected: Callable[[Item], bool]) -> Bill:

@@ -1,13 +1,19 @@
 """Kubernetes objects that make load balancers, machines and services in the cloud, priced where the program shows them.
 
 Objects are found by group and kind, whatever their version: custom resources have the type
-``kubernetes:GROUP/VERSION:KIND``. Kinds that only run on machines of the cluster are in ``data/free_types.csv``.
+``kubernetes:GROUP/VERSION:KIND``. A kind has its meaning in its own group only. Kinds that only run on machines of the
+cluster are in ``data/free_types.csv``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.inputs.values import read_input, text_if_known
-from gpufleet.cost.pricing.component import CostComponent
+from gpufleet.cost.pricing.component import Components, CostComponent, UnpricedComponent
 from gpufleet.cost.pricing.pricers.extensions import Pricer
 from gpufleet.cost.pricing.pricers.kubernetes_cluster import pricer, within_cluster
 from gpufleet.cost.pricing.pricers.kubernetes_storage import (
@@ -17,7 +23,7 @@ from gpufleet.cost.pricing.pricers.kubernetes_storage import (
 )
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS, LOAD_BALANCER
 from gpufleet.cost.pricing.pricers.reader import Parts, Reader
-from gpufleet.engine import UnreadableValue
+from gpufleet.engine import StateResource, UnreadableValue
 
 PREFIX = "kubernetes:"
 # Annotations and classes of the AWS Load Balancer Controller and of EKS Auto Mode (their documentation).
@@ -71,16 +77,36 @@ def find_kubernetes_pricer(type_token: str) -> Pricer | None:
     """Return the pricer of a Kubernetes object by its group and kind, None if there is none."""
     if not type_token.startswith(PREFIX) or type_token.count(":") < 2:  # noqa: PLR2004 - kubernetes:GROUP/VERSION:KIND
         return None
-    group_version, _, kind = type_token.removeprefix(PREFIX).rpartition(":")
-    group, kind = group_version.partition("/")[0], kind.removesuffix("Patch")
+    group, kind = _split_type(type_token)
+    kind = kind.removesuffix("Patch")
     if (group, kind) in OBJECT_PRICERS:
         return OBJECT_PRICERS[group, kind]
+    if (group, kind.removesuffix("List")) in OBJECT_PRICERS:
+        return partial(_price_object_list, OBJECT_PRICERS[group, kind.removesuffix("List")])
     if kind in OBJECT_COMPONENTS and group in ("yaml", "helm.sh", "kustomize"):
         return price_object_component
     if kind in NODE_POOL_KINDS and group in NODE_POOL_GROUPS:
         return price_node_pool
     is_cloud_object = any(group.endswith(end) for end in CLOUD_CONTROLLERS)
     return price_cloud_object if is_cloud_object else None
+
+
+def _split_type(type_token: str) -> tuple[str, str]:
+    """Return the group and the kind of ``kubernetes:GROUP/VERSION:KIND``."""
+    group_version, _, kind = type_token.removeprefix(PREFIX).rpartition(":")
+    return group_version.partition("/")[0], kind
+
+
+def _price_object_list(pricer: Pricer, resource: StateResource, graph: ResourceGraph) -> Components:
+    """Return what the objects of a list bill, each as a single one does; its index ends the names of its parts."""
+    items = read_input(resource.inputs, "items")
+    if isinstance(items, str) or not isinstance(items, Sequence):
+        return [] if items is None else [UnpricedComponent("which objects it lists is not known")]
+    return [
+        replace(each, component=f"{each.component}:{index}" if each.component else "")
+        for index, item in enumerate(items)
+        for each in pricer(replace(resource, inputs=item), graph)
+    ]
 
 
 @pricer
@@ -149,8 +175,7 @@ def price_node_pool(pool: Reader) -> Parts:
 @pricer
 def price_cloud_object(cloud_object: Reader) -> Parts:
     """Refuse the cloud resource that a controller makes from an object."""
-    group_version, _, kind = cloud_object.resource.type.removeprefix(PREFIX).rpartition(":")
-    group = group_version.partition("/")[0]
+    group, kind = _split_type(cloud_object.resource.type)
     if not group.startswith(FREE_CONTROLLER_GROUPS):
         controller = next(name for end, name in CLOUD_CONTROLLERS.items() if group.endswith(end))
         raise cloud_object.refuse(f"{controller} creates the {kind} in the cloud, which is not priced here")
@@ -175,7 +200,8 @@ def _is_first_of_its_group(ingress: Reader) -> bool:
     others = (
         each.urn
         for each in ingress.graph.resources
-        if each.type.endswith(":Ingress") and read_input(each.inputs, *path) == group
+        if OBJECT_PRICERS.get(_split_type(each.type)) is price_ingress
+        and read_input(each.inputs, *path) == group
     )
     return group is None or own == min(others, default=own)
 

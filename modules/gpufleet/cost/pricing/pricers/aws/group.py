@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gpufleet.cost.inputs.terms import read_pool_tags
 from gpufleet.cost.inputs.values import text_if_known
 from gpufleet.cost.money import ZERO_RANGE, Range
 from gpufleet.cost.pricing.pricers.aws.launch import (
@@ -102,11 +103,11 @@ def _find_size(group: Reader) -> tuple[Range, str]:
 
 def _find_spot_group(group: Reader) -> StateResource | None:
     """Return the spot group that this one replaces missing machines of: its range includes on-demand."""
-    own_tags = group.graph.tags_of_resource(group.resource)
+    own_tags = read_pool_tags(group.resource)
     if own_tags.get("gpufleet-fallback") != STANDBY:
         return None
     for other in group.graph.resources_of_types(group.resource.type):
-        other_tags = group.graph.tags_of_resource(other)
+        other_tags = read_pool_tags(other)
         is_same_pool = other_tags.get("gpufleet-pool") == own_tags.get("gpufleet-pool")
         if is_same_pool and other_tags.get("gpufleet-fallback") == "on_demand":
             return other

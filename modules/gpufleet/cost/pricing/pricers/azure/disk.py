@@ -25,7 +25,7 @@ EXISTING_DISK = "Attach"  # the createOption of a disk that is a resource of its
 def price_managed_disk(disk: Reader) -> Parts:
     """Yield a disk of its own, billed for as long as it exists."""
     with disk.all_month().of("disk") as part:
-        yield _make_disk(part, "sku.name or storageAccountType")
+        yield _make_disk(part, "sku.name or storageAccountType", "tier")
 
 
 def list_attached_disks(machine: Reader) -> Parts:
@@ -62,11 +62,14 @@ def _make_attached_disk(disk: Reader) -> CostComponent | None:
     return _make_disk(disk, "managedDisk.storageAccountType or storageAccountType or managedDiskType")
 
 
-def _make_disk(disk: Reader, sku_path: str) -> CostComponent | None:
+def _make_disk(disk: Reader, sku_path: str, tier_path: str = "") -> CostComponent | None:
+    """Return a disk; one with a performance tier bills as a disk of that tier (Microsoft, "Change performance tiers")."""
     if not disk.has(SIZE):
         raise disk.refuse("size is set by the image")
     gib, sku = disk.number(SIZE, "size"), disk.text(sku_path, "disk type")
     item = managed_disk_part(sku, gib)
     if item is None:
         raise disk.refuse(f"no price for disk type {sku}")
+    if tier_path and disk.has(tier_path):
+        item = f"{FAMILIES[sku][:-1]}{disk.text(tier_path, 'performance tier').lower()}"
     return disk.part(item)
