@@ -41,7 +41,8 @@ def compare(make_resource, book, tmp_path):
         }  # fmt: skip
         path = tmp_path / "export.csv"
         path.write_text("\n".join([HEADER, *rows]) + "\n")
-        bill = cost.price_resources([make_resource("a", inputs=inputs)], book)
+        pool = "urn:pulumi:prod::gpufleet::gpufleet:cloud:AwsPool::train"  # tags set hours in a pool only
+        bill = cost.price_resources([make_resource("a", inputs=inputs, parent=pool)], book)
         billed = sum_billed_charges(stream_billed_charges(path), "prod")
         return compare_with_bill(bill, billed)
 

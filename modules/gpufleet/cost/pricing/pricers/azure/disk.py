@@ -63,7 +63,7 @@ def _make_attached_disk(disk: Reader) -> CostComponent | None:
 
 
 def _make_disk(disk: Reader, sku_path: str, tier_path: str = "") -> CostComponent | None:
-    """Return a disk; one with a performance tier bills as a disk of that tier (Microsoft, "Change performance tiers")."""
+    """Return a disk; one with a performance tier bills as a disk of that tier (Microsoft's page on their tiers)."""
     if not disk.has(SIZE):
         raise disk.refuse("size is set by the image")
     gib, sku = disk.number(SIZE, "size"), disk.text(sku_path, "disk type")
