@@ -3,8 +3,8 @@
 A resource without a gap has a known effect: the bills have it, but for changed inputs that bill by use and that no
 pricer reads (``data/unpriced_inputs.csv``). Of one with a gap every changed input counts, but for those that never
 bill. So does a change of what decides its bill: a template, a provider, a file that it names, and what sets its size or
-its use (``data/size_setters.csv``). A gap that differs by itself counts too, because then something that the pricer reads
-has changed.
+its use (``data/size_setters.csv``). A gap that differs by itself counts too, because then something that the pricer
+reads has changed.
 """
 
 from __future__ import annotations
