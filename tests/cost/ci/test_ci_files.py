@@ -29,6 +29,7 @@ COMMITS = {
     "actions/setup-python": ("ece7cb06caefa5fff74198d8649806c4678c61a1", "v6.3.0"),
     "actions/upload-artifact": ("b7c566a772e6b6bfb58ed0dc250532a479d7789f", "v6.0.0"),
     "actions/download-artifact": ("37930b1c2abaa49bbe596cd826c3c89aef350131", "v7.0.0"),
+    "actions/attest-build-provenance": ("a2bbfa25375fe432b6a289bc6b6cd05ecd0c4c32", "v4.1.0"),
 }
 
 
@@ -52,9 +53,15 @@ def test_every_action_is_pinned_to_the_commit_of_its_version(path):
 
 
 PERMISSIONS = {
-    "cost.yml": {"contents": "read"},
-    "audit.yml": {"contents": "read"},
-    "cost-comment.yml": {"actions": "read", "contents": "read", "pull-requests": "write"},
+    "cost.yml": [{"contents": "read"}],
+    "audit.yml": [{"contents": "read"}],
+    "cost-comment.yml": [{"actions": "read", "contents": "read", "pull-requests": "write"}],
+    "test.yml": [{"contents": "read"}],
+    # What builds has no write permission; what publishes runs nothing of the repository.
+    "release.yml": [
+        {"contents": "read"},
+        {"contents": "write", "id-token": "write", "attestations": "write"},
+    ],
 }
 
 
@@ -63,7 +70,7 @@ def test_workflow_declares_token_permissions_and_stores_no_credentials(ci_tools,
     document = ci_tools["read"](path)
     assert "pull_request_target" not in str(document["on"])
     assert document["permissions"] == {"contents": "read"}
-    assert [job["permissions"] for job in document["jobs"].values()] == [PERMISSIONS[path.name]]
+    assert [job["permissions"] for job in document["jobs"].values()] == PERMISSIONS[path.name]
     checkouts = [step for step in steps(document) if "checkout" in step.get("uses", "")]
     assert all(step["with"]["persist-credentials"] is False for step in checkouts)
 

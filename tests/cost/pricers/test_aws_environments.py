@@ -180,6 +180,7 @@ def test_parts_of_a_reserved_instance_bill_while_it_runs():
         "rootBlockDevice": {"volumeSize": 20, "volumeType": "gp3"},
         "tags": {"gpufleet-purchase": "reserved_1y", "gpufleet-hours-per-month": "100"},
     }
-    bill = price(make_service("aws:ec2/instance:Instance", inputs), prices=MACHINE_PRICES)
+    pool = "urn:pulumi:prod::p::gpufleet:cloud:AwsPool::train"  # tags set hours in a pool only
+    bill = price(make_service("aws:ec2/instance:Instance", inputs, parent=pool), prices=MACHINE_PRICES)
     hours = {charge.component: charge.hours_per_month for charge in bill.charges}
     assert hours == {"machine": 730, "disk:root": 730, "public_ipv4": 100}

@@ -28,8 +28,9 @@ def price_of_each(cloud, region, item, purchase):
     return Price(1.0, "unit", "2026-07-06", "written by hand", "high", region, purchase)
 
 
-def make(type_, inputs, name="it"):
-    return StateResource(f"urn:pulumi:prod::p::{type_}::{name}", type_, name, {"name": name, **inputs}, {})
+def make(type_, inputs, name="it", parent=None):
+    urn = f"urn:pulumi:prod::p::{type_}::{name}"
+    return StateResource(urn, type_, name, {"name": name, **inputs}, {}, parent=parent)
 
 
 def price(*resources):
@@ -86,8 +87,10 @@ def test_hours_of_a_pool_are_those_of_its_machines_and_not_of_a_static_address(p
     labels = {"labels": {"gpufleet-hours-per-month": "100", "gpufleet-purchase": purchase}}
     network = {"networkInterfaces": [{"accessConfigs": [{}]}]}
     boot = {"bootDisk": {"initializeParams": {"size": 10}}}
-    machine, _ = price(make(INSTANCE, {**ZONE, "machineType": "n2-standard-8", **network, **boot, **labels}))
+    pool = "urn:pulumi:prod::p::gpufleet:cloud:GcpPool::train"  # labels set hours in a pool only
+    inputs = {**ZONE, "machineType": "n2-standard-8", **network, **boot, **labels}
+    machine, _ = price(make(INSTANCE, inputs, parent=pool))
     hours = {name: charge.hours_per_month for name, charge in machine.items()}
     assert hours == {"machine": machine_hours, "public_ipv4": 100, "disk:boot": 730}
-    address, _ = price(make(ADDRESS, {"region": "us-central1", **labels}))
+    address, _ = price(make(ADDRESS, {"region": "us-central1", **labels}, parent=pool))
     assert address["public_ipv4"].usd_per_month.expected == Decimal(730)
