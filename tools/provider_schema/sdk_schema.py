@@ -9,23 +9,29 @@ from __future__ import annotations
 import enum
 import importlib
 import importlib.metadata
+import importlib.util
 import inspect
 import json
 import re
 import types
 import typing
 from collections.abc import Awaitable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pulumi
 
-from gpufleet.boundary import read_packaged_json
+from gpufleet.boundary import LARGE_DOCUMENT, decode_json, read_packaged_json
+from gpufleet.errors import EnvironmentFault
+from gpufleet.rehearsal.providers.input_types import InputSchema
 from tools.provider_schema.vendor_enums import load_vendor_enums
 
 SDKS = {"aws": "pulumi_aws", "gcp": "pulumi_gcp", "azure-native": "pulumi_azure_native"}
 _PRIMITIVES = {str: "string", bool: "boolean", int: "integer", float: "number"}
 # Enums that the SDK lists from an old version of the API: any text is allowed there.
 _OPEN_ENUMS = {"VirtualMachineSizeTypes", "InstanceType", "InstancePlatform", "Region"}
+_REGISTER = re.compile(r'resource_modules="""\n(.*?)"""', re.DOTALL)
 # Google's own generator writes the values of an enum into the description.
 _VALUES_IN_TEXT = re.compile(r"Possible values are: ((?:`[A-Z0-9_a-z.\-]+`(?:, | and |, and )?)+)")
 
@@ -42,8 +48,7 @@ class _SchemaBuilder:
     def describe_resource(self, token: str) -> dict[str, str]:
         """Return property -> type of one resource type."""
         _, module_path, name = token.split(":")
-        module = importlib.import_module(f"{SDKS[self.cloud]}.{module_path.split('/')[0]}")
-        resource = getattr(module, name)
+        resource = getattr(importlib.import_module(list_resource_modules(self.cloud)[token]), name)
         own_module = importlib.import_module(resource.__module__)
         # A nested type may have the name first: then the resource's class is called InitArgs.
         arguments = getattr(own_module, f"{name}InitArgs", None) or getattr(own_module, f"{name}Args")
@@ -125,6 +130,26 @@ def _is_wrapper(member: Any) -> bool:
     if inspect.isclass(origin) and issubclass(origin, Awaitable):
         return True
     return inspect.isclass(member) and typing.is_typeddict(member)
+
+
+@cache
+def list_resource_modules(cloud: str) -> dict[str, str]:
+    """Return the module of each resource type of an SDK, by token."""
+    spec = importlib.util.find_spec(SDKS[cloud])
+    if spec is None or spec.origin is None:
+        raise EnvironmentFault(f"{SDKS[cloud]} is not installed", hint="make setup")
+    register = _REGISTER.search(Path(spec.origin).read_text(encoding="utf-8"))
+    modules = decode_json(register[1], SDKS[cloud], limits=LARGE_DOCUMENT) if register else []
+    return {token: each["fqn"] for each in modules for token in each["classes"]}
+
+
+def build_type_schema(cloud: str, token: str) -> InputSchema:
+    """Return the inputs of one resource type of an SDK."""
+    builder = _SchemaBuilder(cloud, {})
+    properties = builder.describe_resource(token)
+    return InputSchema(
+        {token: properties}, builder.objects, builder.enums, converts_text=cloud != "azure-native"
+    )
 
 
 def build_cloud_schema(cloud: str) -> dict[str, Any]:

@@ -20,6 +20,7 @@ import yaml
 from gpufleet.catalog import Price
 from gpufleet.cost import PriceBook
 from gpufleet.engine import StateResource
+from hand_arithmetic import evaluate_arithmetic
 
 FOLDER = Path(__file__).resolve().parents[2] / "cases" / "cost" / "golden"
 UNKNOWN_TEXT = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
@@ -72,20 +73,6 @@ class Golden:
             "same": (self.new, self.new),
             "read": (NOTHING, NOTHING),
         }.get(operation, (self.old, self.new))
-
-
-def evaluate_arithmetic(text: str) -> Decimal:
-    """Return what a line of arithmetic says, after checking its sum: ``1.5 USD x 2 machines + 3 = 6``."""
-    sum_, _, result = text.rpartition("=")
-    terms = [re.split(r"\sx\s", term) for term in sum_.split(" + ")]
-    total = Decimal(0)
-    for term in terms:
-        product = Decimal(1)
-        for factor in term:
-            product *= Decimal(re.match(r"\s*([\d.]+)", factor).group(1))
-        total += product
-    assert total == Decimal(result.strip()), f"{text}: it is {total}"
-    return total
 
 
 def _side(record: dict) -> Side:

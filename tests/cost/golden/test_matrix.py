@@ -14,6 +14,7 @@ from gpufleet.cost.pricing.pricers import PRICERS
 from gpufleet.cost.pricing.pricers.aws.native import COUNTERPARTS
 from gpufleet.cost.pricing.pricers.aws.services import EARLIER_NAMES
 from gpufleet.cost.pricing.pricers.charge_table import load_charges
+from hand_arithmetic import evaluate_arithmetic
 
 CASES = golden.load_cases()
 CASE_TABLES = Path(__file__).resolve().parents[1] / "pricers"
@@ -83,7 +84,7 @@ def test_every_pricer_has_a_golden_program_or_a_case_of_its_service():
         *COUNTERPARTS,
         *EARLIER_NAMES,
     }
-    files = [*CASE_TABLES.glob("test_*.py"), *CASE_FILES.glob("*.json")]
+    files = [*CASE_TABLES.glob("test_*.py"), *CASE_FILES.glob("*.json"), CASE_FILES / "pricers/charges.json"]
     cases = "".join(path.read_text() for path in files)
     assert {type_ for type_ in set(PRICERS) - used if f'"{type_}"' not in cases} == set()
 
@@ -109,7 +110,7 @@ def test_old_and_new_programs_of_a_case_differ():
 
 def test_wrong_sum_in_a_case_is_detected():
     with pytest.raises(AssertionError, match=r"it is 884\.76"):
-        golden.evaluate_arithmetic("1.212 USD x 1 machine x 730 h = 885")
+        evaluate_arithmetic("1.212 USD x 1 machine x 730 h = 885")
 
 
 @pytest.mark.parametrize("trap", TRAPS)

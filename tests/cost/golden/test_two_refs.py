@@ -5,12 +5,12 @@ from __future__ import annotations
 import subprocess
 from decimal import Decimal
 
-import golden
 import pytest
 
 from gpufleet import cost
 from gpufleet.cost.inputs.program.evaluation import start_git_ref_comparison
 from gpufleet.cost.money import round_to_cents
+from hand_arithmetic import evaluate_arithmetic
 
 SERVE = "        machine: n1-standard-8\n        accelerators: {model: T4, count: 1}\n        count: "
 TEST = "        region: %s\n        machine: Standard_NC4as_T4_v3"
@@ -113,7 +113,7 @@ def test_commit_has_the_manually_calculated_cost(stack, clone, golden_book):
         before, after = run()
     cost_diff = cost.diff(before, after, book=golden_book)
     git(clone, "reset", "-q", "--hard", "HEAD~1")
-    expected_change = {key: golden.evaluate_arithmetic(arithmetic) for key, arithmetic in expected.items()}
+    expected_change = {key: evaluate_arithmetic(arithmetic) for key, arithmetic in expected.items()}
     # Hardware of our own is worked out in binary floating point: a millionth of a cent is near enough.
     moved = {
         f"{line.shown_charge.name} {line.shown_charge.component}": round(line.change_usd_per_month, 8)
@@ -137,7 +137,7 @@ def test_removed_spot_purchase_removes_the_standby_group(clone, golden_book):
         before, after = run()
     git(clone, "reset", "-q", "--hard", "HEAD~1")
     cost_diff = cost.diff(before, after, book=golden_book)
-    expected_change = golden.evaluate_arithmetic("0.77568 USD (1.212 and not 0.43632) x 160 h = 124.1088")
+    expected_change = evaluate_arithmetic("0.77568 USD (1.212 and not 0.43632) x 160 h = 124.1088")
     machines = {
         side: sum(
             charge.usd_per_month.expected
@@ -147,7 +147,7 @@ def test_removed_spot_purchase_removes_the_standby_group(clone, golden_book):
         for side, bill in (("before", cost_diff.before), ("after", cost_diff.after))
     }  # fmt: skip
     assert machines["after"] - machines["before"] == expected_change
-    disk = golden.evaluate_arithmetic("0.0001 USD x 100 GiB x 570 h more, which an own machine keeps = 5.7")
+    disk = evaluate_arithmetic("0.0001 USD x 100 GiB x 570 h more, which an own machine keeps = 5.7")
     assert (
         cost_diff.after.usd_per_month.expected - cost_diff.before.usd_per_month.expected
         == expected_change + disk

@@ -16,53 +16,19 @@ from gpufleet.engine import StateResource
 
 PLACE = {"region": "us-central1", "location": "us-central1"}
 EUROPE = {"region": "europe-west1", "location": "europe-west1"}
-LOGS = {"monthly_logging_data_gb": 200}  # 0.50 USD per GiB
-PROXIES = {"monthly_proxy_instances": 730, "monthly_data_processed_gb": 500}  # 0.025 an hour, 0.008 per GiB
 
 # type, inputs, amounts of the usage file, dollars a month
 PRICED = [
-    ("gcp:apigateway/gateway:Gateway", PLACE, {"monthly_calls": 2_000_000}, 6),  # 3 per million
     ("gcp:storage/bucket:Bucket", PLACE, {"storage_gb": 1000, "monthly_class_a_operations": 1_000_000,
      "monthly_class_b_operations": 1_000_000}, "25.4"),  # 20 + 5 + 0.4
-    ("gcp:bigquery/table:Table", PLACE, {"monthly_active_storage_gb": 100, "monthly_long_term_storage_gb": 50,
-     "monthly_streaming_inserts_mb": 1000, "monthly_storage_write_api_gb": 40,
-     "monthly_storage_read_api_tb": 2}, "6.35"),  # 2.3 + 0.8 + 0.05 + 1 + 2.2
-    ("gcp:cloudscheduler/job:Job", {}, {}, "0.1"),
-    ("gcp:cloudtasks/queue:Queue", PLACE, {"monthly_operations": 5_000_000}, 2),
-    ("gcp:compute/haVpnGateway:HaVpnGateway", PLACE, {"monthly_egress_data_transfer_gb": 100}, 2),
-    ("gcp:compute/vPNGateway:VPNGateway", PLACE, {"monthly_egress_data_transfer_gb": 100}, 2),
-    ("gcp:compute/machineImage:MachineImage", PLACE, {"storage_gb": 40}, 2),
     ("gcp:compute/organizationSecurityPolicy:OrganizationSecurityPolicy", {}, {"monthly_requests": 0}, 5),
     ("gcp:compute/regionSecurityPolicy:RegionSecurityPolicy", {"rules": [{"priority": 7}]},
      {"monthly_requests": 1_000_000}, "6.75"),
     ("gcp:compute/regionSecurityPolicyRule:RegionSecurityPolicyRule", {"priority": 7}, {}, 1),
     ("gcp:compute/securityPolicyRule:SecurityPolicyRule", {"priority": 7}, {}, 1),
     ("gcp:compute/securityPolicyRule:SecurityPolicyRule", {"priority": 2147483647}, {}, 0),
-    ("gcp:compute/regionTargetHttpsProxy:RegionTargetHttpsProxy", PLACE, PROXIES, "22.25"),
-    ("gcp:compute/targetGrpcProxy:TargetGrpcProxy", PLACE, PROXIES, "22.25"),
-    ("gcp:compute/targetSSLProxy:TargetSSLProxy", PLACE, PROXIES, "22.25"),
-    ("gcp:compute/targetTCPProxy:TargetTCPProxy", PLACE, PROXIES, "22.25"),
-    ("gcp:container/registry:Registry", {"location": "EU"}, {"storage_gb": 100}, "2.6"),
-    ("gcp:dataflow/job:Job", PLACE, {"monthly_vcpu_hours": 1000, "monthly_memory_gib_hours": 4000}, "70.228"),
-    ("gcp:dataflow/flexTemplateJob:FlexTemplateJob", EUROPE,
-     {"monthly_vcpu_hours": 1000, "monthly_memory_gib_hours": 4000}, "75.688"),
-    ("gcp:firestore/database:Database", {"locationId": "europe-west1", "region": "x"},
-     {"storage_gb": 10, "monthly_document_reads": 1_000_000, "monthly_document_writes": 1_000_000,
-      "monthly_document_deletes": 1_000_000}, "3.08"),  # 1.65 + 0.33 + 0.99 + 0.11
-    ("gcp:logging/billingAccountBucketConfig:BillingAccountBucketConfig", {}, LOGS, 100),
-    ("gcp:logging/billingAccountSink:BillingAccountSink", {}, LOGS, 100),
-    ("gcp:logging/folderBucketConfig:FolderBucketConfig", {}, LOGS, 100),
-    ("gcp:logging/folderSink:FolderSink", {}, LOGS, 100),
-    ("gcp:logging/organizationBucketConfig:OrganizationBucketConfig", {}, LOGS, 100),
-    ("gcp:logging/organizationSink:OrganizationSink", {}, LOGS, 100),
-    ("gcp:logging/projectBucketConfig:ProjectBucketConfig", {}, LOGS, 100),
-    ("gcp:monitoring/metricDescriptor:MetricDescriptor", {},
-     {"monthly_monitoring_data_mb": 1000, "monthly_api_calls": 1_000_000}, 268),
-    ("gcp:pubsub/subscription:Subscription", {}, {"monthly_message_data_tb": 1, "storage_gb": 100}, 67),
     ("gcp:secretmanager/regionalSecretVersion:RegionalSecretVersion", {},
      {"monthly_access_operations": 100_000}, "0.36"),
-    ("gcp:servicenetworking/connection:Connection", PLACE, {"monthly_egress_data_transfer_gb": 100}, 2),
-    ("gcp:workflows/workflow:Workflow", PLACE, {"monthly_internal_steps": 100_000}, 1),
     ("gcp:compute/globalAddress:GlobalAddress", {"addressType": "INTERNAL"}, {}, 0),
     ("gcp:compute/globalAddress:GlobalAddress", {}, {}, "7.3"),
 ]  # fmt: skip

@@ -17,20 +17,23 @@ price everywhere. ``listed`` is ``no`` for a charge by use that only appears wit
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache, partial
+from types import MappingProxyType
 
 from gpufleet.boundary import CsvRow, read_packaged_rows
 from gpufleet.cost.inputs.graph import strip_api_version
 from gpufleet.cost.money import ONE, Range
 from gpufleet.cost.pricing.pricers.extensions import Pricer
 from gpufleet.cost.pricing.pricers.reader import GLOBAL, Parts, Reader
+from gpufleet.errors import InputError
 
 _PLACEHOLDER = re.compile(r"\{([\w.]+)(?:\|([\w.-]+)|\?([\w:]+))?\}")
 _FACTOR = re.compile(r"(?:(count|units|copies|use|stored):)?([\w.]+)(?:\|([\w.]+))?")
 _CONDITION = re.compile(r"([\w.]+)(?:\|([\w.]+))?(!?)=(.+)")
+USE_KINDS = ("use", "stored")
 
 
 @dataclass(frozen=True)
@@ -48,55 +51,85 @@ class Charge:
     @property
     def is_by_use(self) -> bool:
         """True if the usage file has the amount."""
-        return self.factors[0][0] in ("use", "stored")
+        return self.factors[0][0] in USE_KINDS
 
     @property
     def key(self) -> str:
         """The key of the usage file, or the first path."""
         return self.factors[0][1]
 
+    @property
+    def input_paths(self) -> tuple[str, ...]:
+        """The paths of the inputs that the charge depends on."""
+        counted = (path for kind, path, _ in self.factors if kind and kind not in USE_KINDS)
+        conditional = (self.only[0],) if self.only else ()
+        named = (path for path, _, _ in _PLACEHOLDER.findall(self.item))
+        return tuple(filter(None, (*named, *counted, self.at_most, *conditional)))
+
 
 @cache
 def load_charges(prefix: str = "") -> dict[str, tuple[Charge, ...]]:
     """Return the charges of each type whose token starts with a cloud's prefix."""
+    rows = read_packaged_rows("gpufleet.cost", "data/charges.csv")
+    return parse_charges(row for row in rows if row["type"].startswith(prefix))
+
+
+def parse_charges(rows: Iterable[CsvRow]) -> dict[str, tuple[Charge, ...]]:
+    """Return the charges of each type; a cell that the table's language does not have is an InputError."""
     charges: dict[str, tuple[Charge, ...]] = {}
-    for row in read_packaged_rows("gpufleet.cost", "data/charges.csv"):
-        if row["type"].startswith(prefix):
-            charges[row["type"]] = (*charges.get(row["type"], ()), _parse_charge(row))
+    for row in rows:
+        charges[row["type"]] = (*charges.get(row["type"], ()), _parse_charge(row))
     return charges
 
 
 def make_table_pricers(
-    prefix: str,
+    charges: Mapping[str, tuple[Charge, ...]],
     pricer: Callable[[Callable[[Reader], Parts]], Pricer],
-    other_names: dict[str, str] | None = None,
+    other_names: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Pricer]:
-    """Return the pricer of each type of a cloud in the table, also of types that bill as another one does."""
-    charges = load_charges(prefix)
-    names = other_names or {}
+    """Return the pricer of each type with charges, also of types that bill as another one does."""
 
     @pricer
     def price_charges(reader: Reader) -> Parts:
         type_token = strip_api_version(reader.resource.type)
-        return _list_charges(reader, charges[names.get(type_token, type_token)])
+        return _list_charges(reader, charges[other_names.get(type_token, type_token)])
 
     return dict.fromkeys(
-        (*charges, *(other for other, name in names.items() if name in charges)), price_charges
+        (*charges, *(other for other, name in other_names.items() if name in charges)), price_charges
     )
 
 
 def _parse_charge(row: CsvRow) -> Charge:
     condition = _CONDITION.fullmatch(row["only"])
     path, default, negation, words = condition.groups("") if condition else ("", "", "", "")
+    if row["only"] and not condition:
+        raise InputError(
+            f"{row['only']!r} is not a condition", where=row.where, key="only", remedy="write path=words"
+        )
     return Charge(
         row["component"],
         row["item"],
-        tuple(_FACTOR.findall(row["quantity"])),
+        _parse_quantity(row),
         row["at_most"],
         (path, default, negation, words) if condition else None,
-        row["scope"] == GLOBAL,
-        row["listed"] != "no",
+        row.get_choice("scope", ("", GLOBAL)) == GLOBAL,
+        row.get_choice("listed", ("yes", "no")) == "yes",
     )
+
+
+def _parse_quantity(row: CsvRow) -> tuple[tuple[str, str, str], ...]:
+    factors = [_FACTOR.fullmatch(each) for each in row["quantity"].split("*")]
+    found = tuple((each[1] or "", each[2], each[3] or "") for each in factors if each)
+    is_number = all(kind or re.fullmatch(r"\d+(\.\d+)?", number) for kind, number, _ in found)
+    is_product = len(found) == 1 or not any(kind in USE_KINDS for kind, *_ in found)
+    if len(found) < len(factors) or not is_number or not is_product:
+        raise InputError(
+            f"{row['quantity']!r} is not a quantity",
+            where=row.where,
+            key="quantity",
+            remedy="write a product (*) of a number, count:PATH, units:PATH and copies:PATH, or use:KEY, or stored:KEY",
+        )
+    return found
 
 
 def _list_charges(reader: Reader, charges: tuple[Charge, ...]) -> Parts:

@@ -21,12 +21,12 @@ from gpufleet.cost.pricing.pricers.aws import (
 )
 from gpufleet.cost.pricing.pricers.aws.location import pricer
 from gpufleet.cost.pricing.pricers.aws.native import COUNTERPARTS
-from gpufleet.cost.pricing.pricers.charge_table import make_table_pricers
+from gpufleet.cost.pricing.pricers.charge_table import load_charges, make_table_pricers
 from gpufleet.cost.pricing.pricers.extensions import Pricer
 
 EARLIER_NAMES = {"aws:s3/bucketV2:BucketV2": "aws:s3/bucket:Bucket"}  # of version 6 of the provider
 _PRICERS: dict[str, Pricer] = {
-    **make_table_pricers("aws:", pricer, EARLIER_NAMES | COUNTERPARTS),
+    **make_table_pricers(load_charges("aws:"), pricer, EARLIER_NAMES | COUNTERPARTS),
     "aws:acm/certificate:Certificate": gateway.price_certificate,
     "aws:apigateway/stage:Stage": gateway.price_api_stage,
     "aws:batch/computeEnvironment:ComputeEnvironment": batch.price_batch_environment,

@@ -22,11 +22,11 @@ from gpufleet.cost.pricing.pricers.azure import (
     storage,
 )
 from gpufleet.cost.pricing.pricers.azure.location import pricer
-from gpufleet.cost.pricing.pricers.charge_table import make_table_pricers
+from gpufleet.cost.pricing.pricers.charge_table import load_charges, make_table_pricers
 from gpufleet.cost.pricing.pricers.extensions import Pricer
 
 PRICERS: dict[str, Pricer] = {
-    **make_table_pricers("azure", pricer),
+    **make_table_pricers(load_charges("azure"), pricer),
     **app_service.PRICERS,
     **cache.PRICERS,
     **compute_service.PRICERS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpufleet.cost.pricing.pricers.charge_table import make_table_pricers
+from gpufleet.cost.pricing.pricers.charge_table import load_charges, make_table_pricers
 from gpufleet.cost.pricing.pricers.extensions import Pricer
 from gpufleet.cost.pricing.pricers.gcp import (
     bucket,
@@ -26,7 +26,7 @@ from gpufleet.cost.pricing.pricers.gcp import (
 from gpufleet.cost.pricing.pricers.gcp.location import pricer
 
 PRICERS: dict[str, Pricer] = {
-    **make_table_pricers("gcp:", pricer),
+    **make_table_pricers(load_charges("gcp:"), pricer),
     "gcp:compute/instance:Instance": instance.price_compute_instance,
     "gcp:compute/instanceGroupManager:InstanceGroupManager": group.price_instance_group,
     "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager": group.price_instance_group,
