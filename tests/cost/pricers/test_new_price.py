@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import shutil
 
 import pytest
@@ -79,6 +81,12 @@ def test_row_key_case_example_and_docs_line_are_written(root, add, capsys):
     }
     assert any("Job" in line for line in added_lines(root, new_price.PAGE))
     assert "confirmed_by" in capsys.readouterr().out
+
+
+def test_command_of_the_recipe_works(add):
+    recipe = (new_price.ROOT / "docs/architecture.md").read_text()
+    command = re.search(r"^python -m tools\.new_price (.*\\\n.*)$", recipe, re.MULTILINE)
+    assert add(*shlex.split(command[1].replace("\\\n", ""))) == 0
 
 
 def test_rows_stay_sorted_and_no_other_row_changes(root, add):
