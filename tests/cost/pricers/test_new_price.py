@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-import shutil
+import re
+import shlex
 
 import pytest
 
-from tools import new_price
+from gpufleet.cost.pricing.billing import load_free_resource_types
+from gpufleet.cost.pricing.pricers import PRICERS
+from tools import new_price, type_page
+from tools.price_case import format_cases, format_examples
 
-JOB = "gcp:bigquery/job:Job"  # without a pricer; another such type does if it gets one
+JOB = "gcp:bigquery/job:Job"  # the type of the recipe
 SLOTS = ["--component", "slots", "--item", "bigquery:{reservation|standard}:slot"]
 QUERIES = ["--component", "queries", "--item", "bigquery:query_tib"]
 BY_USE = [*QUERIES, "--quantity", "use:monthly_queries_tb"]
@@ -25,11 +29,26 @@ FILES = (
 
 
 @pytest.fixture
-def root(tmp_path):
-    for path in FILES:
+def root(tmp_path, monkeypatch):
+    """Return a copy of the files without the job: it may have a price one day."""
+    monkeypatch.delitem(PRICERS, JOB, raising=False)
+    texts = {path: (new_price.ROOT / path).read_text() for path in FILES}
+    for path in (new_price.CHARGES, new_price.KEYS, new_price.FREE):
+        lines = texts[path].splitlines(keepends=True)
+        texts[path] = "".join(line for line in lines if not line.startswith(f"{JOB},"))
+    cases, examples = (json.loads(texts[path]) for path in (new_price.CASES, new_price.EXAMPLES))
+    texts[new_price.CASES] = format_cases(case for case in cases if case["type"] != JOB)
+    texts[new_price.EXAMPLES] = format_examples({key: each for key, each in examples.items() if key != JOB})
+    texts[new_price.PAGE] = type_page.format_page(PRICERS, load_free_resource_types())
+    for path, text in texts.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(new_price.ROOT / path, tmp_path / path)
+        (tmp_path / path).write_text(text)
     return tmp_path
+
+
+@pytest.fixture
+def before(root):
+    return read_texts(root)
 
 
 @pytest.fixture
@@ -47,8 +66,8 @@ def read_texts(root):
     return {path: (root / path).read_text() for path in FILES}
 
 
-def added_lines(root, path):
-    old = set((new_price.ROOT / path).read_text().splitlines())
+def added_lines(root, before, path):
+    old = set(before[path].splitlines())
     return [line for line in (root / path).read_text().splitlines() if line not in old]
 
 
@@ -56,10 +75,10 @@ def find_cases(root, type_=JOB):
     return [case for case in json.loads((root / new_price.CASES).read_text()) if case["type"] == type_]
 
 
-def test_row_key_case_example_and_docs_line_are_written(root, add, capsys):
+def test_row_key_case_example_and_docs_line_are_written(root, before, add, capsys):
     assert add(JOB, *BY_USE) == 0
-    assert added_lines(root, new_price.CHARGES) == [ROW]
-    assert added_lines(root, new_price.KEYS) == [
+    assert added_lines(root, before, new_price.CHARGES) == [ROW]
+    assert added_lines(root, before, new_price.KEYS) == [
         f"{JOB},monthly_queries_tb,TiB,scanned by queries in the month"
     ]
     assert find_cases(root) == [
@@ -77,12 +96,17 @@ def test_row_key_case_example_and_docs_line_are_written(root, add, capsys):
     assert json.loads((root / new_price.EXAMPLES).read_text())[JOB][0]["inputs"] == {
         "location": "us-central1"
     }
-    assert any("Job" in line for line in added_lines(root, new_price.PAGE))
+    assert any("Job" in line for line in added_lines(root, before, new_price.PAGE))
     assert "confirmed_by" in capsys.readouterr().out
 
 
-def test_rows_stay_sorted_and_no_other_row_changes(root, add):
-    before = read_texts(root)
+def test_command_of_the_recipe_works(add):
+    recipe = (new_price.ROOT / "docs/architecture.md").read_text()
+    command = re.search(r"^python -m tools\.new_price (.*\\\n.*)$", recipe, re.MULTILINE)
+    assert add(*shlex.split(command[1].replace("\\\n", ""))) == 0
+
+
+def test_rows_stay_sorted_and_no_other_row_changes(root, before, add):
     add(JOB, *BY_USE)
     for path in (new_price.CHARGES, new_price.KEYS):
         lines = (root / path).read_text().splitlines()
@@ -114,18 +138,18 @@ def test_another_component_must_be_confirmed_again(root, add):
     }  # fmt: skip
 
 
-def test_item_with_one_price_everywhere_has_the_global_scope(root, add):
+def test_item_with_one_price_everywhere_has_the_global_scope(root, before, add):
     assert add(JOB, "--component", "zone", "--item", "dns:zone") == 0
-    assert added_lines(root, new_price.CHARGES) == [f"{JOB},zone,dns:zone,1,,,global,yes"]
+    assert added_lines(root, before, new_price.CHARGES) == [f"{JOB},zone,dns:zone,1,,,global,yes"]
     assert find_cases(root)[0]["usd_per_month"] == "0.2"
 
 
-def test_new_key_needs_its_unit_and_meaning(root, add, capsys):
+def test_new_key_needs_its_unit_and_meaning(root, before, add, capsys):
     arguments = (JOB, *QUERIES, "--quantity", "use:monthly_job_tb")
     assert add(*arguments) == 2
     assert "--unit and --meaning" in capsys.readouterr().err
     assert add(*arguments, "--unit", "TiB", "--meaning", "scanned, by jobs") == 0
-    assert added_lines(root, new_price.KEYS) == [f'{JOB},monthly_job_tb,TiB,"scanned, by jobs"']
+    assert added_lines(root, before, new_price.KEYS) == [f'{JOB},monthly_job_tb,TiB,"scanned, by jobs"']
 
 
 def test_free_type_is_no_longer_free(root, add):
@@ -135,10 +159,9 @@ def test_free_type_is_no_longer_free(root, add):
     assert f"\n{free}," not in (root / new_price.FREE).read_text()
 
 
-def test_pattern_of_free_types_is_narrowed_by_hand(root, add, capsys):
-    with (root / new_price.FREE).open("a") as file:
-        file.write("gcp:bigquery/*,a pattern\n")
-    before = read_texts(root)
+def test_pattern_of_free_types_is_narrowed_by_hand(root, before, add, capsys):
+    before[new_price.FREE] += "gcp:bigquery/*,a pattern\n"
+    (root / new_price.FREE).write_text(before[new_price.FREE])
     assert add(JOB, *BY_USE) == 2
     assert "gcp:bigquery/* is free" in capsys.readouterr().err
     assert read_texts(root) == before
@@ -169,9 +192,8 @@ def test_pattern_of_free_types_is_narrowed_by_hand(root, add, capsys):
         ([JOB, *BY_USE], {"usage": {"monthly_queries_tb": "many"}}, "monthly_queries_tb: 'many' is not an amount"),
     ],
 )  # fmt: skip
-def test_mistake_is_one_line_and_writes_nothing(root, add, capsys, mistake):
+def test_mistake_is_one_line_and_writes_nothing(root, before, add, capsys, mistake):
     arguments, example, problem = mistake
-    before = read_texts(root)
     assert add(*arguments, example=example) == 2
     error = capsys.readouterr().err
     assert problem in error
