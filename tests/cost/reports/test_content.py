@@ -6,6 +6,7 @@ read back by tests/cost/reports/reading.py, which shares no code with the writer
 
 from __future__ import annotations
 
+import functools
 import html
 import importlib.util
 import json
@@ -42,6 +43,12 @@ def cost_diff(case, book):
 
 
 @pytest.fixture(scope="module")
+def render(cost_diff):
+    """Return a function that gives the report in a format; a page takes 0.2 s, so each is written once a case."""
+    return functools.cache(lambda form: cost.render_diff(cost_diff, form))
+
+
+@pytest.fixture(scope="module")
 def months(case):
     """Return both months and the greatest and least of the second, from the case's own arithmetic."""
     expect = case["expect"]
@@ -70,8 +77,8 @@ def assert_first_sentence(text, cost_diff, months):
     assert (f"not counting {missing} item" in text) == bool(missing and not cost_diff.partial)
 
 
-def test_table_lists_every_changed_resource_with_its_amounts(cost_diff, months):
-    text = cost.render_diff(cost_diff, "table")
+def test_table_lists_every_changed_resource_with_its_amounts(cost_diff, render, months):
+    text = render("table")
     assert_first_sentence(text.splitlines()[0], cost_diff, months)
     changed = [line for line in cost_diff.lines if reading.is_changed(line)]
     rows = reading.grid_rows(text, TABLE_HEAD)
@@ -82,8 +89,8 @@ def test_table_lists_every_changed_resource_with_its_amounts(cost_diff, months):
     )
 
 
-def test_markdown_sorts_changes_by_amount_and_folds_the_others(cost_diff, months):
-    text = cost.render_diff(cost_diff, "markdown")
+def test_markdown_sorts_changes_by_amount_and_folds_the_others(cost_diff, render, months):
+    text = render("markdown")
     assert_first_sentence(reading.unescape_text(text.splitlines()[0]), cost_diff, months)
     visible_text, _, folded = text.partition("<details>")
     changed = reading.sort_by_amount(line for line in cost_diff.lines if reading.is_changed(line))
@@ -93,9 +100,9 @@ def test_markdown_sorts_changes_by_amount_and_folds_the_others(cost_diff, months
         assert rows == [reading.line_cells(line) for line in lines]
 
 
-def test_markdown_has_the_totals_before_and_after(cost_diff, months):
+def test_markdown_has_the_totals_before_and_after(cost_diff, render, months):
     certain = cost_diff.before.usd_per_month.is_exact and cost_diff.after.usd_per_month.is_exact
-    text = cost.render_diff(cost_diff, "markdown")
+    text = render("markdown")
     before, after = reading.pipe_rows(text, 3 if certain else 4)[:2]
     assert (before[0], before[2]) == ("Before", reading.format_dollars(months["before"]))
     assert (after[0], after[2]) == ("After", reading.format_dollars(months["after"]))
@@ -107,8 +114,8 @@ def test_markdown_has_the_totals_before_and_after(cost_diff, months):
         )
 
 
-def test_json_has_the_monthly_totals_and_their_bounds(cost_diff, months):
-    document = json.loads(cost.render_diff(cost_diff, "json"))
+def test_json_has_the_monthly_totals_and_their_bounds(render, months):
+    document = json.loads(render("json"))
     money = {side: document[side] for side in ("before", "after")}
     assert Decimal(str(money["before"]["usd_per_month"])) == reading.round_to_cents(months["before"])
     bounds = {"usd_per_month": "after", "usd_per_month_low": "low", "usd_per_month_high": "high"}
@@ -118,8 +125,8 @@ def test_json_has_the_monthly_totals_and_their_bounds(cost_diff, months):
     assert Decimal(str(document["change"]["usd_per_month"])) == change
 
 
-def test_json_has_every_resource_and_every_unpriced_resource(case, cost_diff):
-    document = json.loads(cost.render_diff(cost_diff, "json"))
+def test_json_has_every_resource_and_every_unpriced_resource(case, cost_diff, render):
+    document = json.loads(render("json"))
     lines = [(line["op"], f"{line['name']} {line['component']}") for line in document["resources"]]
     assert lines == [reading.line_cells(line)[:2] for line in cost_diff.lines]
     for side in ("before", "after"):
@@ -133,8 +140,8 @@ def test_json_has_every_resource_and_every_unpriced_resource(case, cost_diff):
     assert {gap[:2] for gap in listed} == {(gap.urn, gap.component) for gap in gaps}
 
 
-def test_html_page_has_the_same_resources_and_totals(cost_diff, months):
-    page = reading.Page(cost.render_diff(cost_diff, "html"))
+def test_html_page_has_the_same_resources_and_totals(cost_diff, render, months):
+    page = reading.Page(render("html"))
     assert_first_sentence(page.lead, cost_diff, months)
     changed = reading.sort_by_amount(line for line in cost_diff.lines if reading.is_changed(line))
     unchanged = reading.sort_by_amount(line for line in cost_diff.lines if not reading.is_changed(line))
@@ -159,8 +166,8 @@ READERS = {"table": str, "markdown": reading.unescape_text, "html": html.unescap
 
 
 @pytest.mark.parametrize("form", READERS)
-def test_each_unpriced_resource_warning_and_price_is_listed(case, cost_diff, form):
-    text = READERS[form](cost.render_diff(cost_diff, form))
+def test_each_unpriced_resource_warning_and_price_is_listed(case, cost_diff, render, form):
+    text = READERS[form](render(form))
     for gap in cost_diff.unpriced_resources:
         assert gap.reason in text
     for warning in cost_diff.warnings:
@@ -175,8 +182,8 @@ def test_each_unpriced_resource_warning_and_price_is_listed(case, cost_diff, for
             assert dated in text
 
 
-def test_junit_has_the_amounts_and_a_case_for_each_unpriced_resource(cost_diff, months):
-    suite = ET.fromstring(cost.render_diff(cost_diff, "junit")).find("testsuite")
+def test_junit_has_the_amounts_and_a_case_for_each_unpriced_resource(cost_diff, render, months):
+    suite = ET.fromstring(render("junit")).find("testsuite")
     cells = {element.get("name"): element.get("value") for element in suite.iter("property")}
     before, after = reading.round_to_cents(months["before"]), reading.round_to_cents(months["after"])
     assert Decimal(cells["before_usd_per_month"]) == before
@@ -190,5 +197,5 @@ def test_junit_has_the_amounts_and_a_case_for_each_unpriced_resource(cost_diff, 
 
 
 @pytest.mark.parametrize("form", ["table", "markdown", "json", "html", "junit"])
-def test_no_report_shows_a_secret(cost_diff, form):
-    assert "p5.48xlarge" not in cost.render_diff(cost_diff, form)
+def test_no_report_shows_a_secret(render, form):
+    assert "p5.48xlarge" not in render(form)
