@@ -138,6 +138,8 @@ def _check_type(new: NewCharge, rows: Sequence[CsvRow]) -> None:
         raise InputError(
             f"{new.package!r} is not a package with a table of charges", where="TYPE", remedy=_list(CLOUDS)
         )
+    if not re.fullmatch(r"[a-z-]+:[\w/.-]+:\w+", new.type):
+        raise InputError(f"{new.type!r} is not a token", where="TYPE", remedy="write PACKAGE:MODULE:NAME")
     if new.package in SDKS and new.type not in (known := list_resource_modules(new.package)):
         question = ask_about_names(find_similar_names(new.type, known))
         raise InputError(f"{SDKS[new.package]} has no type {new.type}", where="TYPE", remedy=question)
@@ -341,6 +343,8 @@ def main(arguments: Sequence[str], root: Path = ROOT) -> int:
         if not (root / name).exists() or (root / name).read_text() != text:
             write_text(root / name, text)
             print(f"wrote {name}")
+    if new.package not in SDKS:
+        print(f"next: check type and inputs yourself: no SDK of {new.package} is installed")
     if find_focus_service(new.cloud, new.item, new.type) == OTHER_SERVICE:
         print(f"next: name its service in {DATA}/focus_services.csv")
     print(f"next: calculate the bill by hand from the provider's published prices: confirmed_by in {CASES}")

@@ -144,6 +144,11 @@ def test_item_with_one_price_everywhere_has_the_global_scope(root, before, add):
     assert find_cases(root)[0]["usd_per_month"] == "0.2"
 
 
+def test_type_that_no_sdk_can_check_is_said(add, capsys):
+    assert add("azure:network/abacus:Abacus", "--component", "gateway", "--item", "nat_gateway") == 0
+    assert "no SDK of azure is installed" in capsys.readouterr().out
+
+
 def test_new_key_needs_its_unit_and_meaning(root, before, add, capsys):
     arguments = (JOB, *QUERIES, "--quantity", "use:monthly_job_tb")
     assert add(*arguments) == 2
@@ -171,6 +176,7 @@ def test_pattern_of_free_types_is_narrowed_by_hand(root, before, add, capsys):
     "mistake",
     [
         (["gcp:bigquery/jb:Job", *BY_USE], None, f"has no type gcp:bigquery/jb:Job; did you mean {JOB}?"),
+        (["azure:network", *BY_USE], None, "write PACKAGE:MODULE:NAME"),
         (["oci:a/b:C", *BY_USE], None, "'oci' is not a package"),
         (["gcp:dns/managedZone:ManagedZone", "--component", "zone", "--item", "dns:zone"], None, "has zone already"),
         (["gcp:sql/databaseInstance:DatabaseInstance", *QUERIES], None, "has a pricer in Python"),
