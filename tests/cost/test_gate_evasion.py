@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from gpufleet import cost
+from gpufleet.cost.inputs.gate_file import list_changed_files
 from gpufleet.cost.inputs.ignored_change import settle_like_engine
 from gpufleet.cost.inputs.program.gitref import find_git_tree, read_git_files
 from gpufleet.cost.inputs.project_list import load_project_list
@@ -216,5 +217,83 @@ def test_transforms_name_the_way_that_works(project):
         'aws.ec2.Eip("ip", opts=options)\n'
     )
     commit(project)
-    with pytest.raises(InputError, match="uses resource transforms, which only the engine runs"):
+    with pytest.raises(InputError, match="uses resource transforms or hooks, which only the engine runs"):
         cost.evaluate_program(project, "dev")
+
+
+def test_stack_file_outside_of_the_project_is_that_of_the_base(tmp_path):
+    infra, envs = tmp_path / "infra", tmp_path / "envs"
+    infra.mkdir()
+    envs.mkdir()
+    (infra / "Pulumi.yaml").write_text("name: demo\nruntime: python\nstackConfigDir: ../envs\n")
+    (infra / "__main__.py").write_text(MACHINE.replace('get("machine")', 'require_secret("machine")'))
+    (envs / "Pulumi.dev.yaml").write_text("config:\n  demo:machine: {secure: AAAA}\n")
+    git(tmp_path, "init", "-q", "-b", "main")
+    commit(tmp_path)
+    assert compare(infra).unknown_changes == ()
+    (envs / "Pulumi.dev.yaml").write_text("config:\n  demo:machine: {secure: BBBB}\n")
+    assert [each.causes for each in compare(infra).unknown_changes] == [("Pulumi.dev.yaml",)]
+    (infra / "__main__.py").write_text(MACHINE)
+    (envs / "Pulumi.dev.yaml").write_text(CONFIG.format(machine=SMALL))
+    commit(tmp_path)
+    (envs / "Pulumi.dev.yaml").write_text(CONFIG.format(machine=LARGE))
+    assert compare(infra).change_usd_per_month > 10_000
+
+
+@pytest.mark.parametrize(
+    ("files", "moved"),
+    [
+        ({"Pulumi.dev.yaml": '"env\\x69ronment": [big]\n' + CONFIG.format(machine=SMALL)}, ""),
+        (
+            {"conf/Pulumi.dev.yaml": "environment: [big]\n" + CONFIG.format(machine=SMALL)},
+            "stackConfigDir: conf",
+        ),
+        ({"conf/Pulumi.dev.yaml": "environment: [big]\n" + CONFIG.format(machine=SMALL)}, "config: conf"),
+    ],
+)
+def test_environment_is_found_however_it_is_spelt_and_wherever_the_file_is(project, files, moved):
+    commit(project)
+    (project / "Pulumi.yaml").write_text(f"name: demo\nruntime: python\n{moved}\n")
+    for name, text in files.items():
+        (project / name).parent.mkdir(exist_ok=True)
+        (project / name).write_text(text)
+    git(project, "add", "-A")
+    assert [str(each)[:12] for each in compare(project).unknown_changes] == ["environment:"]
+
+
+def test_policy_behind_a_committed_link_of_a_folder_is_refused(project):
+    from gpufleet.cost.inputs.gate_file import GateFileReader
+
+    (project / "ci").mkdir()
+    (project / "ci/policy.yaml").write_text("max_increase_usd_per_month: 1\n")
+    (project / "cost").symlink_to("ci")
+    commit(project)
+    with pytest.raises(InputError, match="symbolic link"):
+        GateFileReader(project, "main").read_limits(project / "cost/policy.yaml")
+
+
+def test_changed_submodule_cannot_be_hidden_by_its_own_settings(project, tmp_path):
+    part = tmp_path / "part"
+    part.mkdir()
+    git(part, "init", "-q", "-b", "main")
+    (part / "size.txt").write_text("1")
+    commit(part)
+    git(project, "submodule", "add", "-q", str(part), "part")
+    git(project, "config", "-f", ".gitmodules", "submodule.part.ignore", "all")
+    commit(project)
+    (project / "part/size.txt").write_text("2")
+    git(project / "part", "commit", "-qam", "2")
+    assert "part" in list_changed_files(project, "main")
+
+
+def test_code_and_documentation_do_not_make_an_unchanged_resource_an_unknown_change(project):
+    (project / "__main__.py").write_text(
+        "import pulumi, pulumi_aws as aws\n"
+        'code = pulumi.FileArchive(".")\n'
+        'aws.lambda_.Function("f", role="r", code=code, handler="a.b", runtime="python3.12", tags={"Name": "docs"})\n'
+    )
+    (project / "docs").mkdir()
+    (project / "docs/page.txt").write_text("a")
+    commit(project)
+    (project / "docs/page.txt").write_text("b")
+    assert compare(project).unknown_changes == ()

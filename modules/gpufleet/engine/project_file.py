@@ -18,12 +18,16 @@ def read_project_setting(root: Path, *keys: str) -> str:
     if the file is not valid YAML.
     """
     path = root / PROJECT_FILE
-    text = boundary.read_text(path) if path.is_file() else ""
-    if keys[-1] not in text:
+    return parse_project_setting(boundary.read_text(path) if path.is_file() else "", str(path), *keys)
+
+
+def parse_project_setting(text: str, where: str, *keys: str) -> str:
+    """Return a text of a project's file from its content; "" if it is not there."""
+    if keys[-1] not in text and "\\" not in text:  # an escape can spell a key in another way
         return ""
-    value: Any = boundary.decode_yaml(text, str(path))
+    value: Any = boundary.decode_yaml(text, where)
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     if isinstance(value, dict | list):
-        raise InputError("must be a text", where=str(path), key=".".join(keys))
+        raise InputError("must be a text", where=where, key=".".join(keys))
     return "" if value is None else str(value)

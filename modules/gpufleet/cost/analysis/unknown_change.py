@@ -19,7 +19,7 @@ from pathlib import PurePosixPath
 from gpufleet.cost.analysis.size_setter import ANYTHING, NO_SETTER, find_size_setter
 from gpufleet.cost.formatting import replace_control_characters
 from gpufleet.cost.inputs.graph import ResourceGraph, strip_api_version
-from gpufleet.cost.inputs.input_change import find_changed_inputs, list_texts
+from gpufleet.cost.inputs.input_change import find_changed_inputs, is_never_billed, list_texts
 from gpufleet.cost.inputs.stack_change import StackChange
 from gpufleet.cost.inputs.terms import find_owner_tag, read_resource_tags
 from gpufleet.cost.pricing.bill import Bill, UnpricedResource
@@ -266,9 +266,12 @@ def _find_causes(sides: _Sides, urn: str) -> tuple[str, ...]:
     ):  # a pricer reads more than the above: a disk, a cluster, a subnet
         urns = {each for each in references if sides.is_changed(each)}
     resources = (sides.after.get(each) or sides.before[each] for each in urns)
-    files = {text for text in list_texts(new.inputs) if _names_changed_file(text, sides.change.changed_files)}
+    changed = frozenset(file for file in sides.change.changed_files if not file.endswith(DOCUMENTATION))
+    type_ = strip_api_version(new.type)
+    billed = {name: value for name, value in new.inputs.items() if not is_never_billed(type_, name)}
+    files = {text for text in list_texts(billed) if _names_changed_file(text, changed)}
     if any(NOT_KNOWN.search(gap.reason) for gap in sides.gaps_after.get(urn, ())):
-        files |= {file for file in sides.change.changed_files if not file.endswith(DOCUMENTATION)}
+        files |= changed
     return (*sorted(f"{each.name} ({each.type})" for each in resources), *sorted(files))
 
 

@@ -17,16 +17,16 @@ _log = logging.getLogger(__name__)
 
 
 def find_environment_change(
-    gate: GateFileReader, root: Path, stack: str, config_file: Path | None
+    gate: GateFileReader, root: Path, stack: str, config_file: Path | None, base_text: str
 ) -> tuple[str, ...]:
     """Return why the effect of a branch on the cost is not known: it changes what its stack's file imports.
 
-    A warning says that the values of such environments are not known, also if they do not change.
+    ``base_text`` is the stack's file at the base. A warning says that the values of such environments are not known,
+    also if they do not change.
     """
     path = config_file or find_stack_file(root, stack)
     own = _read_environments(read_text(path) if path.is_file() else "", str(path))
-    text = gate.repository.read_at_base(path) if gate.repository else None
-    base = _read_environments(text or "", f"{path.name} at {gate.base}")
+    base = _read_environments(base_text, f"{path.name} at {gate.base}")
     if own or base:
         gate.warn(_describe(own or base))
     return (
@@ -45,7 +45,7 @@ def warn_about_environments(root: Path, stack: str, config_file: Path | None) ->
 
 def _read_environments(text: str, where: str) -> Any:
     """Return what a stack's file imports: names, or environments that it declares itself; None without any."""
-    if KEY not in text:
+    if KEY not in text and "\\" not in text:  # an escape can spell a key in another way
         return None
     data = decode_yaml(text, where)
     return (data.get(KEY) or None) if isinstance(data, dict) else None

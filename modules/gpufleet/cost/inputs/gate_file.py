@@ -67,6 +67,7 @@ class GateRepository:
             return _read_own_file(path)
         at_base = self._read_at_base(relative)
         if at_base is None:
+            refuse_links_in_repository(path.parent)
             own = self.top / relative
             if own.is_symlink():
                 raise InputError("is a symbolic link", where=make_printable(relative), remedy=FILE_ITSELF)
@@ -158,7 +159,8 @@ def _read_own_file(path: Path) -> GateFile:
 
 def list_changed_files(root: Path, commit: str) -> frozenset[str]:
     """Return the tracked files of a project that differ from a commit, relative to the project."""
-    options = ("--name-only", "--no-ext-diff", "--no-renames", "-z", "--relative")
+    # A branch's .gitmodules could hide a changed submodule.
+    options = ("--name-only", "--no-ext-diff", "--no-renames", "--ignore-submodules=none", "-z", "--relative")
     return frozenset(list_git_names(root, "diff", *options, commit, "--", "."))
 
 

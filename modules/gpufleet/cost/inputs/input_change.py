@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
@@ -13,6 +14,7 @@ from gpufleet.cost.inputs.values import MAPPING_TYPES, is_list
 from gpufleet.engine import SECRET, StateResource, UnreadableValue
 
 DEFAULTS_KEY = "__defaults"  # where a bridged provider lists the inputs that it filled by itself
+INDEX = re.compile(r"\[\d+\]")
 MISSING = object()
 PROVIDER_PATH = "provider"
 
@@ -42,7 +44,7 @@ def find_changed_inputs(
     if _provider_urn(before) != _provider_urn(after) and not is_deployed_before:
         paths.add(PROVIDER_PATH)
     type_ = strip_api_version(after.type)
-    return tuple(sorted(path for path in paths if not _is_never_billed(type_, path)))
+    return tuple(sorted(path for path in paths if not is_never_billed(type_, path)))
 
 
 def _declared_keys(before: StateResource, after: StateResource, *, is_deployed_before: bool) -> Iterable[str]:
@@ -103,11 +105,13 @@ def _provider_urn(resource: StateResource) -> str:
     return "" if is_default_provider(urn.rpartition("::")[2]) else urn
 
 
-def _is_never_billed(type_token: str, path: str) -> bool:
+def is_never_billed(type_token: str, path: str) -> bool:
+    """Return whether an input never bills; rows of the table name those of lists without their index."""
+    path = INDEX.sub("", path)
     if path.startswith("__") or path == NAME_KEYS.get(type_token):
         return True
     return any(
-        fnmatchcase(type_token, pattern) and (path == name or path.startswith((f"{name}.", f"{name}[")))
+        fnmatchcase(type_token, pattern) and (path == name or path.startswith(f"{name}."))
         for pattern, name in _load_inputs_never_billed()
     )
 

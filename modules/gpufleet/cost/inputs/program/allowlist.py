@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from gpufleet.boundary import read_text
-from gpufleet.engine import read_project_setting
+from gpufleet.engine.project_file import PROJECT_FILE, parse_project_setting
 from gpufleet.errors import InputError
 
 # Variables without secrets: locale, PATH, and the providers' regions (child.PROVIDER_VARIABLES).
@@ -55,8 +55,21 @@ def guess_clouds(root: Path, stack: str, config_file: Path | None) -> list[str]:
 
 
 def find_stack_file(root: Path, stack: str) -> Path:
-    """Return the place of a stack's file in its project."""
-    return root / _read_setting_or_empty(root, "stackConfigDir") / f"Pulumi.{stack}.yaml"
+    """Return the place of a stack's file, as its project names the folder: ``stackConfigDir``, once ``config``."""
+    path = root / PROJECT_FILE
+    with suppress(InputError):
+        return find_declared_stack_file(root, stack, read_text(path) if path.is_file() else "")
+    return root / f"Pulumi.{stack}.yaml"  # the evaluation reports the error
+
+
+def find_declared_stack_file(root: Path, stack: str, project_text: str) -> Path:
+    """Return the place of a stack's file by the content of its project's file; raise InputError if that is invalid."""
+    where = str(root / PROJECT_FILE)
+    folder = parse_project_setting(project_text, where, "stackConfigDir")
+    if not folder:
+        with suppress(InputError):  # the mapping of settings that it is today
+            folder = parse_project_setting(project_text, where, "config")
+    return root / folder / f"Pulumi.{stack}.yaml"
 
 
 def list_visible_paths(python: Path | None, checkout: Path) -> list[Path]:
@@ -138,13 +151,6 @@ def _without_covered(paths: Iterable[Path]) -> list[Path]:
         if not any(path.is_relative_to(covering) for covering in (*uncovered, *map(Path, SYSTEM))):
             uncovered.append(path)
     return uncovered
-
-
-def _read_setting_or_empty(root: Path, *keys: str) -> str:
-    """Return a text of the project's file, empty if the file is unreadable: the evaluation reports the error."""
-    with suppress(InputError):
-        return read_project_setting(root, *keys)
-    return ""
 
 
 def _read_or_empty(path: Path) -> str:

@@ -250,6 +250,9 @@ def find_stack_file(job: Job) -> Path:
 def read_project_folder(job: Job, key: str) -> str:
     """Return a folder that the project's file names, the project's own by default."""
     folder = read_project_file(job).get(key)
+    if folder is None and key == "stackConfigDir":  # its old name, where that is no mapping of settings
+        old = read_project_file(job).get("config")
+        folder = old if isinstance(old, str) else None
     if folder is not None and not isinstance(folder, str):
         path, remedy = Path(job["root"]) / "Pulumi.yaml", "give a folder of the project"
         raise InputError(f"{folder!r} is not a text", find_line(path, key), key, remedy)

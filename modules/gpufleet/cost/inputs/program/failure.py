@@ -9,9 +9,8 @@ from typing import Any
 
 Job = dict[str, Any]
 PREVIEW = "make `pulumi preview` succeed first"
-CALLBACKS = (
-    "Callback server not initialized"  # the SDK's error (pulumi 3.x) where the monitor runs no transforms
-)
+# The SDK's errors (pulumi 3.258) where the monitor runs no transforms and hooks.
+CALLBACKS = ("Callback server not initialized", "No callback server registered")
 # The same text for every failure: what a confined program raises must not lead to less confinement.
 CONFINED = f"{PREVIEW}; docs/cost.md says what a confined program cannot do"
 
@@ -25,8 +24,9 @@ def describe_error(error: BaseException, job: Job, *, is_input_error: bool) -> d
     where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "__main__.py"
     lines = str(error).strip().splitlines() or [""]
     problem = f"the Pulumi program failed: {type(error).__name__}: {lines[0]}".rstrip(": ")
-    if CALLBACKS in lines[0]:
-        problem, remedy = "the program uses resource transforms, which only the engine runs", "use --preview"
+    if any(text in lines[0] for text in CALLBACKS):
+        problem = "the program uses resource transforms or hooks, which only the engine runs"
+        remedy = "use --preview"
         return {"problem": problem, "where": where, "key": "", "remedy": remedy}
     remedy = PREVIEW if job["bounds"]["trusted"] else CONFINED
     return {"problem": problem, "where": where, "key": "", "remedy": remedy}
