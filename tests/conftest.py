@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import signal
@@ -13,6 +14,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parents[1]
+# The maintainers' tools, without the checkout on the path: a program under test would see all of it as a package.
+_tools = importlib.util.spec_from_file_location("tools", ROOT / "tools" / "__init__.py")
+sys.modules["tools"] = importlib.util.module_from_spec(_tools)
+_tools.loader.exec_module(sys.modules["tools"])
 os.environ["GPUFLEET_PRICES"] = "embedded"  # not what the developer has imported
 # A shell without job control starts a command in the background with interrupts ignored, and its children inherit that:
 # the tests that interrupt a process would wait for it in vain.

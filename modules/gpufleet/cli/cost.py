@@ -23,15 +23,15 @@ from gpufleet.cli.cost_output import (
 from gpufleet.cli.cost_projects import write_projects_diff
 from gpufleet.cli.number import FiniteFloatRange
 from gpufleet.cost import CostOptions
-from gpufleet.cost.analysis.diff import PolicyResult
 from gpufleet.cost.analysis.reports import ESTIMATE_FORMATS
-from gpufleet.cost.inputs.gate_file import GateFileReader
 from gpufleet.cost.inputs.program.evaluation import TIME_LIMIT_S
 from gpufleet.engine import add_source_to_errors, parse_engine_json, parse_last_phase_of_log
 from gpufleet.errors import CheckFailed, InputError
 
 if TYPE_CHECKING:
     from gpufleet.cost import CostDiff, CostEstimate
+    from gpufleet.cost.analysis.diff import PolicyResult
+    from gpufleet.cost.inputs.gate_file import GateFileReader
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 COMMANDS_OF_OTHER_FILES = {

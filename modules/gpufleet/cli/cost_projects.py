@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpufleet import cost
 from gpufleet.cli.cost_output import write_report
-from gpufleet.cost.analysis.diff import PolicyResult
 from gpufleet.errors import InputError
+
+if TYPE_CHECKING:
+    from gpufleet.cost.analysis.diff import PolicyResult
 
 
 def write_projects_diff(

@@ -7,7 +7,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from gpufleet.boundary import decode_yaml, make_printable, read_text
+from gpufleet.boundary import make_printable, read_text
 from gpufleet.cost.inputs.gate_file import GateFileReader
 from gpufleet.cost.inputs.program.allowlist import find_stack_file
 
@@ -47,6 +47,8 @@ def _read_environments(text: str, where: str) -> Any:
     """Return what a stack's file imports: names, or environments that it declares itself; None without any."""
     if KEY not in text and "\\" not in text:  # an escape can spell a key in another way
         return None
+    from gpufleet.boundary import decode_yaml  # its reader takes a tenth of a second to load
+
     data = decode_yaml(text, where)
     return (data.get(KEY) or None) if isinstance(data, dict) else None
 
