@@ -123,7 +123,7 @@ def test_ansible_doc_shows_every_plugin_and_role_without_the_package(run_in_empt
     assert result.returncode == 0, result.stderr
     names = {name.removeprefix("gpufleet.fleet.") for name in json.loads(result.stdout)}
     if kind == "filter":
-        assert {"application", "site_groups", "role_problem"} <= names
+        assert {"application_files", "site_groups", "role_problem"} <= names
     else:
         folder = FLEET / "roles" if kind == "role" else FLEET / "plugins" / (kind + "s" * (kind == "module"))
         assert names == {path.stem for path in folder.iterdir() if path.name != "__pycache__"}
