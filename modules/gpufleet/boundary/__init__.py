@@ -8,8 +8,7 @@ No other room calls ``json.loads``, a YAML, CSV or XML reader; ``tests/boundary/
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpufleet.boundary.csv_rows import CsvRow, check_cell_safety, decode_csv
 from gpufleet.boundary.file_reader import describe_read_error, read_bytes, read_text, read_text_stream
@@ -40,6 +39,7 @@ from gpufleet.boundary.printable_value import make_values_printable
 from gpufleet.boundary.table import build_from_row, read_table
 from gpufleet.boundary.text import decode_text, make_block_printable, make_printable, shorten_repr
 from gpufleet.boundary.value_check import check_scalar_limits, check_value_limits, validate_with_pydantic
+from gpufleet.lazy_names import make_module_getattr
 
 if TYPE_CHECKING:
     from gpufleet.boundary.csv_stream import stream_csv_rows
@@ -154,10 +154,4 @@ _LATER = {
     ),
 }  # fmt: skip
 
-
-def __getattr__(name: str) -> Any:
-    """Return a name of a module that is imported with its first use."""
-    for module, names in _LATER.items():
-        if name in names:
-            return getattr(import_module(f"{__name__}.{module}"), name)
-    raise AttributeError(name)
+__getattr__ = make_module_getattr(__name__, _LATER)

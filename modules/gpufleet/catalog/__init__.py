@@ -7,8 +7,7 @@ date and its replacements.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpufleet.catalog.accelerator import load_accelerators, with_memory_size
 from gpufleet.catalog.architecture import (
@@ -44,6 +43,7 @@ from gpufleet.catalog.query import (
     get_machine,
 )
 from gpufleet.catalog.source import CatalogSource, load_catalog_sources
+from gpufleet.lazy_names import make_module_getattr
 
 if TYPE_CHECKING:
     from gpufleet.catalog.operating_system import (
@@ -130,10 +130,4 @@ _LATER = {
     ),
 }  # fmt: skip
 
-
-def __getattr__(name: str) -> Any:
-    """Return a name of a module that is imported with its first use."""
-    for module, names in _LATER.items():
-        if name in names:
-            return getattr(import_module(f"{__name__}.{module}"), name)
-    raise AttributeError(name)
+__getattr__ = make_module_getattr(__name__, _LATER)

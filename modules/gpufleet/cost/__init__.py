@@ -7,8 +7,9 @@ bills, checks policies and writes reports. ``api`` joins the three for the comma
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from gpufleet.lazy_names import make_module_getattr
 
 if TYPE_CHECKING:
     from gpufleet.cost.analysis.combined import CombinedDiff
@@ -105,10 +106,4 @@ NAMES_BY_MODULE = {
     "pricing.rates": ("PriceBook",),
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Import a module when one of its names is used."""
-    for module, names in NAMES_BY_MODULE.items():
-        if name in names:
-            return getattr(import_module(f"{__name__}.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = make_module_getattr(__name__, NAMES_BY_MODULE)

@@ -21,10 +21,10 @@ Undated prices are older than all others.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpufleet.catalog.prices.reader import PriceReader, open_price_reader
+from gpufleet.lazy_names import make_module_getattr
 
 if TYPE_CHECKING:
     from gpufleet.catalog.prices.check import CODES, PriceCheckContext, PriceFinding, check_prices
@@ -53,10 +53,4 @@ _LATER = {
     "store": ("ImportRun", "ImportRunSummary", "PriceStore"),
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Import the modules for writing only on use: reading a price is far more common."""
-    for module, names in _LATER.items():
-        if name in names:
-            return getattr(import_module(f"{__name__}.{module}"), name)
-    raise AttributeError(name)
+__getattr__ = make_module_getattr(__name__, _LATER)
