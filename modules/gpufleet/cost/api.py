@@ -20,13 +20,11 @@ from gpufleet.cost.inputs.gate_file import (
     refuse_tracked_price_store,
 )
 from gpufleet.cost.inputs.ignored_change import settle_like_engine
-from gpufleet.cost.inputs.program.allowlist import find_declared_stack_file, find_stack_file
 from gpufleet.cost.inputs.program.evaluation import (
     TIME_LIMIT_S,
     start_git_ref_comparison,
     start_program_evaluation,
 )
-from gpufleet.cost.inputs.program.gitref import is_tracked
 from gpufleet.cost.inputs.program.stack_program import StackProgram
 from gpufleet.cost.inputs.stack_change import (
     StackChange,
@@ -34,8 +32,8 @@ from gpufleet.cost.inputs.stack_change import (
     change_from_preview,
     resources_from_state,
 )
+from gpufleet.cost.inputs.stack_file import find_compared_stack_file
 from gpufleet.engine import EventLogPhase
-from gpufleet.engine.project_file import PROJECT_FILE
 from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.paths import find_price_store_file
 
@@ -125,8 +123,8 @@ def diff_stack_against_git_ref(
     refuse_links_in_repository(root, config_file)
     refuse_tracked_price_store(find_price_store_file())
     gate = GateFileReader(root, base)
-    base_text, base_config = _read_base_stack_file(gate, root, stack, config_file)
-    config_file = config_file or _find_stack_file_elsewhere(gate, root, stack)
+    stack_file = find_compared_stack_file(gate, root, stack, config_file)
+    config_file = stack_file.config_file
     with (
         pause_garbage_collection(),
         start_git_ref_comparison(
@@ -138,64 +136,22 @@ def diff_stack_against_git_ref(
             trusted=options.trusted,
             may_be_unconfined=options.may_be_unconfined,
             variables=variables,
-            base_config=base_config,
+            base_config=stack_file.base_config,
         ) as run,
     ):
         fleet = _load_fleet(root, stack, config_file)
         budget = _find_budget(gate, root, stack, config_file, fleet)
         before, after, warnings = settle_like_engine(*run())
         changed = list_changed_files(root, gate.repository.commit) if gate.repository else frozenset()
-        changed |= _find_changed_stack_file(root, config_file or find_stack_file(root, stack), base_text)
-        environment_change = find_environment_change(gate, root, stack, config_file, base_text)
+        environment_change = find_environment_change(gate, stack_file)
         warnings = [*gate.warnings, *warnings]
         change = StackChange(
             stack=stack,
             warnings=tuple(warnings),
-            changed_files=changed,
+            changed_files=changed | stack_file.list_changes(),
             missing_changes=environment_change,
         )
         return _diff_change(before, after, change, fleet, options, root, config_file, budget)
-
-
-def _read_base_stack_file(
-    gate: GateFileReader, root: Path, stack: str, config_file: Path | None
-) -> tuple[str, str | None]:
-    """Return the stack's file at the base, and its text again if the files of the project there do not have it.
-
-    A named file applies if it is there; else the one that the project's file of the base leads to.
-    """
-    repository = gate.repository
-    if repository is None:
-        return "", None
-    named = repository.read_at_base(config_file) if config_file else None
-    if named is not None:
-        return named, named
-    project_text = repository.read_at_base(root / PROJECT_FILE) or ""
-    path = Path(os.path.abspath(find_declared_stack_file(root, stack, project_text)))  # noqa: PTH100 - no link is followed
-    text = repository.read_at_base(path)
-    is_outside = not path.is_relative_to(Path(os.path.abspath(root)))  # noqa: PTH100
-    return text or "", text if is_outside else None
-
-
-def _find_stack_file_elsewhere(gate: GateFileReader, root: Path, stack: str) -> Path | None:
-    """Return the stack's file if it is elsewhere and git tracks it: a comparison shows only the project's folder."""
-    path = Path(os.path.abspath(find_stack_file(root, stack)))  # noqa: PTH100 - no link is followed
-    repository = gate.repository
-    if repository is None or path.is_relative_to(Path(os.path.abspath(root))):  # noqa: PTH100
-        return None
-    if repository.relative_path(path) is None or not is_tracked(repository.top, path):
-        return None
-    refuse_links_in_repository(path)
-    return path
-
-
-def _find_changed_stack_file(root: Path, path: Path, base_text: str) -> frozenset[str]:
-    """Return the stack's file if it is outside of the project and differs from the base."""
-    own = Path(os.path.abspath(path))  # noqa: PTH100 - no link is followed
-    if own.is_relative_to(Path(os.path.abspath(root))):  # noqa: PTH100
-        return frozenset()
-    text = read_text(own) if own.is_file() else ""
-    return frozenset() if text == base_text else frozenset({own.name})
 
 
 def load_gate_policy(path: Path, gate: GateFileReader, *, is_named_by_branch: bool = False) -> CostPolicy:

@@ -22,10 +22,11 @@ from gpufleet.cost.inputs.graph import ResourceGraph, strip_api_version
 from gpufleet.cost.inputs.input_change import find_changed_inputs, is_never_billed, list_texts
 from gpufleet.cost.inputs.stack_change import StackChange
 from gpufleet.cost.inputs.terms import find_owner_tag, read_resource_tags
+from gpufleet.cost.inputs.values import MARKER_REASONS
 from gpufleet.cost.pricing.bill import Bill, UnpricedResource
 from gpufleet.cost.pricing.billing import find_free_reason
 from gpufleet.cost.pricing.unpriced_input import find_unpriced_inputs
-from gpufleet.engine import StateResource
+from gpufleet.engine import SECRET, UNKNOWN, StateResource
 
 MAX_LISTED_NAMES = 4
 VERBS = {"create": "is new", "delete": "is deleted", "replace": "is replaced"}
@@ -33,7 +34,9 @@ DECIDES_ANOTHER_BILL = "billed through what"  # the reason of templates: what is
 ON_MACHINES = "runs on machines that are billed"
 POD_MACHINES = ("machine:auto", "pods")  # components of clusters that start machines as pods ask for them
 # A value that deployment, a secret or a look-up decides is the same before and after, whatever made it.
-NOT_KNOWN = re.compile(r"not known until deployment|\bis a secret|<[\w-]+:[\w/.-]+(:\w+)?>")
+NOT_KNOWN = re.compile(
+    rf"{MARKER_REASONS[UNKNOWN]}|\b(is|are) {MARKER_REASONS[SECRET]}|<[\w-]+:[\w/.-]+(:\w+)?>"
+)
 DOCUMENTATION = (".md", ".rst")
 POD_AUTOSCALERS = re.compile(r":(Horizontal|Vertical)PodAutoscaler(List|Patch)?$")
 # They have a pricer: their disks bill.
@@ -103,6 +106,11 @@ class _Sides:
     def is_changed(self, urn: str) -> bool:
         """Return whether a resource is created, deleted, or has changed inputs that may bill."""
         return (urn in self.before or urn in self.after) and self.changed_inputs(urn) != ()
+
+    @cached_property
+    def changed_files(self) -> frozenset[str]:
+        """The changed files of the program: documentation does not decide a bill."""
+        return frozenset(file for file in self.change.changed_files if not file.endswith(DOCUMENTATION))
 
     @cached_property
     def referenced_urns(self) -> frozenset[str]:
@@ -266,12 +274,11 @@ def _find_causes(sides: _Sides, urn: str) -> tuple[str, ...]:
     ):  # a pricer reads more than the above: a disk, a cluster, a subnet
         urns = {each for each in references if sides.is_changed(each)}
     resources = (sides.after.get(each) or sides.before[each] for each in urns)
-    changed = frozenset(file for file in sides.change.changed_files if not file.endswith(DOCUMENTATION))
     type_ = strip_api_version(new.type)
     billed = {name: value for name, value in new.inputs.items() if not is_never_billed(type_, name)}
-    files = {text for text in list_texts(billed) if _names_changed_file(text, changed)}
+    files = {text for text in list_texts(billed) if _names_changed_file(text, sides.changed_files)}
     if any(NOT_KNOWN.search(gap.reason) for gap in sides.gaps_after.get(urn, ())):
-        files |= changed
+        files |= sides.changed_files
     return (*sorted(f"{each.name} ({each.type})" for each in resources), *sorted(files))
 
 

@@ -10,29 +10,26 @@ from typing import Any
 from gpufleet.boundary import make_printable, read_text
 from gpufleet.cost.inputs.gate_file import GateFileReader
 from gpufleet.cost.inputs.program.allowlist import find_stack_file
+from gpufleet.cost.inputs.stack_file import ComparedStackFile
 
 KEY = "environment"
 
 _log = logging.getLogger(__name__)
 
 
-def find_environment_change(
-    gate: GateFileReader, root: Path, stack: str, config_file: Path | None, base_text: str
-) -> tuple[str, ...]:
+def find_environment_change(gate: GateFileReader, file: ComparedStackFile) -> tuple[str, ...]:
     """Return why the effect of a branch on the cost is not known: it changes what its stack's file imports.
 
-    ``base_text`` is the stack's file at the base. A warning says that the values of such environments are not known,
-    also if they do not change.
+    A warning says that the values of such environments are not known, also if they do not change.
     """
-    path = config_file or find_stack_file(root, stack)
-    own = _read_environments(read_text(path) if path.is_file() else "", str(path))
-    base = _read_environments(base_text, f"{path.name} at {gate.base}")
+    own = _read_environments(file.text, str(file.path))
+    base = _read_environments(file.base_text, f"{file.path.name} at {gate.base}")
     if own or base:
         gate.warn(_describe(own or base))
     return (
         ()
         if own == base
-        else (f"{KEY}: of {make_printable(path.name)} changes: what it sets is not known here",)
+        else (f"{KEY}: of {make_printable(file.path.name)} changes: what it sets is not known here",)
     )
 
 
