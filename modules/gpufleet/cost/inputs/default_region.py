@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet.boundary import make_printable, read_text
+from gpufleet.cost.inputs.program.allowlist import find_declared_stack_file
+from gpufleet.engine.project_file import PROJECT_FILE, parse_project_setting
 from gpufleet.errors import InputError
 
 OPTION = "--region"
@@ -126,15 +128,12 @@ def _find_values(values: Any, keys: Iterable[str], file_name: str = "") -> Itera
 
 def _find_stack_file(project: Path | None, stack: str, project_name: str) -> Path | None:
     """Return the stack's file in a project of that name, None if there is none."""
-    if project is None or not stack or "/" in stack or not (project / "Pulumi.yaml").is_file():
+    if project is None or not stack or "/" in stack or not (project / PROJECT_FILE).is_file():
         return None
-    declared = _read_mapping(project / "Pulumi.yaml")
-    if project_name and declared.get("name") != project_name:
+    text = read_text(project / PROJECT_FILE)
+    if project_name and parse_project_setting(text, str(project / PROJECT_FILE), "name") != project_name:
         return None
-    folder = declared.get("stackConfigDir") or "."
-    if isinstance(folder, Mapping | list):
-        raise InputError("must be a text", where=str(project / "Pulumi.yaml"), key="stackConfigDir")
-    path = project / str(folder) / f"Pulumi.{stack}.yaml"
+    path = find_declared_stack_file(project, stack, text)
     return path if path.is_file() else None
 
 
