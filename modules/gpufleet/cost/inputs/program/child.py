@@ -221,13 +221,13 @@ def enter_program_folder(job: Job) -> Path:
 
 
 def read_project_file(job: Job) -> dict[str, Any]:
-    """Return Pulumi.yaml. The engine would read a project's file of another ending in its place."""
+    """Return Pulumi.yaml. The engine (3.258.0) takes the first of a folder's project files: a Pulumi.json before it."""
     path = Path(job["root"]) / "Pulumi.yaml"
-    for other in (path.with_suffix(".json"), path.with_suffix(".yml")):
-        if os.path.lexists(other):
-            raise InputError(
-                "is read by the engine in place of Pulumi.yaml", other, remedy="keep Pulumi.yaml alone"
-            )
+    other = path.with_suffix(".json")
+    if os.path.lexists(other):
+        raise InputError(
+            "is read by the engine in place of Pulumi.yaml", other, remedy="keep Pulumi.yaml alone"
+        )
     refuse_link_to_nowhere(job, path)
     return read_settings_file(path) if path.is_file() else {}
 
