@@ -20,27 +20,30 @@ be right; 3 something that is needed is missing here.
 
 
 def format_page() -> str:
-    """Return the page."""
-    return HEADER + "".join(
-        format_command(command, path) for command, path in list_commands(program, "gpufleet")
+    """Return the page. In a fresh process: click keeps each command's help option as its first context names it."""
+    root = _make_context(program, "gpufleet")
+    sections = (
+        f"\n## {context.command_path}\n\n```text\n{context.get_help().strip()}\n```\n"
+        for context in list_commands(root)
     )
+    return HEADER + "".join(sections)
 
 
-def list_commands(command: click.Command, path: str) -> Iterator[tuple[click.Command, str]]:
-    """Yield each command that does something, with what to type."""
-    if not isinstance(command, click.Group):
-        yield command, path
+def list_commands(context: click.Context) -> Iterator[click.Context]:
+    """Yield the context of each command that does something."""
+    group = context.command
+    if not isinstance(group, click.Group):
+        yield context
         return
-    context = click.Context(command)
-    for name in command.list_commands(context):
-        if (child := command.get_command(context, name)) and not child.hidden:
-            yield from list_commands(child, f"{path} {name}")
+    for name in group.list_commands(context):
+        if (command := group.get_command(context, name)) and not command.hidden:
+            yield from list_commands(_make_context(command, name, context))
 
 
-def format_command(command: click.Command, path: str) -> str:
-    """Return a command's section: its help as it is printed."""
-    context = click.Context(command, info_name=path, max_content_width=100, terminal_width=100)
-    return f"\n## {path}\n\n```text\n{command.get_help(context).strip()}\n```\n"
+def _make_context(command: click.Command, name: str, parent: click.Context | None = None) -> click.Context:
+    return click.Context(
+        command, parent, name, max_content_width=100, terminal_width=100, **command.context_settings
+    )
 
 
 if __name__ == "__main__":
