@@ -40,6 +40,8 @@ def project(tmp_path):
     )
     (tmp_path / ".ci").mkdir()
     shutil.copy(ROOT / "tests/conftest.py", tmp_path / "tests")
+    (tmp_path / "tools").mkdir()
+    shutil.copy(ROOT / "tools/__init__.py", tmp_path / "tools")  # which conftest.py loads
     shutil.copy(ROOT / ".ci/tests", tmp_path / ".ci")
     return tmp_path
 

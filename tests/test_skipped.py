@@ -30,6 +30,8 @@ def test_the_test_command_lists_what_both_lanes_skipped(tmp_path, clean_env):
     (tmp_path / "tests/test_some.py").write_text(TESTS)
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    hosts: boots hosts\n")
     shutil.copy(ROOT / "tests/conftest.py", tmp_path / "tests")
+    (tmp_path / "tools").mkdir()
+    shutil.copy(ROOT / "tools/__init__.py", tmp_path / "tools")  # which conftest.py loads
     shutil.copy(ROOT / ".ci/tests", tmp_path / ".ci")
     command = [tmp_path / ".ci/tests", "-q", "-p", "no:cacheprovider"]
     result = subprocess.run(
