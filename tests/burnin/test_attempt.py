@@ -210,6 +210,17 @@ def test_soak_is_resumed_where_it_was(monkeypatch, tmp_path, name, resume):
     assert records[0]["attempt"] == "a"
 
 
+def test_result_whose_line_a_kill_cut_short_by_its_end_is_measured_again(monkeypatch, tmp_path):
+    checks = FakeChecks(monkeypatch, cpu=10.0)
+    run_attempt(tmp_path / "r", rounds=2)
+    cut_record(tmp_path / "r", 3)
+    (tmp_path / "r").write_text((tmp_path / "r").read_text().rstrip("\n"))
+    checks.ran.clear()
+    records = run_attempt(tmp_path / "r", resume=True, rounds=2)
+    assert checks.ran == ["cpu"] * 2
+    assert [json.loads(line) for line in (tmp_path / "r").read_text().splitlines()] == records
+
+
 def test_time_of_the_controller_is_used_only_while_it_is_fresh(monkeypatch, tmp_path):
     checks = FakeChecks(monkeypatch, clock=1.0, cpu=100.0)
     times = []

@@ -71,6 +71,16 @@ def test_machine_is_identified_from_a_named_file(make_host):
     assert identity.read_host_identity(host)["serial"] == "S1"
 
 
+@pytest.mark.parametrize(
+    ("other", "is_same"),
+    [("IRQ: \t 409\nGPU UUID: \t GPU-1\n", True), ("IRQ: \t 408\nGPU UUID: \t GPU-2\n", False)],
+)
+def test_digest_of_hardware_knows_a_card_by_its_uuid_alone(make_host, other, is_same):
+    place = "/proc/driver/nvidia/gpus/0000:18:00.0/information"
+    digest = identity.digest_hardware(make_host({place: "IRQ: \t 408\nGPU UUID: \t GPU-1\n"}))
+    assert (identity.digest_hardware(make_host({place: other})) == digest) is is_same
+
+
 def test_computation_checks_return_their_known_results():
     assert (cpu.hash_test_block(), cpu.hash_modular_power(), cpu.compute_logistic_orbit()) == (
         cpu.EXPECTED_DIGEST,

@@ -76,6 +76,23 @@ def test_equal_gpus_with_different_firmware_are_a_warning(make_host):
     assert (result.outcome, "different firmware" in result.reason) == ("warn", True)
 
 
+CLOSED = "??.??.??.??.??\nGPU UUID: \t GPU-????????-????-????-????-????????????"
+QUERY = "nvidia-smi --query-gpu=pci.bus_id,uuid,vbios_version --format=csv,noheader"
+
+
+def test_card_that_no_program_has_open_says_its_firmware_to_nvidia_smi(make_host):
+    closed = {"/proc/driver/nvidia/gpus/0000:2a:00.0/information": GPU.format(CLOSED)}
+    rows = "00000000:18:00.0, GPU-1, 96.00.89.00.01\n00000000:2A:00.0, GPU-2, 96.00.74.00.01\n"
+    raw = versions.measure_host(make_host({**SERVER, **closed}, {QUERY: rows})).raw
+    assert raw["parts"]["GPU NVIDIA H100 80GB HBM3 VBIOS"] == ["96.00.74.00.01", "96.00.89.00.01"]
+
+
+def test_firmware_that_nobody_can_tell_is_no_version(make_host):
+    closed = {"/proc/driver/nvidia/gpus/0000:2a:00.0/information": GPU.format(CLOSED)}
+    raw = versions.measure_host(make_host({**SERVER, **closed})).raw
+    assert raw["parts"]["GPU NVIDIA H100 80GB HBM3 VBIOS"] == ["96.00.89.00.01"]
+
+
 def test_drives_of_a_model_may_have_different_firmware(make_host):
     other = {
         "/sys/class/nvme/nvme1/model": "SAMSUNG MZQL23T8HCLS-00A07",

@@ -10,6 +10,7 @@ import re
 from typing import Any
 
 from .host import HostAccess
+from .nvidia_cards import read_nvidia_cards
 
 # The first is a link to the second, which containers may lack.
 DEVICE_TREES = ("/proc/device-tree", "/sys/firmware/devicetree/base")
@@ -40,7 +41,7 @@ def read_host_identity(host: HostAccess) -> dict[str, Any]:
 
 def digest_hardware(host: HostAccess) -> str:
     """Return a digest of the machine's parts: an attempt is not resumed on a machine that was changed in between."""
-    pci, block, gpus = "/sys/bus/pci/devices", "/sys/block", "/proc/driver/nvidia/gpus"
+    pci, block = "/sys/bus/pci/devices", "/sys/block"
     parts = [
         (slot, *(host.read_text_file(f"{pci}/{slot}/{name}") for name in ("vendor", "device")))
         for slot in host.list_folder(pci)
@@ -51,8 +52,8 @@ def digest_hardware(host: HostAccess) -> str:
         for name in drives
         for place in ("device/serial", "device/wwid")
     ]
-    # Its UUID, and the version of its firmware, which a change of also makes another machine.
-    cards = [host.read_text_file(f"{gpus}/{name}/information") for name in host.list_folder(gpus)]
+    # No more than these: an interrupt's number is another after a start.
+    cards = [(card.get("GPU UUID"), card.get("Video BIOS")) for card in read_nvidia_cards(host)]
     memory = re.match(r"MemTotal:\s+(\d+)", host.read_text_file("/proc/meminfo") or "")
     gib = round(int(memory[1]) / 2**20) if memory else None
     return hashlib.sha256(json.dumps([parts, serials, cards, gib]).encode()).hexdigest()[:16]

@@ -62,10 +62,11 @@ class AttemptJournal:
             return []
         self.file.seek(0)
         data = bytes(self.file.buffer.read())
-        records = parse_journal_records(data.decode("utf-8", errors="replace"))
+        whole_lines = data[: data.rfind(b"\n") + 1]  # a kill may leave a record without its end of line
+        records = parse_journal_records(whole_lines.decode("utf-8", errors="replace"))
         is_resumed = bool(records) and records[0].get("type") == "start" and is_resumable(records)
         # Cut in one step: a kill at this moment loses nothing that was recorded, and no line follows a torn one.
-        os.ftruncate(self.file.fileno(), data.rfind(b"\n") + 1 if is_resumed else 0)
+        os.ftruncate(self.file.fileno(), len(whole_lines) if is_resumed else 0)
         self._sync()
         return records if is_resumed else []
 

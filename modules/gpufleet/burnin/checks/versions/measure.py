@@ -13,6 +13,7 @@ from typing import Any
 
 from ...agent.host import HostAccess, RawCheckResult
 from ...agent.identity import DMI, is_raspberry_pi
+from ...agent.nvidia_cards import read_nvidia_cards
 
 COMMAND_SECONDS = 10.0
 LONGEST_VERSION = 100
@@ -80,13 +81,10 @@ def add_system_versions(host: HostAccess, versions: VersionList) -> None:
 
 def add_device_versions(host: HostAccess, versions: VersionList) -> None:
     """Add the firmware of GPUs, RDMA devices, network adapters and NVMe drives."""
-    gpus = "/proc/driver/nvidia/gpus"
-    for address in host.list_folder(gpus):
-        text = host.read_text_file(f"{gpus}/{address}/information") or ""
-        fields = dict(re.findall(r"^([A-Za-z ]+):[ \t]+(.+)$", text, re.MULTILINE))
-        model = fields.get("Model", "NVIDIA GPU").strip()
-        versions.add(f"GPU {model} VBIOS", fields.get("Video BIOS"))
-        versions.add(f"GPU {model} GSP firmware", fields.get("GPU Firmware"))
+    for card in read_nvidia_cards(host):
+        model = card.get("Model", "NVIDIA GPU").strip()
+        versions.add(f"GPU {model} VBIOS", card.get("Video BIOS"))
+        versions.add(f"GPU {model} GSP firmware", card.get("GPU Firmware"))
     devices = "/sys/bus/pci/devices"
     for address in host.list_folder(devices):
         device = host.read_text_file(f"{devices}/{address}/device")
