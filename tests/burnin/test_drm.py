@@ -6,7 +6,7 @@ import pytest
 
 from gpufleet.burnin.agent import drm
 from gpufleet.burnin.agent.host import HostAccess
-from gpufleet.burnin.agent.nvml import COLUMNS
+from gpufleet.burnin.agent.sensor_series import COLUMNS
 
 BUS = "0000:03:00.0"
 USAGE = (

@@ -11,7 +11,7 @@ import pytest
 from cuda_software import build_fake_cuda
 from gpufleet.burnin.agent.gpu_device import find_reason_not_to_run
 from gpufleet.burnin.agent.host import HostAccess
-from gpufleet.burnin.agent.nvml import COLUMNS, MAX_SAMPLES, SensorRecorder
+from gpufleet.burnin.agent.sensor_series import COLUMNS, MAX_SAMPLES, SensorRecorder
 from gpufleet.burnin.checks.gpu_compute.measure import RESERVED_BYTES, choose_size
 
 CHECKS = ("gpu_compute", "gpu_memory", "gpu_copy")

@@ -11,26 +11,29 @@ from .clibrary import LibraryError
 from .drm import CardSensors
 from .host import HostAccess, RawCheckResult, build_not_run_result
 from .meminfo import MAX_MEMORY_SHARE, parse_meminfo
-from .nvml import GpuSensors, SensorRecorder
+from .nvml import GpuSensors
+from .sensor_series import SensorRecorder
 
 SENSOR_SECONDS, COPY_SENSOR_SECONDS = 0.25, 0.05
 # These share the host's memory: no more of it is taken than the memory check takes.
 SHARED_MEMORY = {"integrated", "cpu"}
 
 
-def bound_tested_bytes(host: HostAccess, kind: str, free: int) -> int:
+def bound_tested_bytes(host: HostAccess, device_type: str, free: int) -> int:
     """Return how much memory may be tested."""
     share = host.get_parameter("card_memory_share", 0.9)
-    if kind not in SHARED_MEMORY:
+    if device_type not in SHARED_MEMORY:
         return int(free * share)
     available = parse_meminfo(host.read_text_file("/proc/meminfo") or "").get("MemAvailable", 0)
     return int(min(free * share, available * MAX_MEMORY_SHARE))
 
 
-def work_on_memory_share(host: HostAccess, bench: CardBench, kind: str, seconds: float) -> dict[str, Any]:
-    """Test the share of the free memory that a device of this kind may use."""
+def work_on_memory_share(
+    host: HostAccess, bench: CardBench, device_type: str, seconds: float
+) -> dict[str, Any]:
+    """Test the share of the free memory that a device of this type may use."""
     free = bench.device.free_bytes()
-    allowed = bound_tested_bytes(host, kind, free)
+    allowed = bound_tested_bytes(host, device_type, free)
     # Two chunks at least: one is copied over the other.
     half = max(GROUP_BYTES, allowed // 2 // GROUP_BYTES * GROUP_BYTES)
     chunk_bytes = min(choose_chunk_bytes(bench, host.get_parameter("card_chunk_mib", 256) << 20), half)
@@ -69,12 +72,15 @@ def try_work(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 def compute_work_limit_s(host: HostAccess) -> float:
-    """Return the seconds after which one card's work is ended."""
+    """Return the seconds after which one card's work is ended: the work takes 1.6 times, a slow card twice that."""
     return float(3 * host.get_parameter("card_seconds", 10.0) + 120)
 
 
 def build_cards_result(raw: dict[str, Any], answers: list[dict[str, Any]]) -> RawCheckResult:
-    """Return the result of all cards; it is not run only if every card is busy."""
+    """Return the result of all cards; it is not run only if every card is busy.
+
+    An answer is the worker's record, or what ``try_work`` returned under ``value``; there is at least one.
+    """
     raw["devices"] = [answer.get("value", answer) for answer in answers]
     busy = [device["busy"] for device in raw["devices"] if "busy" in device]
     # One busy card must not hide what another one got wrong.

@@ -158,7 +158,7 @@ class CardSensors:
         return {name: self.host.read_text_file(f"{self.link}/{name}") for name in LINK_FILES}
 
     def read_sample(self) -> list[int | None]:
-        """Return one reading of every column in ``nvml.COLUMNS`` behind the time."""
+        """Return one reading of every column of a series."""
         power = self._read_scaled("power1_average", 1000)
         instant = self._read_scaled("power1_input", 1000)
         lanes = self.host.read_integer_file(f"{self.link}/current_link_width")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-import threading
-import time
-from typing import Any, Callable, Protocol, Sequence  # noqa: UP035 - Python 3.9 runs this
+from typing import Any, Callable, Sequence  # noqa: UP035 - Python 3.9 runs this
 
 from .clibrary import Library, LibraryError, find_library, parse_prototypes
+from .sensor_series import COLUMNS
 
 NAMES = ("libnvidia-ml.so.1", "libnvidia-ml.so")
 TYPES: dict[str, Any] = {
@@ -64,7 +63,6 @@ CONSTANTS = {
     "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION": 230,
     "NVML_ERROR_INSUFFICIENT_SIZE": 7,
 }
-MAX_SAMPLES = 120
 
 
 class FieldValue(ctypes.Structure):
@@ -129,7 +127,7 @@ class GpuSensors:
         return int(count.value) if code in (0, CONSTANTS["NVML_ERROR_INSUFFICIENT_SIZE"]) else None
 
     def read_mig_mode(self) -> int | None:
-        """Return 1 where the GPU is split into MIG instances."""
+        """Return 1 where MIG is on, with instances or without; None where the GPU has no such mode."""
         current, pending = ctypes.c_uint(), ctypes.c_uint()
         code = self.nvml.try_call(
             "nvmlDeviceGetMigMode", self.handle, ctypes.addressof(current), ctypes.addressof(pending)
@@ -137,7 +135,7 @@ class GpuSensors:
         return int(current.value) if code == 0 else None
 
     def read_errors(self) -> dict[str, int | None]:
-        """Return error counters: what they gain under load is a finding."""
+        """Return error counters, and two states (remap_pending, recovery_action): a change under load is a finding."""
         remaps = [ctypes.c_uint() for _ in range(4)]
         code = self.nvml.try_call(
             "nvmlDeviceGetRemappedRows", self.handle, *(ctypes.addressof(number) for number in remaps)
@@ -174,11 +172,11 @@ class GpuSensors:
         }
 
     def read_sample(self) -> list[int | None]:
-        """Return one reading of every column in COLUMNS behind the time."""
-        return [read(self) for read in COLUMNS.values()]
+        """Return one reading of every column of a series."""
+        return [READERS[column](self) for column in COLUMNS]
 
 
-COLUMNS: dict[str, Callable[[GpuSensors], int | None]] = {
+READERS: dict[str, Callable[[GpuSensors], int | None]] = {
     "sm_mhz": lambda gpu: gpu.read_value("nvmlDeviceGetClockInfo", CONSTANTS["NVML_CLOCK_SM"]),
     "memory_mhz": lambda gpu: gpu.read_value("nvmlDeviceGetClockInfo", CONSTANTS["NVML_CLOCK_MEM"]),
     "power_mw": lambda gpu: gpu.read_value("nvmlDeviceGetPowerUsage"),
@@ -192,66 +190,6 @@ COLUMNS: dict[str, Callable[[GpuSensors], int | None]] = {
     "link_generation": lambda gpu: gpu.read_value("nvmlDeviceGetCurrPcieLinkGeneration"),
     "link_lanes": lambda gpu: gpu.read_value("nvmlDeviceGetCurrPcieLinkWidth"),
 }
-
-
-class SensorSource(Protocol):
-    """Whatever reads the columns of a series."""
-
-    def read_sample(self) -> list[int | None]:
-        """Return one reading of every column in COLUMNS behind the time."""
-
-
-class SensorRecorder:
-    """Reads a GPU's sensors while load runs; keeps a bounded series, and the extremes of all readings.
-
-    When the series is full, every second sample goes and the interval doubles.
-    """
-
-    def __init__(self, sensors: SensorSource | None, interval_s: float) -> None:
-        self.sensors, self.interval_s = sensors, interval_s
-        self.samples: list[list[Any]] = []
-        self.extremes: dict[str, list[int]] = {}
-        self.count, self.reasons = 0, 0
-        self.stopped = threading.Event()
-        self.thread = threading.Thread(target=self._record, daemon=True)
-
-    def __enter__(self) -> SensorRecorder:  # noqa: PYI034 - Python 3.9 has no Self
-        """Start reading."""
-        if self.sensors:
-            self.started = time.monotonic()
-            self.thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Stop reading."""
-        self.stopped.set()
-        if self.sensors:
-            self.thread.join(10)
-
-    def _record(self) -> None:
-        while self.sensors and not self.stopped.wait(self.interval_s):
-            sample = self.sensors.read_sample()
-            self.count += 1
-            for name, value in zip(COLUMNS, sample):  # noqa: B905 - Python 3.9
-                if value is not None:
-                    low, high = self.extremes.get(name, (value, value))
-                    self.extremes[name] = [min(low, value), max(high, value)]
-            reasons = sample[list(COLUMNS).index("event_reasons")]
-            self.reasons |= reasons or 0
-            self.samples.append([round(time.monotonic() - self.started, 2), *sample])
-            if len(self.samples) >= MAX_SAMPLES:
-                self.samples = self.samples[::2]
-                self.interval_s *= 2
-
-    def build_record(self) -> dict[str, Any]:
-        """Return the series for the attempt's record."""
-        return {
-            "columns": ["seconds", *COLUMNS],
-            "samples": self.samples,
-            "count": self.count,
-            "extremes": self.extremes,
-            "event_reasons_seen": self.reasons,
-        }
 
 
 def open_sensors(bus_id: str) -> tuple[GpuSensors | None, str]:

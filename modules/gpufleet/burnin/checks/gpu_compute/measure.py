@@ -19,8 +19,8 @@ from ...agent.cuda_kernels import MatmulKernel, list_matmul_kernels
 from ...agent.gpu_device import GpuWorkbench, run_on_every_gpu
 from ...agent.host import HostAccess, RawCheckResult
 from ...agent.kernel_values import BLOCK_BYTES, CHAINS, THREADS, compute_orbits
-from ...agent.nvml import SensorRecorder
 from ...agent.product_record import build_product_record
+from ...agent.sensor_series import SensorRecorder
 
 SEED_A, SEED_B = 0x10000000, 0x50000000
 MAX_BATCH = 8

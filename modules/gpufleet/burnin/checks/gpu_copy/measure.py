@@ -9,7 +9,7 @@ from typing import Any, Callable  # noqa: UP035 - Python 3.9 runs this
 from ...agent.cuda_driver import CONSTANTS, CudaDevice
 from ...agent.gpu_device import GpuWorkbench, run_on_every_gpu
 from ...agent.host import HostAccess, RawCheckResult
-from ...agent.nvml import SensorRecorder
+from ...agent.sensor_series import SensorRecorder
 
 SENSOR_SECONDS = 0.05
 QUEUED = 4

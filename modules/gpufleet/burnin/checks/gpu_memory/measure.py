@@ -12,7 +12,7 @@ from ...agent.gpu_device import ADDRESS_BITS, GpuWorkbench, run_on_every_gpu
 from ...agent.host import HostAccess, RawCheckResult
 from ...agent.kernel_values import BLOCK_BYTES
 from ...agent.memory_pattern import PATTERNS, SEED_FACTOR, note_faults
-from ...agent.nvml import SensorRecorder
+from ...agent.sensor_series import SensorRecorder
 
 CHUNK_BYTES = 1 << 30
 SENSOR_SECONDS = 0.25
