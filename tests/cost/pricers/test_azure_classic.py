@@ -143,6 +143,12 @@ PAIRS = [
         {**EAST, "sku": {"name": "Standard"}},
     ),
     (
+        "azure:compute/bastionHost:BastionHost",
+        EAST,
+        "azure-native:network:BastionHost",
+        {**EAST, "sku": {"name": "basic"}},
+    ),
+    (
         "azure:network/natGateway:NatGateway",
         EAST,
         "azure-native:network:NatGateway",

@@ -12,7 +12,7 @@ import pytest
 from gpufleet import cost
 from gpufleet.catalog import Price
 from gpufleet.cost.inputs.usage.model import NO_USAGE, ResourceUsage, UsageFile, UsageFileEntry
-from gpufleet.engine import StateResource, UnreadableValue
+from gpufleet.engine import UNKNOWN, StateResource, UnreadableValue
 
 REGION = "us-central1"
 HIDDEN = UnreadableValue.UNKNOWN
@@ -313,6 +313,26 @@ def test_place_in_capitals_is_the_same_place():
         ]
         assert month(bills[0]) == month(bills[1]) > 73
     assert reasons(bills[0]) == reasons(bills[1])
+
+
+@pytest.mark.parametrize(
+    ("type_", "inputs", "zones"),
+    [
+        # A cluster's list is additional to its own zone, a pool's is complete.
+        ("cluster:Cluster", {"location": "us-central1-a", "nodeLocations": ["us-central1-b"]}, 2),
+        ("nodePool:NodePool", {"location": "us-central1-a", "nodeLocations": ["us-central1-b"]}, 1),
+        ("nodePool:NodePool", {"location": "us-central1", "nodeLocations": ["us-central1-b"]}, 1),
+        ("nodePool:NodePool", {"location": "us-central1"}, 3),
+        ("cluster:Cluster", {"location": UNKNOWN}, None),
+        ("nodePool:NodePool", {"location": UNKNOWN}, None),
+    ],
+)
+def test_nodes_are_in_the_zones_that_the_provider_makes_of_the_lists(type_, inputs, zones):
+    machine = {"initialNodeCount": 2, "nodeConfig": {"machineType": "e2-standard-4"}}
+    bill = price(f"gcp:container/{type_}", {**machine, **inputs})
+    machines = [charge.quantity.expected for charge in bill.charges if charge.component == "machine"]
+    assert machines == ([2 * zones] if zones else [])
+    assert zones or "node pool size" in reasons(bill)
 
 
 def test_secondary_workers_of_dataproc_are_spot():

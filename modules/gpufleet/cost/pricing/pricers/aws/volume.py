@@ -54,7 +54,7 @@ def list_volume(volume: Reader, name: str) -> Parts:
     """Yield a volume and the speed that is bought in addition to its size; the image sets what is not declared."""
     with volume.of(name) as disk:
         if not disk.has(SIZE):
-            raise disk.refuse("size is set by the image")
+            raise disk.refuse("size is not declared: its image or snapshot sets it")
         size = disk.number(SIZE, "size")
         yield disk.part(f"ebs:{_find_type(disk)}", size=size)
     for unit in GP3_BASELINE:

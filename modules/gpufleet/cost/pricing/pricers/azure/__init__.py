@@ -48,7 +48,7 @@ PRICERS: dict[str, Pricer] = {
     "azure-native:network:LoadBalancer": network.price_load_balancer,
     "azure-native:network:NatGateway": network.price_nat_gateway,
     "azure-native:network:PublicIPAddress": network.price_public_ip,
-    "azure:compute/bastionHost:BastionHost": network.price_bastion,
+    "azure:compute/bastionHost:BastionHost": network.price_classic_bastion,
     "azure:compute/capacityReservation:CapacityReservation": reservation.price_capacity_reservation,
     "azure:compute/linuxVirtualMachine:LinuxVirtualMachine": machine.price_virtual_machine,
     "azure:compute/linuxVirtualMachineScaleSet:LinuxVirtualMachineScaleSet": (

@@ -65,7 +65,7 @@ def _make_attached_disk(disk: Reader) -> CostComponent | None:
 def _make_disk(disk: Reader, sku_path: str, tier_path: str = "") -> CostComponent | None:
     """Return a disk; one with a performance tier bills as a disk of that tier (Microsoft's page on their tiers)."""
     if not disk.has(SIZE):
-        raise disk.refuse("size is set by the image")
+        raise disk.refuse("size is not declared: its image or snapshot sets it")
     gib, sku = disk.number(SIZE, "size"), disk.text(sku_path, "disk type")
     item = managed_disk_part(sku, gib)
     if item is None:

@@ -10,11 +10,11 @@ from gpufleet.cost.pricing.pricers.part_names import ADDRESS, BASTION, LOAD_BALA
 from gpufleet.cost.pricing.pricers.reader import Parts, Reader
 from gpufleet.cost.pricing.pricers.traffic import list_traffic
 
+BASTION_SKUS = ("Basic", "Standard", "Premium", "Developer")
 INCLUDED_SCALE_UNITS = 2  # in a bastion's price
 RULES = ("loadBalancingRules", "outboundRules")
 INCLUDED_RULES = 5  # in a load balancer's hourly price
 CLASSIC_RULES = ("azure:lb/rule:Rule", "azure:lb/outboundRule:OutboundRule")  # resources of their own
-DEFAULT_BASTION = "Standard"
 UNUSED_IS_FREE = Range(ZERO, Decimal(1), Decimal(1))  # what uses the address may be in another program
 # Where what uses a public address names it: network cards and VPN gateways, balancers and application gateways.
 ADDRESS_USERS = (
@@ -65,14 +65,14 @@ def _list_address(address: Reader, default_sku: str, tier_path: str) -> Parts:
             "Dynamic",
             "its SKU or allocation method",
         )
-        if sku != "Basic":
+        if sku.lower() != "basic":
             yield part.part(f"{ADDRESS}:global" if tier == "Global" else ADDRESS)
         elif method == "Static":
             yield part.part(f"{ADDRESS}:basic_static")
         elif _is_used(part):
             yield part.part(f"{ADDRESS}:basic_dynamic")
         else:
-            note = "free while nothing uses it, as in this stack"
+            note = "free while nothing uses it"
             yield part.part(f"{ADDRESS}:basic_dynamic", UNUSED_IS_FREE, note=note)
 
 
@@ -92,9 +92,20 @@ def price_nat_gateway(gateway: Reader) -> Parts:
 
 @pricer
 def price_bastion(bastion: Reader) -> Parts:
-    """Yield a bastion by its SKU, by default Standard; the Developer SKU is free."""
+    """Yield a bastion by its SKU; without one it is a standard one."""
+    return _list_bastion(bastion, "Standard")
+
+
+@pricer
+def price_classic_bastion(bastion: Reader) -> Parts:
+    """Yield a bastion; the classic provider makes one without a SKU a basic one (bastion_host_resource.go)."""
+    return _list_bastion(bastion, "Basic")
+
+
+def _list_bastion(bastion: Reader, default_sku: str) -> Parts:
+    """Yield a bastion by its SKU; the Developer SKU is free."""
     with bastion.of("bastion") as part:
-        sku = part.text("sku.name or sku", "bastion SKU", DEFAULT_BASTION)
+        sku = part.choice("sku.name or sku", BASTION_SKUS, default_sku, "bastion SKU")
         if sku != "Developer":
             yield part.part(BASTION if sku == "Basic" else f"{BASTION}:{sku.lower()}")
     with bastion.of("scale_units") as units:
@@ -118,7 +129,8 @@ def price_classic_load_balancer(balancer: Reader) -> Parts:
 
 def _list_balancer(balancer: Reader, default_sku: str) -> Parts:
     """Yield a load balancer by its SKU and rules; a basic one is free, and so is one without rules."""
-    if (balancer.find_text("sku.name or sku") or default_sku) == "Basic":
+    declared = balancer.has("sku.name or sku")
+    if (balancer.find_choice("sku.name or sku", ("Basic",)) if declared else default_sku) == "Basic":
         return
     with balancer.of("load_balancer") as part:
         if _has_rules(part):

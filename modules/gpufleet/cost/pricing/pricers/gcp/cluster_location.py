@@ -14,7 +14,9 @@ from gpufleet.cost.pricing.pricers.reader import Reader, Unpriced
 from gpufleet.cost.pricing.region import gcp_region_of_zone
 from gpufleet.engine import StateResource
 
-# A regional cluster spreads nodes over three zones (cloud.google.com, "Regional clusters", read 2026-11-21).
+# A regional cluster spreads nodes over three zones (cloud.google.com, "Regional clusters", read 2026-11-21). What a
+# cluster lists is additional to its own zone; what a pool lists is complete (resource_container_cluster.go.tmpl and
+# resource_container_node_pool.go.tmpl of magic-modules: only the first adds its location to the list).
 REGIONAL_ZONES = Decimal(3)
 
 
@@ -30,27 +32,32 @@ def find_location_region(pool: Reader) -> str:
     return gcp_region_of_zone(location) if location else find_region(pool.source, pool.graph)
 
 
-def count_zones(pool: Reader, cluster: Reader | None = None) -> Decimal | None:
-    """Return in how many zones nodes are: those listed, else the cluster's, else what its location means."""
+def count_zones(pool: Reader, cluster: Reader | None) -> Decimal | None:
+    """Return in how many zones nodes are: those listed, else the cluster's, else what its location means.
+
+    ``pool`` is the cluster itself for its default pool. None where it is not known.
+    """
     try:
         zones = [zone.find_text("") for zone in pool.entries("nodeLocations")]
     except Unpriced:
         return None
+    own_zone = _find_own_zone(pool) if pool is cluster else frozenset()
     if zones:
+        # A zone that cannot be read counts as one of its own.
         names = {zone.lower() if isinstance(zone, str) else index for index, zone in enumerate(zones)}
-        return Decimal(len(names | _find_own_zone(pool)))
-    if cluster:
-        return count_zones(cluster)
-    if _find_own_zone(pool):
-        return Decimal(1)
-    return REGIONAL_ZONES if pool.region else None
+        return Decimal(len(names | own_zone))
+    if cluster and pool is not cluster:
+        return count_zones(cluster, cluster)
+    if not _find_location(pool) and pool.has("location"):
+        return None
+    return Decimal(1) if _find_own_zone(pool) else REGIONAL_ZONES
 
 
-def find_possible_zones(pool: Reader) -> frozenset[str]:
+def find_possible_zones(pool: Reader, cluster: Reader | None) -> frozenset[str]:
     """Return the zones that nodes may be in; empty if one of them is not known."""
     with suppress(Unpriced):
         zones = frozenset(zone.text("").lower() for zone in pool.entries("nodeLocations"))
-        return zones | _find_own_zone(pool)
+        return zones | _find_own_zone(pool) if pool is cluster or not zones else zones
     return frozenset()
 
 

@@ -81,7 +81,7 @@ def list_persistent_disk(
     """
     with disk.of(name) as part:
         if not part.has(size):
-            raise part.refuse("size is set by the image")
+            raise part.refuse("size is not declared: its image or snapshot sets it")
         gib = part.number(size, "size")
         disk_type = last_url_segment(part.text(kind, "disk type", DEFAULT_TYPE)) or DEFAULT_TYPE
         yield part.part(f"{prefix}{disk_type}", size=gib)

@@ -84,7 +84,7 @@ def _list_nodes(pool: Reader, cluster: Reader | None, place: str = "") -> Parts:
             .times(lambda: pool.resize(_find_declared_size(pool, cluster), "node pool size"))
         )
         is_flex_start = True in (config.find_flag("flexStart"), pool.find_flag("queuedProvisioning.enabled"))
-        claim = None if is_flex_start else _find_reservation_claim(pool, nodes, place)
+        claim = None if is_flex_start else _find_reservation_claim(pool, cluster, nodes, place)
         local_ssds = list_local_ssds(nodes, find_machine_type(nodes), _count_local_ssds)
         yield from with_reservation_claim(list_machine(nodes, is_flex_start=is_flex_start), claim)
         yield from with_reservation_claim(local_ssds, claim)
@@ -144,7 +144,9 @@ def _list_addresses(pool: Reader, cluster: Reader | None, nodes: Reader) -> Part
             yield make_address(address)
 
 
-def _find_reservation_claim(pool: Reader, nodes: Reader, place: str) -> ReservationClaim | None:
+def _find_reservation_claim(
+    pool: Reader, cluster: Reader | None, nodes: Reader, place: str
+) -> ReservationClaim | None:
     """Return the reservation that nodes target, else any open one that matches; spot uses none."""
     affinity = nodes.find_text("reservationAffinity.consumeReservationType")
     if affinity == "NO_RESERVATION" or nodes.terms.purchase == "spot":
@@ -153,6 +155,6 @@ def _find_reservation_claim(pool: Reader, nodes: Reader, place: str) -> Reservat
     if affinity == "SPECIFIC_RESERVATION":
         target = pool.find_resource(f"{place}nodeConfig.reservationAffinity.values.0", RESERVATION)
         return ReservationClaim(target_urn=target.urn if target else OUTSIDE_STACK, attributes=attributes)
-    zones = find_possible_zones(pool)
+    zones = find_possible_zones(pool, cluster)
     zone = next(iter(zones)) if len(zones) == 1 else None
     return ReservationClaim(accepts_open=True, zone=zone, attributes=attributes, possible_zones=zones)
