@@ -166,7 +166,9 @@ def test_go_arguments_match_the_recipe(machine_without_engine, tmp_path):
         strict=True,
     ):
         assert line.startswith("build -v -mod=readonly -o ")
-        assert line.endswith(f"-ldflags -s -w -X {build.VERSION_SYMBOL}=v{part.version} {part.package}")
+        assert line.endswith(
+            f"-ldflags -s -w -X {build.VERSION_SYMBOL}=v{part.version} -gcflags all=-l {part.package}"
+        )
 
 
 def test_build_reports_its_progress_and_duration(machine_without_engine):
