@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -74,6 +75,22 @@ def test_helper_without_its_engine_is_an_orphan(start_process, tmp_path):
     engine = start_process("pulumi", tmp_path / "a")
     assert processes.find_orphaned_processes(tmp_path / "a") == [orphan.pid]
     assert engine.pid in processes.find_rehearsal_processes(tmp_path / "a")
+
+
+@pytest.mark.parametrize("wrapper", [["timeout", "60"], ["setsid", "--fork", "--wait"], ["sh", "-c", '"$0" 60; :']])
+def test_engine_of_another_terminal_is_no_orphan_whatever_started_it(tmp_path, wrapper):
+    (tmp_path / "pulumi").symlink_to("/bin/sleep")
+    command = [*wrapper, tmp_path / "pulumi", "60"]
+    with subprocess.Popen(command, env={**os.environ, "GPUFLEET_HOME": str(tmp_path)}) as process:
+        try:
+            deadline = time.monotonic() + 60
+            while not (engines := processes.find_rehearsal_processes(tmp_path)):
+                assert time.monotonic() < deadline
+            assert processes.find_orphaned_processes(tmp_path) == []
+            assert process.pid not in engines
+        finally:
+            for engine in processes.find_rehearsal_processes(tmp_path):
+                os.kill(engine, signal.SIGKILL)
 
 
 def test_without_proc_no_processes_are_found(tmp_path):

@@ -80,9 +80,12 @@ def _is_engine(pid: int) -> bool:
 
 
 def _is_one_of(programs: tuple[str, ...], arguments: list[bytes]) -> bool:
-    """Return whether the program or a first argument matches: `python -m MODULE` and `python SCRIPT` count too."""
+    """Return whether the program matches, or what Python runs: `python -m MODULE` and `python SCRIPT` count too.
+
+    `timeout 600 pulumi up`, and `sudo`, `script` or a shell with such arguments, are programs of the user's.
+    """
     names = [os.fsdecode(argument).rsplit("/", 1)[-1] for argument in arguments[:4]]
-    return any(name.startswith(programs) for name in names)
+    return any(name.startswith(programs) for name in (names if names[0].startswith("python") else names[:1]))
 
 
 def stop_rehearsal_processes(home: Path) -> int:
