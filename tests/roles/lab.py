@@ -14,7 +14,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +35,8 @@ from gpufleet.remote.plan import build_ansible_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 MACHINES = {"blades": "Compute Blade CM4 8GB", "bench": "Raspberry Pi 5 8GB", "servers": "GPU server"}
+# Those of ansible.cfg without `registry`, which costs a short run a third of its time.
+CALLBACKS = "gpufleet.fleet.play_record,gpufleet.fleet.filter_preload"
 STATUS_BY_EVENT = {
     "runner_on_ok": "ok",
     "runner_on_failed": "failed",
@@ -164,51 +166,21 @@ class Lab:
         tags: str | None = None,
         options: str = "",
         environment: dict[str, str] | None = None,
+        records: bool = False,
     ) -> Run:
-        """Run a playbook (a path, or its text) on the lab's hosts."""
+        """Run a playbook (a path, or its text) on the lab's hosts; ``records``: it writes to the registry."""
         self._write_inventory()
-        return self._run_ansible(
-            "runner", play, limit, check=check, extra_vars=extra_vars, tags=tags, options=options,
-            environment=environment,
-        )  # fmt: skip
-
-    def run_side_by_side(self, play: Path, limits: Sequence[str], *, check: bool = False) -> Run:
-        """Run a playbook once for each limit, all at the same time, and return all results as one run.
-
-        Hosts of one run wait for each other at every task; an emulated host takes ten times as long as the others.
-        """
-        self._write_inventory()
-
-        def run_one(number: int) -> Run:
-            return self._run_ansible(f"runner-{number}", play, limits[number], check=check)
-
-        with ThreadPoolExecutor(len(limits)) as many:
-            runs = list(many.map(run_one, range(len(limits))))
-        results = tuple(result for run in runs for result in run.results)
-        return Run(max(run.rc for run in runs), results, "".join(run.stdout for run in runs))
-
-    def _run_ansible(
-        self,
-        folder: str,
-        play: str | Path,
-        limit: str | None,
-        *,
-        check: bool = False,
-        extra_vars: dict[str, Any] | None = None,
-        tags: str | None = None,
-        options: str = "",
-        environment: dict[str, str] | None = None,
-    ) -> Run:
         path = Path(play) if isinstance(play, Path) or "\n" not in play else self._text_play(play)
-        runner = self.home / folder
+        runner = self.home / "runner"
         shutil.rmtree(runner, ignore_errors=True)  # runner would read what it wrote last time
         runner.mkdir()
         arguments = [*(["--check", "--diff"] if check else []), *(["--tags", tags] if tags else []), options]
+        env = self.env() if records else {**self.env(), "ANSIBLE_CALLBACKS_ENABLED": CALLBACKS}
         completed = ansible_runner.interface.run(
             private_data_dir=str(runner), project_dir=str(ROOT / "playbooks"),
             playbook=str(path.resolve()), quiet=True,
             inventory=str(self.home / "inventory"), limit=limit, extravars=extra_vars or {},
-            cmdline=" ".join(arguments) or None, envvars={**self.env(), **(environment or {})},
+            cmdline=" ".join(arguments) or None, envvars={**env, **(environment or {})},
             settings={"suppress_env_files": True},
         )  # fmt: skip
         results = tuple(filter(None, map(task_result, completed.events)))
