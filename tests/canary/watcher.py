@@ -22,6 +22,7 @@ class Watcher:
     def __init__(self, search: Search) -> None:
         self.search, self.hits, self.samples = search, set[Hit](), 0
         self.strangers: set[str] = set()
+        self._seen: set[tuple[str, bytes]] = set()  # processes that still run what was searched before
         self._home = Path("/proc/self/ns/pid").readlink()
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -44,6 +45,8 @@ class Watcher:
 
     def _look(self, process: Path) -> None:
         command = (process / "cmdline").read_bytes()
+        if (process.name, command) in self._seen:
+            return
         for name in self.search.names(command):
             self.hits.add(Hit(name, f"the command line {_text(command)}"))
         abroad = (process / "ns" / "pid").readlink() != self._home
@@ -51,6 +54,7 @@ class Watcher:
             self.strangers.add("a host or sandbox" if abroad else STRANGER.decode())
             for name in self.search.names((process / "environ").read_bytes()):
                 self.hits.add(Hit(name, f"the environment of {_text(command)}"))
+        self._seen.add((process.name, command))
 
 
 def _text(command: bytes) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
@@ -19,10 +20,15 @@ class RehearsedProject:
     def __init__(self, root, env, demo):
         self.root, self.env, self.demo = root, env, demo
 
+    @functools.cached_property
+    def exports(self):
+        """Return what ``gpufleet rehearse env`` prints for a shell: the same before every command."""
+        command = [sys.executable, "-m", "gpufleet", "rehearse", "env", "-s", "production"]
+        return subprocess.check_output(command, cwd=self.root, env=self.env, text=True)
+
     def run_command(self, command, timeout=600):
         """Run a command line in a shell that has evaluated ``gpufleet rehearse env``."""
-        line = f'eval "$(gpufleet rehearse env -s production)"\n{command}'
-        command_line = ["bash", "-o", "pipefail", "-c", line]
+        command_line = ["bash", "-o", "pipefail", "-c", f"{self.exports}\n{command}"]
         return subprocess.run(
             command_line,
             cwd=self.root,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -52,6 +53,7 @@ def is_alive(path):
     return read(path.parent / "stat").rpartition(")")[2].split()[:1] not in ([], ["Z"])
 
 
+FAULTY_SLOTS = (4, 9, 13)  # of the demo
 LISTINGS = (["ip", "netns"], ["ip", "-brief", "link"], ["mount"])
 
 
@@ -63,6 +65,9 @@ def read(path):
 
 
 def test_processes_of_a_killed_demo_are_stopped(project, clean_env, gpufleet, tmp_path):
+    rack = project / "inventory/blades-1.yaml"
+    few = json.dumps([{"name": f"blade{slot:02}"} for slot in (1, *FAULTY_SLOTS)])
+    rack.write_text(rack.read_text().replace("nodes: blade[01-20]", f"nodes: {few}"))
     log = tmp_path / "demo.log"
     home = project / ".gpufleet/rehearsal/production"
     demo = start_demo(project, clean_env, log)

@@ -269,9 +269,17 @@ def test_probe_reaches_nodes_and_classifies_failures(site, tmp_path):
 
 @pytest.mark.slow
 def test_arm64_blade_is_configured_from_new_to_ready(box, shared_project, gpufleet, clean_env):
+    box.slots = 1
     box.up("arm64: [blades-poc/1]")
     site = make_site(box, shared_project, gpufleet, clean_env)
     site.run_gpufleet("configure", "--limit", SOUND)
     node = site.answer("nodes", "show", SOUND)
     assert node["state"] == "ready", node["state_reason"]
     assert "aarch64" in json.dumps(node["values"])
+    site.run_gpufleet(
+        "configure", "--limit", SOUND, "--play", "blades", "-e", "blade_agent_package=compute-blade-agent"
+    )
+    assert box.read("blades-poc/1", "uname -m; systemctl is-active compute-blade-agent").split() == [
+        "aarch64",
+        "active",
+    ]

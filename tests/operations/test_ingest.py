@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -17,6 +19,15 @@ PROBE = "gpufleet.fleet.probe"
 
 def ingest_folder(registry, folder):
     return ingest_events(registry, read_artifact_events(folder))
+
+
+def test_results_of_a_run_are_read_without_the_declared_fleet():
+    """Every ansible-playbook loads what writes them to the registry; the fleet's models would double that."""
+    code = "import sys; from gpufleet import nodes; from gpufleet.operations import ingest, task_events;"
+    code += (
+        "print([name for name in sys.modules if name in ('gpufleet.fleet', 'pydantic', 'gpufleet.catalog')])"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
 
 
 @pytest.fixture

@@ -24,10 +24,9 @@ HOSTS = {
     "nv01": {"kind": "servers", "accelerators": [{"model": "H100 SXM5 80GB", "count": 8}]},
     "amd01": {"kind": "servers", "accelerators": [{"model": "Instinct MI300X", "count": 8}]},
     "amd02": {"kind": "servers", "accelerators": [{"model": "Radeon RX 460"}]},
-    "blade01": {"kind": "blades", "arch": "arm64"},
+    "blade01": {"kind": "blades"},
     "blade02": {"kind": "blades"},
 }
-ARM64 = ("blade01",)
 
 
 def _load_lab():
@@ -59,15 +58,6 @@ def pytest_collection_finish(session):
 ASKED = pytest.StashKey[list[str]]()
 
 
-def emulation_missing():
-    """Return why arm64 hosts can't be booted here, or None."""
-    from gpufleet.rehearsal import rack
-    from gpufleet.rehearsal.rack import images
-
-    missing = [] if images.native_arch() == "arm64" else rack.list_missing_debian_packages(include_arm64=True)
-    return f"arm64 hosts need {' '.join(missing)}" if missing else None
-
-
 @pytest.fixture(scope="session")
 def make_lab(tmp_path_factory):
     """Return a function that creates labs; all are removed at the end."""
@@ -92,11 +82,9 @@ def lab(make_lab):
 
 @pytest.fixture(scope="session")
 def boot_hosts(lab):
-    """Return ``boot(name, ...)``: boots shared hosts unless they run; skips the test if one can't be booted."""
+    """Return ``boot(name, ...)``: boots shared hosts unless they run."""
 
     def boot(*names):
-        if set(names) & set(ARM64) and (reason := emulation_missing()):
-            pytest.skip(reason)
         lab.add({name: HOSTS[name] for name in names})
 
     return boot
@@ -138,23 +126,14 @@ def converge_play(lab, request):
 
 
 def hosts_of_play(name):
-    """Return which shared hosts a play is for; without the arm64 ones where those can't be booted."""
+    """Return which shared hosts a play is for."""
     patterns = re.findall(r"^[- ] hosts: *(\S.*)$", (HERE / f"plays/{name}.yml").read_text(), re.MULTILINE)
-    bootable_hosts = [host for host in HOSTS if host not in ARM64 or not emulation_missing()]
-    return tuple(
-        host for host in bootable_hosts if any(host in re.split(r"[\s,:\[\]]+", p) for p in patterns)
-    )
+    return tuple(host for host in HOSTS if any(host in re.split(r"[\s,:\[\]]+", p) for p in patterns))
 
 
 def play_names(name):
     """Return the names of a file's plays."""
     return re.findall(r"^- name: *(\S.*?)\s*$", (HERE / f"plays/{name}.yml").read_text(), re.MULTILINE)
-
-
-def limits_of_runs(hosts):
-    """Return the hosts of each run: the emulated ones, and the others."""
-    groups = [host for host in hosts if host in ARM64], [host for host in hosts if host not in ARM64]
-    return [",".join(group) for group in groups if group]
 
 
 def run_all_plays(lab, names):
@@ -169,12 +148,12 @@ def run_all_plays(lab, names):
     for name in names:
         shutil.copy(HERE / f"plays/{name}.yml", playbook.parent)
     playbook.write_text("".join(f"- import_playbook: {name}.yml\n" for name in names))
-    limits = limits_of_runs(booted)
+    limit = ",".join(booted)
     before = lab.snapshots(booted)
-    check = lab.run_side_by_side(playbook, limits, check=True)
+    check = lab.run(playbook, limit, check=True)
     after = lab.snapshots(booted)
     changed_files = {host: before[host] ^ after[host] for host in booted}
-    first, second = (lab.run_side_by_side(playbook, limits) for _ in range(2))
+    first, second = (lab.run(playbook, limit) for _ in range(2))
     return {
         name: ConvergedRuns(
             *(run.select_plays(*titles[name]) for run in (check, first, second)), hosts[name], changed_files

@@ -14,7 +14,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +35,8 @@ from gpufleet.remote.plan import build_ansible_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 MACHINES = {"blades": "Compute Blade CM4 8GB", "bench": "Raspberry Pi 5 8GB", "servers": "GPU server"}
+# Those of ansible.cfg without `registry`, which costs a short run a third of its time.
+CALLBACKS = "gpufleet.fleet.play_record,gpufleet.fleet.filter_preload"
 STATUS_BY_EVENT = {
     "runner_on_ok": "ok",
     "runner_on_failed": "failed",
@@ -135,12 +137,27 @@ class Lab:
         return statuses
 
     def _read_package_lists(self, names: list[str]) -> None:
-        """Run apt-get update where it never ran: check mode needs package lists."""
-        script = "ls /var/lib/apt/lists/*_Packages >/dev/null 2>&1 || apt-get update -qq"
-        with ThreadPoolExecutor() as many:
-            for done in many.map(lambda name: self.host(name).run(script), names):
-                if done.rc:
-                    self.report(f"apt-get update: {done.stderr.strip()}")
+        """Give these hosts package lists, which check mode needs: one of each system reads them, the others copy."""
+        lacking = [name for name in names if self.host(name).run("ls /var/lib/apt/lists/*_Packages").rc]
+        for system in sorted({self.hosts[name]["system"] for name in lacking}):
+            alike = [name for name in names if self.hosts[name]["system"] == system]
+            source = next((name for name in alike if name not in lacking), alike[0])
+            if source in lacking:
+                read = self.host(source).run("apt-get update -qq && apt-cache gencaches")
+                if read.rc:
+                    self.report(f"apt-get update: {read.stderr.strip()}")
+                    continue
+            for name in alike:
+                if name in lacking and name != source:
+                    self._copy_package_lists(source, name)
+
+    def _copy_package_lists(self, source: str, target: str) -> None:
+        files = ["-F", "none", "-i", self.home / "ssh/id_ed25519"]
+        files += ["-o", f"UserKnownHostsFile={self.home}/ssh/known_hosts", "-o", "StrictHostKeyChecking=yes"]
+        pack = "tar -C /var -c lib/apt/lists cache/apt/pkgcache.bin cache/apt/srcpkgcache.bin"
+        ssh = {name: ["ssh", *map(str, files), f"root@{self.address(name)}"] for name in (source, target)}
+        with subprocess.Popen([*ssh[source], pack], stdout=subprocess.PIPE) as packed:
+            subprocess.run([*ssh[target], "tar -C /var -x"], stdin=packed.stdout, check=True)
 
     def add(self, hosts: dict[str, dict[str, Any]]) -> None:
         """Boot these hosts in addition to the existing ones."""
@@ -164,51 +181,21 @@ class Lab:
         tags: str | None = None,
         options: str = "",
         environment: dict[str, str] | None = None,
+        records: bool = False,
     ) -> Run:
-        """Run a playbook (a path, or its text) on the lab's hosts."""
+        """Run a playbook (a path, or its text) on the lab's hosts; ``records``: it writes to the registry."""
         self._write_inventory()
-        return self._run_ansible(
-            "runner", play, limit, check=check, extra_vars=extra_vars, tags=tags, options=options,
-            environment=environment,
-        )  # fmt: skip
-
-    def run_side_by_side(self, play: Path, limits: Sequence[str], *, check: bool = False) -> Run:
-        """Run a playbook once for each limit, all at the same time, and return all results as one run.
-
-        Hosts of one run wait for each other at every task; an emulated host takes ten times as long as the others.
-        """
-        self._write_inventory()
-
-        def run_one(number: int) -> Run:
-            return self._run_ansible(f"runner-{number}", play, limits[number], check=check)
-
-        with ThreadPoolExecutor(len(limits)) as many:
-            runs = list(many.map(run_one, range(len(limits))))
-        results = tuple(result for run in runs for result in run.results)
-        return Run(max(run.rc for run in runs), results, "".join(run.stdout for run in runs))
-
-    def _run_ansible(
-        self,
-        folder: str,
-        play: str | Path,
-        limit: str | None,
-        *,
-        check: bool = False,
-        extra_vars: dict[str, Any] | None = None,
-        tags: str | None = None,
-        options: str = "",
-        environment: dict[str, str] | None = None,
-    ) -> Run:
         path = Path(play) if isinstance(play, Path) or "\n" not in play else self._text_play(play)
-        runner = self.home / folder
+        runner = self.home / "runner"
         shutil.rmtree(runner, ignore_errors=True)  # runner would read what it wrote last time
         runner.mkdir()
         arguments = [*(["--check", "--diff"] if check else []), *(["--tags", tags] if tags else []), options]
+        env = self.env() if records else {**self.env(), "ANSIBLE_CALLBACKS_ENABLED": CALLBACKS}
         completed = ansible_runner.interface.run(
             private_data_dir=str(runner), project_dir=str(ROOT / "playbooks"),
             playbook=str(path.resolve()), quiet=True,
             inventory=str(self.home / "inventory"), limit=limit, extravars=extra_vars or {},
-            cmdline=" ".join(arguments) or None, envvars={**self.env(), **(environment or {})},
+            cmdline=" ".join(arguments) or None, envvars={**env, **(environment or {})},
             settings={"suppress_env_files": True},
         )  # fmt: skip
         results = tuple(filter(None, map(task_result, completed.events)))

@@ -6,9 +6,11 @@ what ``docker compose up`` starts; units, order, restarts and removal are system
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 PLAYS = ("application",)
 HERE = Path(__file__).parent
@@ -36,18 +38,26 @@ def host(runs, lab):
     return lab.host(runs.hosts[0])
 
 
-def run_application_play(lab, **more):
-    """Run the play with other variables."""
-    run = lab.run(HERE / "plays/application.yml", extra_vars=more)
+def run_in_turn(lab, *variables):
+    """Run the play with each of these variables in turn, in one run; return what changed each time."""
+    (play,) = YAML(typ="safe").load(HERE / "plays/application.yml")
+    plays = [
+        {**play, "name": f"Turn {turn}", "vars": {**play["vars"], **more}}
+        for turn, more in enumerate(variables)
+    ]
+    run = lab.run(json.dumps(plays) + "\n")
     assert run.failure_text("base13") is None
-    return run
+    return [run.select_plays(play["name"]).changed_tasks("base13") for play in plays]
+
+
+def installed_as(path):
+    """Return an example's name among the role's container files."""
+    return path.name if path.suffix != ".yaml" else "llm.yaml"
 
 
 def container_files(**texts):
     """Return the examples as the role takes them, some with another text; without those whose text is None."""
-    files = {
-        path.name if path.suffix != ".yaml" else "llm.yaml": path.read_text() for path in INSTALLED.values()
-    }
+    files = {installed_as(path): path.read_text() for path in INSTALLED.values()}
     files.update({name.replace("_", "."): text for name, text in texts.items()})
     return [{"name": name, "content": text} for name, text in files.items() if text is not None]
 
@@ -98,42 +108,60 @@ def test_features_missing_on_a_rehearsed_host_are_reported(runs):
     assert "application" not in not_applied
 
 
-def test_application_without_its_secrets_is_refused_and_nothing_changes(runs, lab, host):
-    text = (
-        INSTALLED[f"{QUADLETS}/trainer.container"].read_text().replace("ShmSize", "Secret=licence\nShmSize")
-    )
-    run = lab.run(
-        HERE / "plays/application.yml",
-        extra_vars={
-            "application_start": True,
-            "application_container_files": container_files(trainer_container=text),
-        },
-    )
-    assert "podman secret licence is not on the node: docs/containers.md" in run.failure_text("base13")
-    assert "Secret=licence" not in host.file(f"{QUADLETS}/trainer.container").content_string
-
-
-@pytest.mark.parametrize(
-    ("name", "edit", "message"),
-    [
-        ("trainer_container", ("ShmSize", "ShmSiez"), "unsupported key 'ShmSiez'"),
-        ("training_network", ("Subnet", "Subnt"), "unsupported key 'Subnt'"),
-        ("trainer_container", ("training.network", "gone.network"), "gone.network"),
-        ("llm_yaml", ("shm_size", "shm_siez"), "shm_siez"),
-        ("llm_yaml", ("depends_on: [cache]", "depends_on: [gone]"), "gone"),
-    ],
+# Container file, what is edited in it, what the refusal says.
+REJECTED = (
+    ("trainer_container", ("ShmSize", "ShmSiez"), "unsupported key 'ShmSiez'"),
+    ("training_network", ("Subnet", "Subnt"), "unsupported key 'Subnt'"),
+    ("trainer_container", ("training.network", "gone.network"), "gone.network"),
+    ("llm_yaml", ("shm_size", "shm_siez"), "shm_siez"),
+    ("llm_yaml", ("depends_on: [cache]", "depends_on: [gone]"), "gone"),
 )
-def test_file_that_its_engine_rejects_is_refused_and_not_installed(lab, host, name, edit, message):
-    (source,) = [
-        path
-        for path in INSTALLED.values()
-        if path.name.replace("compose.yaml", "llm.yaml") == name.replace("_", ".")
-    ]
-    files = container_files(**{name: source.read_text().replace(*edit)})
-    run = lab.run(HERE / "plays/application.yml", extra_vars={"application_container_files": files})
-    assert message in run.failure_text("base13")
-    for path, example in INSTALLED.items():
-        assert host.file(path).content_string == example.read_text()
+MISSING_SECRET = (
+    "trainer_container",
+    ("ShmSize", "Secret=licence\nShmSize"),
+    "podman secret licence is not on the node: docs/containers.md",
+)
+
+
+@pytest.fixture(scope="module")
+def refusals(runs, lab):
+    """Ask for all refused files in one run; give each message with what is installed after it."""
+    (play,) = YAML(typ="safe").load(HERE / "plays/application.yml")
+    look = {
+        "name": "Read what is installed",
+        "ansible.builtin.command": {"argv": ["cat", *INSTALLED]},
+        "changed_when": False,
+    }
+    play["tasks"] = []
+    for name, edit, _ in (*REJECTED, MISSING_SECRET):
+        source = next(path for path in INSTALLED.values() if installed_as(path) == name.replace("_", "."))
+        files = container_files(**{name: source.read_text().replace(*edit)})
+        role = {
+            "name": "Ask for it",
+            "ansible.builtin.include_role": {"name": "gpufleet.fleet.application"},
+            "vars": {
+                "application_container_files": files,
+                "application_start": (name, edit) == MISSING_SECRET[:2],
+            },
+        }
+        play["tasks"].append({"name": "Refused", "block": [role], "rescue": [look]})
+    run = lab.run(json.dumps([play]) + "\n")
+    messages = [result.output["msg"] for result in run.results_of("base13", "failed")]
+    contents = [r.output["stdout"] for r in run.results_of("base13") if r.task == look["name"]]
+    return list(zip(messages, contents, strict=True))
+
+
+def test_application_without_its_secrets_is_refused_and_nothing_changes(refusals):
+    message, installed = refusals[len(REJECTED)]
+    assert MISSING_SECRET[2] in message
+    assert "Secret=licence" not in installed
+
+
+@pytest.mark.parametrize("case", range(len(REJECTED)), ids=[case[2] for case in REJECTED])
+def test_file_that_its_engine_rejects_is_refused_and_not_installed(refusals, case):
+    message, installed = refusals[case]
+    assert REJECTED[case][2] in message
+    assert installed == "".join(path.read_text() for path in INSTALLED.values()).rstrip("\n")
 
 
 def test_compose_file_is_checked_before_its_variables_are_there(host):
@@ -167,32 +195,31 @@ systemctl daemon-reload
 
 @pytest.fixture(scope="module")
 def started(runs, lab):
-    """Start the application with FAKES of what podman and docker would run; give the run."""
+    """Start the application with FAKES of what podman and docker would run, twice; give what changed each time."""
     lab.host("base13").run_expect([0], FAKES)
-    return run_application_play(lab, application_start=True)
+    return run_in_turn(lab, {"application_start": True}, {"application_start": True})
 
 
 def compose_calls(host):
     return [line.split()[0] for line in host.check_output("cat /run/compose-calls").splitlines()]
 
 
-def test_services_start_now_and_at_boot_and_stay_as_they_are(started, lab, host):
+def test_services_start_now_and_at_boot_and_stay_as_they_are(started, host):
     assert active_state(host, *SERVICES, "gpufleet-application.target") == ["active"] * 3
     units = "gpufleet-compose@llm.service gpufleet-application.target"
     assert host.run(f"systemd-analyze verify --man=no {units}").stderr == ""
     assert host.service("gpufleet-compose@llm.service").is_enabled
     assert host.file("/var/lib/gpufleet/volumes/scratch").is_directory
     assert host.check_output("cat /run/compose-calls") == "up in /etc/gpufleet/compose/llm"
-    assert run_application_play(lab, application_start=True).changed_tasks("base13") == []
-    assert compose_calls(host) == ["up"]
+    assert [bool(changed) for changed in started] == [True, False]
 
 
 def test_changed_file_restarts_its_service_once(started, lab, host):
     before = host.check_output("systemctl show trainer.service -p MainPID")
     changed = INSTALLED[COMPOSE].read_text().replace("redis:7", "redis:8")
     files = container_files(llm_yaml=changed)
-    for _ in range(2):
-        run_application_play(lab, application_start=True, application_container_files=files)
+    variables = {"application_start": True, "application_container_files": files}
+    run_in_turn(lab, variables, variables)
     assert compose_calls(host) == ["up", "down", "up"]
     assert host.check_output("systemctl show trainer.service -p MainPID") == before
 
@@ -207,7 +234,7 @@ def test_stopping_the_target_stops_every_service_and_the_next_run_starts_them(st
     host.run_expect([0], "systemctl stop -- 'gpufleet-application.*'")
     assert active_state(host, *SERVICES, "gpufleet-application.target") == ["inactive"] * 3
     host.run_expect([0], "systemctl stop -- 'gpufleet-application.*'")
-    run_application_play(lab, application_start=True)
+    run_in_turn(lab, {"application_start": True})
     assert active_state(host, *SERVICES) == ["active"] * 2
 
 
@@ -219,20 +246,15 @@ def test_file_that_is_no_longer_named_is_stopped_and_removed(started, lab, host)
         '[Install]\\nWantedBy=multi-user.target\\n" > /etc/systemd/system/gpufleet-old.service;'
         "systemctl daemon-reload && systemctl enable --now gpufleet-old.service",
     )
-    files = container_files(llm_yaml=None)
-    run_application_play(lab, application_start=True, application_container_files=files)
+    variables = {"application_start": True, "application_container_files": container_files(llm_yaml=None)}
+    _, changed_again = run_in_turn(lab, variables, variables)
     assert active_state(host, *SERVICES) == ["active", "inactive"]
     assert not host.file(COMPOSE).exists
     for unit in ("gpufleet-compose@llm.service", "gpufleet-old.service"):
         assert not host.run("systemctl is-enabled %s", unit).stdout.startswith("enabled")
     assert host.check_output("systemctl show gpufleet-old -p LoadState") == "LoadState=not-found"
-    assert (
-        run_application_play(lab, application_start=True, application_container_files=files).changed_tasks(
-            "base13"
-        )
-        == []
-    )
-    run_application_play(lab, application_start=True, application_container_files=[])
+    assert changed_again == []
+    run_in_turn(lab, {"application_start": True, "application_container_files": []})
     assert active_state(host, "trainer.service", "gpufleet-application.target") == ["inactive"] * 2
     assert host.check_output(f"ls {QUADLETS}") == ""
     assert "ExecStart" not in host.check_output(

@@ -10,6 +10,7 @@ import json
 import shlex
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -262,6 +263,7 @@ def test_standard_profile_survives_the_loss_of_its_connection(runs, lab):
     )
     while runs.shell.run("systemctl is-active --quiet gpufleet-burn-in").rc:
         assert first.poll() is None
+        time.sleep(0.2)
     first.kill()
     first.wait()
     later = lab.run(play, HOST, extra_vars=variables | {"burn_in_attempt": "later"})

@@ -193,7 +193,7 @@ def drivers(lab):
 
 
 def compare_drivers(lab):
-    return lab.run(PLAYBOOKS / "driver_check.yml", extra_vars={"gpufleet_template": "train"})
+    return lab.run(PLAYBOOKS / "driver_check.yml", extra_vars={"gpufleet_template": "train"}, records=True)
 
 
 def test_different_drivers_in_a_template_are_reported_until_they_agree(two_hosts):

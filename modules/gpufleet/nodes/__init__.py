@@ -7,17 +7,10 @@ holds, reachability, sources and append-only history, and the model of Ansible's
 change only as ``STATES`` allows. SQLite by default, PostgreSQL by URL, one schema.
 """
 
-from gpufleet.nodes.declaration import RACK_KINDS, build_rack_report, build_workstation_report
-from gpufleet.nodes.expectation import build_expected_hardware
-from gpufleet.nodes.fabric import declare_pool_fabrics, read_stack_fabrics
-from gpufleet.nodes.host import InventoryHost
+from typing import TYPE_CHECKING
+
+from gpufleet.lazy_names import make_module_getattr
 from gpufleet.nodes.identity import NodeIdentity, normalize_serial
-from gpufleet.nodes.inventory import (
-    AnsibleInventory,
-    ExcludedNode,
-    build_ansible_inventory,
-    is_rehearsal_address,
-)
 from gpufleet.nodes.model import (
     BurnInResult,
     Node,
@@ -39,7 +32,6 @@ from gpufleet.nodes.part import (
     Placement,
     RepairEntry,
 )
-from gpufleet.nodes.pulumi_state import build_pulumi_state_report, list_elastic_groups
 from gpufleet.nodes.registry import Registry
 from gpufleet.nodes.source_report import ReportOutcome, SourceReport
 from gpufleet.nodes.states import (
@@ -52,6 +44,19 @@ from gpufleet.nodes.states import (
     VERDICT_MOVES,
     NodeState,
 )
+
+if TYPE_CHECKING:
+    from gpufleet.nodes.declaration import RACK_KINDS, build_rack_report, build_workstation_report
+    from gpufleet.nodes.expectation import build_expected_hardware
+    from gpufleet.nodes.fabric import declare_pool_fabrics, read_stack_fabrics
+    from gpufleet.nodes.host import InventoryHost
+    from gpufleet.nodes.inventory import (
+        AnsibleInventory,
+        ExcludedNode,
+        build_ansible_inventory,
+        is_rehearsal_address,
+    )
+    from gpufleet.nodes.pulumi_state import build_pulumi_state_report, list_elastic_groups
 
 __all__ = [
     "ATTENTION_STATES",
@@ -98,3 +103,15 @@ __all__ = [
     "normalize_serial",
     "read_stack_fabrics",
 ]
+
+# Imported with the first use: with them comes the declared fleet, which no result of a playbook run needs.
+_LATER = {
+    "declaration": ("RACK_KINDS", "build_rack_report", "build_workstation_report"),
+    "expectation": ("build_expected_hardware",),
+    "fabric": ("declare_pool_fabrics", "read_stack_fabrics"),
+    "host": ("InventoryHost",),
+    "inventory": ("AnsibleInventory", "ExcludedNode", "build_ansible_inventory", "is_rehearsal_address"),
+    "pulumi_state": ("build_pulumi_state_report", "list_elastic_groups"),
+}
+
+__getattr__ = make_module_getattr(__name__, _LATER)

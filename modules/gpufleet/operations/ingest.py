@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -31,7 +30,6 @@ from gpufleet.operations.event_report import (
     merge_configured_parts,
 )
 from gpufleet.operations.ingest_summary import IngestSummary
-from gpufleet.operations.sync import register_declared_racks
 from gpufleet.operations.task_events import TaskEvent
 from gpufleet.remote import append_next_step
 
@@ -71,7 +69,13 @@ class EventIngester:
     def create_for_project(cls, registry: Registry, root: Path, *, live: bool = False) -> EventIngester:
         """Return one for a project's own runs: in a rehearsal its stack's racks are declared, else all."""
         stack = os.environ.get("GPUFLEET_REHEARSAL") or None
-        declare = partial(register_declared_racks, registry, root, stack)
+
+        def declare(at: datetime) -> None:
+            # Imported when a host is not registered yet: it takes longer than all else that a run's results need.
+            from gpufleet.operations.sync import register_declared_racks
+
+            register_declared_racks(registry, root, stack, at)
+
         return cls(registry, rehearsal=bool(stack), declare=declare, live=live)
 
     def ingest_stream(self, events: Iterable[TaskEvent]) -> IngestSummary:
