@@ -12,17 +12,10 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+from small_program import write_small_program, write_small_stack
+
 ROOT = Path(__file__).resolve().parents[3]
 CI_FILES = (".github",)  # the project has .ci and the examples already
-# A program that needs no provider's SDK: its evaluation takes an eighth of the shipped one's processor time.
-SMALL_PROGRAM = """\
-import pulumi
-
-cost = {"usd_per_hour": float(pulumi.Config().require("usd_per_hour"))}
-pulumi.ComponentResource("gpufleet:onprem:Rack", "rack", cost)
-"""
-SMALL_PROJECT = "name: small\nruntime: python\nmain: stacks/\nstackConfigDir: stacks\n"
-SMALL_STACK = "config:\n  small:usd_per_hour: 1\n"
 
 # Importlib mode puts no test folder on the path: the fakes are loaded by their file.
 spec = importlib.util.spec_from_file_location("fake_host", ROOT / "tests/cost/comment/fake_host.py")
@@ -36,22 +29,19 @@ class PullRequest:
 
     def __init__(self, root, *, is_shipped_program):
         self.root = root
-        stack = root / "stacks/Pulumi.dev.yaml"
-        old, new = ("hours_per_month: 160", "hours_per_month: 320")
         if not is_shipped_program:
-            (root / "Pulumi.yaml").write_text(SMALL_PROJECT)
-            (root / "stacks/__main__.py").write_text(SMALL_PROGRAM)
-            stack.write_text(SMALL_STACK)
-            old, new = ("usd_per_hour: 1", "usd_per_hour: 2")
+            write_small_program(root, "dev")
         for part in CI_FILES:
             shutil.copytree(ROOT / part, root / part, dirs_exist_ok=True)
         self.git("add", "-A")
         self.git("commit", "-qm", "bring CI")
         self.base = self.git("rev-parse", "HEAD")
         self.git("checkout", "-qb", "change")
-        text = stack.read_text()
-        assert old in text
-        stack.write_text(text.replace(old, new, 1))
+        if is_shipped_program:
+            stack = root / "stacks/Pulumi.dev.yaml"
+            stack.write_text(stack.read_text().replace("hours_per_month: 160", "hours_per_month: 320", 1))
+        else:
+            write_small_stack(root, "dev", 2)
         self.git("commit", "-qam", "raise the cost")
         self.head = self.git("rev-parse", "HEAD")
         self.git("checkout", "-q", "--detach", self.base)
