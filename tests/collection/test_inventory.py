@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gpufleet.nodes import Registry
+from gpufleet.nodes import NodeIdentity, NodeObservation, Registry
 
 BLADES = {f"blade{n:02}" for n in range(1, 21)}
 
@@ -29,27 +29,17 @@ def registry(rack_project):
         yield opened
 
 
-def test_all_blades_are_listed_without_an_ansible_cfg(list_inventory):
-    inventory = list_inventory()
+def test_all_blades_are_listed_without_an_ansible_cfg_and_without_a_warning(ansible):
+    result = ansible("ansible-inventory", "-i", "inventory", "--list")
+    assert (result.returncode, result.stderr) == (0, "")
+    inventory = json.loads(result.stdout)
     assert hosts(inventory) >= BLADES
     assert set(inventory["rack_blades_1"]["hosts"]) == BLADES
-
-
-def test_inventory_prints_no_warning(ansible):
-    result = ansible("ansible-inventory", "-i", "inventory", "--graph")
-    assert (result.returncode, result.stderr) == (0, "")
 
 
 def test_single_rack_file_is_an_inventory(ansible):
     result = ansible("ansible-inventory", "-i", "inventory/blades-1.yaml", "--list")
     assert hosts(json.loads(result.stdout)) == BLADES
-
-
-def test_state_and_id_from_the_registry_are_host_variables(list_inventory, registry):
-    registry.advance_node("blade07", "commissioning", "test")
-    host_variables = list_inventory()["_meta"]["hostvars"]["blade07"]
-    assert host_variables["gpufleet_state"] == "commissioning"
-    assert host_variables["gpufleet_id"] == registry.get_node("blade07").id
 
 
 def test_rehearsal_lists_only_the_blades_of_its_stack(list_inventory):
@@ -94,20 +84,15 @@ def test_unavailable_registry_stops_ansible_with_an_error(rack_project, ansible)
     assert "the registry sqlite" in result.stderr
 
 
-def test_text_that_looks_like_a_template_is_not_evaluated(list_inventory, registry):
-    from gpufleet.nodes import NodeIdentity, NodeObservation
-
-    facts = {"kind": "cloud_vm", "cloud": "aws", "pool": "{{ lookup('pipe', 'id') }}"}
+def test_state_id_and_volumes_from_the_registry_are_host_variables_and_a_template_is_not(
+    list_inventory, registry
+):
+    registry.advance_node("blade07", "commissioning", "test")
+    hostile = {"kind": "cloud_vm", "cloud": "aws", "pool": "{{ lookup('pipe', 'id') }}"}
     outcome = registry.apply_observation(
-        NodeObservation("pulumi:dev", "evil", NodeIdentity(instance_id="i-1"), declared=facts)
+        NodeObservation("pulumi:dev", "evil", NodeIdentity(instance_id="i-1"), declared=hostile)
     )
     assert "pool that is not well-formed" in outcome.bad[0]
-    assert "gpufleet_pool" not in list_inventory()["_meta"]["hostvars"]["evil"]
-
-
-def test_volumes_of_a_cloud_node_are_host_variables(list_inventory, registry):
-    from gpufleet.nodes import NodeIdentity, NodeObservation
-
     facts = {
         "kind": "cloud_vm",
         "cloud": "gcp",
@@ -117,14 +102,19 @@ def test_volumes_of_a_cloud_node_are_host_variables(list_inventory, registry):
     }
     identity = NodeIdentity(instance_id="7")
     registry.apply_observation(NodeObservation("gcp:production", "serve-1", identity, declared=facts))
-    (volume,) = list_inventory()["_meta"]["hostvars"]["serve-1"]["gpufleet_volumes"]
-    assert volume == {
-        "mount": "/scratch",
-        "devices": ["/dev/disk/by-id/google-local-nvme-ssd-*"],
-        "count": 8,
-        "layout": "raid0",
-        "filesystem": "ext4",
-    }
+    host_variables = list_inventory()["_meta"]["hostvars"]
+    assert host_variables["blade07"]["gpufleet_state"] == "commissioning"
+    assert host_variables["blade07"]["gpufleet_id"] == registry.get_node("blade07").id
+    assert "gpufleet_pool" not in host_variables["evil"]
+    assert host_variables["serve-1"]["gpufleet_volumes"] == [
+        {
+            "mount": "/scratch",
+            "devices": ["/dev/disk/by-id/google-local-nvme-ssd-*"],
+            "count": 8,
+            "layout": "raid0",
+            "filesystem": "ext4",
+        }
+    ]
 
 
 def test_compose_groups_and_keyed_groups_work(rack_project, list_inventory, ansible):

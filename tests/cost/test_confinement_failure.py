@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import platform
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,8 @@ import pytest
 from denied_calls import NUMBERS, run_where_denied
 from gpufleet import cost
 from gpufleet.cost.inputs.program import allowlist
+from gpufleet.cost.inputs.program.evaluation import start_program_evaluation
+from gpufleet.cost.inputs.program.stack_program import StackProgram
 from gpufleet.errors import EnvironmentFault, InputError
 
 CANARY = "canary-51c7"
@@ -177,31 +180,45 @@ LINKS = {
 }
 
 
-@pytest.mark.parametrize("kind", LINKS)
 @pytest.mark.parametrize("with_git", [True, False])
-def test_committed_link_of_any_name_changes_nothing(root, tmp_path, home, kind, with_git):
-    for name in allowlist.SECRET_PATHS:
-        if name != ".git":
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            LINKS[kind](root / name, home)
-    (root / "other").symlink_to(home)
-    git(root, "add", "-Af")
-    git(root, "commit", "-qm", "links")
-    if not with_git:
-        (root / ".git").rename(tmp_path / "no-git")
-    done = evaluate_attack(root)
-    assert CANARY not in str(done)
-    assert done[:2] == ["FileNotFoundError", "FileNotFoundError"]
+def test_committed_link_of_any_name_changes_nothing(root, tmp_path, home, with_git):
+    repositories = {kind: tmp_path / f"repository-{kind}" for kind in LINKS}
+    for kind, repository in repositories.items():
+        shutil.copytree(root, repository)
+        for name in allowlist.SECRET_PATHS:
+            if name != ".git":
+                (repository / name).parent.mkdir(parents=True, exist_ok=True)
+                LINKS[kind](repository / name, home)
+        (repository / "other").symlink_to(home)
+        git(repository, "add", "-Af")
+        git(repository, "commit", "-qm", "links")
+        if not with_git:
+            (repository / ".git").rename(tmp_path / f"no-git-{kind}")
+    programs = [StackProgram(repository, "dev") for repository in repositories.values()]
+    with start_program_evaluation(programs) as run:
+        evaluations = run()
+    assert len(evaluations) == len(LINKS)
+    for (resource,) in evaluations:
+        done = resource.inputs["done"]
+        assert CANARY not in str(done)
+        assert done[:2] == ["FileNotFoundError", "FileNotFoundError"]
     assert_nothing_ran(tmp_path, home)
 
 
-@pytest.mark.parametrize("name", sorted({name.split("/")[0] for name in allowlist.SECRET_PATHS} - {".git"}))
-def test_committed_loop_of_each_name_alone_changes_nothing(root, tmp_path, home, name):
-    (root / name).symlink_to(name)
-    git(root, "add", "-Af")
-    git(root, "commit", "-qm", "loop")
-    done = evaluate_attack(root)
-    assert CANARY not in str(done)
+def test_committed_loop_of_each_name_alone_changes_nothing(root, tmp_path, home):
+    """One child imports Pulumi and evaluates the repositories, each confined by itself."""
+    names = sorted({name.split("/")[0] for name in allowlist.SECRET_PATHS} - {".git"})
+    repositories = [tmp_path / f"repository{number}" for number, _ in enumerate(names)]
+    for name, repository in zip(names, repositories, strict=True):
+        shutil.copytree(root, repository)
+        (repository / name).symlink_to(name)
+        git(repository, "add", "-Af")
+        git(repository, "commit", "-qm", "loop")
+    with start_program_evaluation([StackProgram(repository, "dev") for repository in repositories]) as run:
+        evaluations = run()
+    assert len(evaluations) == len(names) > 15
+    for (resource,) in evaluations:
+        assert CANARY not in str(resource.inputs)
     assert_nothing_ran(tmp_path, home)
 
 
@@ -252,7 +269,7 @@ def test_failing_program_cannot_advise_less_confinement(root, statement):
 
 def test_failing_program_gets_the_same_remedy_whatever_it_raises(root):
     remedies = set()
-    for error in ("ValueError", "OSError", "KeyError", "PermissionError"):
+    for error in ("KeyError", "PermissionError"):
         (root / "__main__.py").write_text(f"raise {error}('no')\n")
         with pytest.raises(InputError) as caught:
             cost.evaluate_program(root, "dev")

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+from small_program import write_small_program, write_small_stack
+
 ROOT = Path(__file__).resolve().parents[3]
 CI_FILES = (".github",)  # the project has .ci and the examples already
 
@@ -23,19 +25,24 @@ spec.loader.exec_module(fake_host)
 
 
 class PullRequest:
-    """A clone at the merge commit of a pull request that doubles development's hours."""
+    """A clone at the merge commit of a pull request that doubles development's hours, or what its rack costs."""
 
-    def __init__(self, root):
+    def __init__(self, root, *, is_shipped_program):
         self.root = root
+        if not is_shipped_program:
+            write_small_program(root, "dev")
         for part in CI_FILES:
             shutil.copytree(ROOT / part, root / part, dirs_exist_ok=True)
         self.git("add", "-A")
         self.git("commit", "-qm", "bring CI")
         self.base = self.git("rev-parse", "HEAD")
         self.git("checkout", "-qb", "change")
-        stack = root / "stacks/Pulumi.dev.yaml"
-        stack.write_text(stack.read_text().replace("hours_per_month: 160", "hours_per_month: 320", 1))
-        self.git("commit", "-qam", "train longer")
+        if is_shipped_program:
+            stack = root / "stacks/Pulumi.dev.yaml"
+            stack.write_text(stack.read_text().replace("hours_per_month: 160", "hours_per_month: 320", 1))
+        else:
+            write_small_stack(root, "dev", 2)
+        self.git("commit", "-qam", "raise the cost")
         self.head = self.git("rev-parse", "HEAD")
         self.git("checkout", "-q", "--detach", self.base)
         self.git("merge", "-q", "--no-ff", "-m", "merge", self.head)
@@ -74,8 +81,9 @@ def read_yaml(path):
 
 
 @pytest.fixture
-def pull_request(project):
-    return PullRequest(project)
+def pull_request(project, request):
+    """Give a pull request to a small program, or with the parameter ``shipped`` to the project's own."""
+    return PullRequest(project, is_shipped_program=getattr(request, "param", "small") == "shipped")
 
 
 @pytest.fixture

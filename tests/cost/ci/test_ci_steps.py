@@ -36,6 +36,7 @@ def run_action(ci_tools, make_runner, github):
     return run
 
 
+@pytest.mark.parametrize("pull_request", ["shipped"], indirect=True)
 def test_action_writes_reports_without_calling_the_code_host(run_action, github, pull_request, tmp_path):
     result = run_action(stack="dev")
     assert result.returncode == 0, result.stderr

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 
 from gpufleet import cost
 from gpufleet.cost import load_policy
 from gpufleet.engine import StateResource
 from gpufleet.errors import InputError
+from small_program import write_small_program
 
 DISK = {"volumeSize": 100, "volumeType": "gp3"}
 NO_DISK = {"volumeSize": 0, "volumeType": "gp3"}  # the size of an image's disk is not known
@@ -123,6 +126,9 @@ def test_mistake_is_one_line_with_its_place(check_file, text, message):
 
 
 def test_command_exits_with_1_for_a_failure_and_0_for_advice(gpufleet, project):
+    write_small_program(project, "dev")
+    commit = ["git", "-c", "user.name=test", "-c", "user.email=test@example.org", "commit", "-qam", "small"]
+    subprocess.run(commit, cwd=project, check=True)
     for action, code in (("fail", 1), ("warn", 0)):
         text = f"rules: [{{name: r, each: pool, on_violation: {action}, max_usd_per_month: 1}}]"
         (project / "guard.yaml").write_text(text)
@@ -130,4 +136,4 @@ def test_command_exits_with_1_for_a_failure_and_0_for_advice(gpufleet, project):
             "cost", "diff", "-s", "dev", "--base", "HEAD", "--policy", "guard.yaml", cwd=project
         )
         assert result.returncode == code, result.stderr
-        assert "r: pool train: $" in result.stdout
+        assert "r: pool rack: $" in result.stdout

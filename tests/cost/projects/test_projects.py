@@ -22,6 +22,7 @@ from gpufleet.cost.inputs.program.gitref import find_git_tree
 from gpufleet.cost.inputs.project_list import find_removed_projects
 from gpufleet.engine import StateResource
 from gpufleet.errors import InputError
+from small_program import write_small_program, write_small_stack
 
 KIND = "aws:ec2/instance:Instance"
 DAY = date(2026, 7, 10)
@@ -257,15 +258,17 @@ def test_link_out_of_the_repository_is_refused(repository):
 
 
 def test_command_compares_two_stacks_with_a_git_ref(gpufleet, project):
-    stack = project / "stacks/Pulumi.dev.yaml"
-    stack.write_text(stack.read_text().replace("hours_per_month: 160", "hours_per_month: 320", 1))
+    write_small_program(project, "dev", "production")
+    commit = ["git", "-c", "user.name=test", "-c", "user.email=test@example.org", "commit", "-qam", "small"]
+    subprocess.run(commit, cwd=project, check=True)
+    write_small_stack(project, "dev", 2)
     arguments = ("cost", "diff", "--projects", "docs/examples/gpufleet-cost.yaml", "--base", "HEAD")
     result = gpufleet(*arguments, "--format", "json", cwd=project)
     assert result.returncode in {0, 1}, result.stderr
     document = json.loads(result.stdout)
     single = gpufleet("cost", "diff", "-s", "dev", "--base", "HEAD", "--json", cwd=project)
     change = json.loads(single.stdout)["change"]["usd_per_month"]
-    assert change > 0
+    assert change == 730
     assert document["change"]["usd_per_month"] == change
     assert [(each["name"], each["changed"]) for each in document["projects"]] == [
         ("development", True), ("production", False),

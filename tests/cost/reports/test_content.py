@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet import cost
+from gpufleet.cost.analysis.reports import plot
 from gpufleet.cost.inputs.stack_change import change_from_preview
 
 spec = importlib.util.spec_from_file_location("cost_report_reading", Path(__file__).with_name("reading.py"))
@@ -42,10 +43,17 @@ def cost_diff(case, book):
     return cost.diff(change.before, change.after, change=change, book=book)
 
 
+def write_plot_data(specification):
+    """Return a plot with all of its texts, but not drawn: test_page.py draws plots."""
+    return f"<svg>{html.escape(json.dumps(specification))}</svg>"
+
+
 @pytest.fixture(scope="module")
 def render(cost_diff):
-    """Return a function that gives the report in a format; a page takes 0.2 s, so each is written once a case."""
-    return functools.cache(lambda form: cost.render_diff(cost_diff, form))
+    """Return a function that gives the report in a format, written once a case."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plot, "_render_svg", write_plot_data)
+        yield functools.cache(lambda form: cost.render_diff(cost_diff, form))
 
 
 @pytest.fixture(scope="module")

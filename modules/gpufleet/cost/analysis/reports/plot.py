@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from decimal import Decimal
-from typing import Any
 
 from gpufleet.boundary import Json
 from gpufleet.cost.analysis.diff import CostDiff
@@ -26,6 +25,13 @@ KIND_COLOURS = {
 }
 MOST_BARS = 12
 WIDTH = 560
+SCHEMA = "https://vega.github.io/schema/vega-lite/v6.4.1.json"
+_MONEY_AXIS = {
+    "field": "usd",
+    "type": "quantitative",
+    "title": "USD per month",
+    "axis": {"format": ",.0f", "tickCount": 5},
+}
 
 GROUPS: dict[str, Callable[[Charge], str]] = {
     "pool": lambda charge: charge.pool or charge.name,
@@ -95,71 +101,73 @@ def _machine_label(row: WhatIfRow) -> str:
 
 
 def _draw_bars(rows: list[Json], order: list[str]) -> str:
-    import altair as alt
-
-    base = alt.Chart(alt.Data(values=rows)).encode(
-        y=alt.Y("name:N", title=None, sort=order, axis=alt.Axis(labelLimit=240)),
-        yOffset=alt.YOffset("when:N", sort=["before", "after"]),
-        x=alt.X("usd:Q", title="USD per month", axis=_money_axis(alt)),
-    )
-    colour = alt.Color(
-        "when:N", title=None, scale=alt.Scale(domain=["before", "after"], range=[BEFORE, AFTER])
-    )
-    text = base.mark_text(align="left", dx=4, fontSize=11).encode(text=alt.Text("usd:Q", format=",.0f"))
-    return _render_svg(
-        (base.mark_bar().encode(color=colour) + text).properties(width=WIDTH, height={"step": 17})
-    )
+    times = {"field": "when", "type": "nominal"}
+    places = {
+        "x": _MONEY_AXIS,
+        "y": _build_name_axis(order),
+        "yOffset": times | {"sort": ["before", "after"]},
+    }
+    scale = {"domain": ["before", "after"], "range": [BEFORE, AFTER]}
+    bars = {"mark": {"type": "bar"}, "encoding": {"color": times | {"scale": scale, "title": None}, **places}}
+    layers = [bars, _build_amounts(places)]
+    return _render_svg({"layer": layers, "data": {"values": rows}, "height": {"step": 17}})
 
 
 def _draw_purchase_kinds(rows: list[Json], current: list[Json], order: list[str]) -> str:
-    import altair as alt
-
-    kinds = list(KIND_COLOURS)
-    base = alt.Chart(alt.Data(values=rows)).encode(
-        y=alt.Y("name:N", title=None, sort=order, axis=alt.Axis(labelLimit=240)),
-        yOffset=alt.YOffset("kind:N", sort=kinds),
-        x=alt.X("usd:Q", title="USD per month", axis=_money_axis(alt)),
-    )
-    scale = alt.Scale(domain=kinds, range=list(KIND_COLOURS.values()))
-    text = base.mark_text(align="left", dx=4, fontSize=11).encode(text=alt.Text("usd:Q", format=",.0f"))
-    ticks = (
-        alt.Chart(alt.Data(values=current))
-        .mark_tick(color="#D55E00", thickness=3, size=60)
-        .encode(y=alt.Y("name:N", sort=order), x="usd:Q")
-    )
-    bars = base.mark_bar().encode(color=alt.Color("kind:N", title=None, scale=scale))
-    return _render_svg((bars + text + ticks).properties(width=WIDTH, height={"step": 17}))
+    kinds = {"field": "kind", "type": "nominal"}
+    places = {
+        "x": _MONEY_AXIS,
+        "y": _build_name_axis(order),
+        "yOffset": kinds | {"sort": list(KIND_COLOURS)},
+    }
+    scale = {"domain": list(KIND_COLOURS), "range": list(KIND_COLOURS.values())}
+    bars = {"mark": {"type": "bar"}, "encoding": {"color": kinds | {"scale": scale, "title": None}, **places}}
+    ticks = {
+        "data": {"values": current},
+        "mark": {"type": "tick", "color": "#D55E00", "thickness": 3, "size": 60},
+        "encoding": {
+            "x": {"field": "usd", "type": "quantitative"},
+            "y": {"field": "name", "type": "nominal", "sort": order},
+        },
+    }
+    layers = [bars, _build_amounts(places), ticks]
+    return _render_svg({"layer": layers, "data": {"values": rows}, "height": {"step": 17}})
 
 
 def _draw_lines(rows: list[Json]) -> str:
-    import altair as alt
-
-    chart = (
-        alt.Chart(alt.Data(values=rows))
-        .mark_line(point=True, interpolate="step-after")
-        .encode(
-            x=alt.X("day:T", title=None, axis=alt.Axis(format="%Y-%m", tickCount=8)),
-            y=alt.Y("usd:Q", title="USD per hour"),
-            color=alt.Color(
-                "what:N", title=None, legend=alt.Legend(orient="bottom", columns=1, labelLimit=520)
-            ),
-        )
-        .properties(width=WIDTH, height=220)
-    )
-    return _render_svg(chart)
+    axis = {"format": "%Y-%m", "tickCount": 8}
+    legend = {"orient": "bottom", "columns": 1, "labelLimit": 520}
+    encoding = {
+        "x": {"field": "day", "type": "temporal", "title": None, "axis": axis},
+        "y": {"field": "usd", "type": "quantitative", "title": "USD per hour"},
+        "color": {"field": "what", "type": "nominal", "title": None, "legend": legend},
+    }
+    mark = {"type": "line", "interpolate": "step-after", "point": True}
+    return _render_svg({"data": {"values": rows}, "mark": mark, "encoding": encoding, "height": 220})
 
 
-def _money_axis(alt: Any) -> Any:
-    return alt.Axis(format=",.0f", tickCount=5)
+def _build_name_axis(order: list[str]) -> Json:
+    return {"field": "name", "type": "nominal", "title": None, "sort": order, "axis": {"labelLimit": 240}}
 
 
-def _render_svg(chart: Any) -> str:
+def _build_amounts(places: Json) -> Json:
+    """Return the layer that writes each amount beside its bar."""
+    text = {"field": "usd", "type": "quantitative", "format": ",.0f"}
+    mark = {"type": "text", "align": "left", "dx": 4, "fontSize": 11}
+    return {"mark": mark, "encoding": {"text": text, **places}}
+
+
+def _render_svg(specification: Json) -> str:
+    """Render a specification of Vega-Lite: importing Altair to write one takes longer than rendering it."""
     import vl_convert
 
-    styled = chart.configure(
-        font="sans-serif",
-        background="transparent",
-        axis={"gridColor": "#88888844", "domainColor": "#888888", "tickColor": "#888888"},
-    ).configure_view(stroke=None)
-    svg: str = vl_convert.vegalite_to_svg(styled.to_dict())
+    axis = {"gridColor": "#88888844", "domainColor": "#888888", "tickColor": "#888888"}
+    config = {
+        "view": {"continuousWidth": 300, "continuousHeight": 300, "stroke": None},
+        "axis": axis,
+        "background": "transparent",
+        "font": "sans-serif",
+    }
+    whole = {"$schema": SCHEMA, "config": config, "width": WIDTH, **specification}
+    svg: str = vl_convert.vegalite_to_svg(whole)
     return svg
