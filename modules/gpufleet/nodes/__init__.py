@@ -7,17 +7,12 @@ holds, reachability, sources and append-only history, and the model of Ansible's
 change only as ``STATES`` allows. SQLite by default, PostgreSQL by URL, one schema.
 """
 
-from gpufleet.nodes.declaration import RACK_KINDS, build_rack_report, build_workstation_report
+from gpufleet.nodes.declaration import build_rack_report, build_workstation_report
 from gpufleet.nodes.expectation import build_expected_hardware
 from gpufleet.nodes.fabric import declare_pool_fabrics, read_stack_fabrics
 from gpufleet.nodes.host import InventoryHost
 from gpufleet.nodes.identity import NodeIdentity, normalize_serial
-from gpufleet.nodes.inventory import (
-    AnsibleInventory,
-    ExcludedNode,
-    build_ansible_inventory,
-    is_rehearsal_address,
-)
+from gpufleet.nodes.inventory import AnsibleInventory, build_ansible_inventory, is_rehearsal_address
 from gpufleet.nodes.model import (
     BurnInResult,
     Node,
@@ -26,8 +21,6 @@ from gpufleet.nodes.model import (
     NodeObservation,
     SourceConflict,
     SourcedValue,
-    SourcePresence,
-    SourceStatus,
     latest_values_by_key,
 )
 from gpufleet.nodes.part import (
@@ -50,7 +43,6 @@ from gpufleet.nodes.states import (
     STATES,
     USABLE_STATES,
     VERDICT_MOVES,
-    NodeState,
 )
 
 __all__ = [
@@ -58,21 +50,18 @@ __all__ = [
     "BUSY_STATES",
     "HOLDS",
     "NEW_STATES",
-    "RACK_KINDS",
     "REPAIR_ACTIONS",
     "STATES",
     "USABLE_STATES",
     "VERDICT_MOVES",
     "AnsibleInventory",
     "BurnInResult",
-    "ExcludedNode",
     "InventoryHost",
     "Node",
     "NodeHistoryEntry",
     "NodeHold",
     "NodeIdentity",
     "NodeObservation",
-    "NodeState",
     "ObservedFault",
     "ObservedPart",
     "Part",
@@ -82,9 +71,7 @@ __all__ = [
     "RepairEntry",
     "ReportOutcome",
     "SourceConflict",
-    "SourcePresence",
     "SourceReport",
-    "SourceStatus",
     "SourcedValue",
     "build_ansible_inventory",
     "build_expected_hardware",

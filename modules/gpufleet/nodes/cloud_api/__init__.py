@@ -6,12 +6,7 @@ number of pages; every value is checked for its type before anybody uses it. ``a
 SDKs when they are called: those of Google and Azure come with the extras ``gcp`` and ``azure``.
 """
 
-from gpufleet.nodes.cloud_api.account import (
-    MAX_RESOURCES,
-    find_azure_subscription,
-    find_gcp_project,
-    list_aws_regions,
-)
+from gpufleet.nodes.cloud_api.account import find_azure_subscription, find_gcp_project, list_aws_regions
 from gpufleet.nodes.cloud_api.instance import (
     CloudGroup,
     CloudInstance,
@@ -21,7 +16,6 @@ from gpufleet.nodes.cloud_api.instance import (
 )
 
 __all__ = [
-    "MAX_RESOURCES",
     "CloudGroup",
     "CloudInstance",
     "build_instance_report",

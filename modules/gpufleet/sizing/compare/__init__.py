@@ -8,19 +8,14 @@ HTML page; only plots need the plotting libraries.
 from __future__ import annotations
 
 from gpufleet.sizing.compare.builder import compare_accelerators
-from gpufleet.sizing.compare.comparison import AcceleratorComparison, ComparedAccelerator, DevicePrice
 from gpufleet.sizing.compare.document import build_comparison_document, load_comparison_schema
 from gpufleet.sizing.compare.report import format_comparison_report
-from gpufleet.sizing.compare.selection import DEFAULT_ACCELERATORS, select_accelerators
+from gpufleet.sizing.compare.selection import DEFAULT_ACCELERATORS
 
 __all__ = [
     "DEFAULT_ACCELERATORS",
-    "AcceleratorComparison",
-    "ComparedAccelerator",
-    "DevicePrice",
     "build_comparison_document",
     "compare_accelerators",
     "format_comparison_report",
     "load_comparison_schema",
-    "select_accelerators",
 ]

@@ -10,12 +10,11 @@ from __future__ import annotations
 from gpufleet.sizing.plans.document import build_sizing_document, load_sizing_schema
 from gpufleet.sizing.plans.options import PlanOptions, parse_plan_options
 from gpufleet.sizing.plans.report import format_sizing_report
-from gpufleet.sizing.plans.request import RANKS, SizingRequest
+from gpufleet.sizing.plans.request import SizingRequest
 from gpufleet.sizing.plans.result import SizingPlan, SizingResult
 from gpufleet.sizing.plans.search import find_plans
 
 __all__ = [
-    "RANKS",
     "PlanOptions",
     "SizingPlan",
     "SizingRequest",
