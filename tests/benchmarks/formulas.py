@@ -6,8 +6,9 @@ it is left out here as it is there. All are given the benefit of even sharding o
 
 from __future__ import annotations
 
-from gpufleet.sizing.memory import bits_per_weight, kv_cache_bytes_per_token
+from gpufleet.sizing.memory.kv_cache import kv_cache_bytes_per_token
 from gpufleet.sizing.memory.result import GIB
+from gpufleet.sizing.memory.weights import bits_per_weight
 from tools.memory_calibration.measurement import MemoryMeasurement
 
 ADAM_IN_ACCELERATE = 4.0

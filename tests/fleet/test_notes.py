@@ -6,7 +6,7 @@ from datetime import date
 import pytest
 
 from gpufleet import catalog, fleet
-from gpufleet.nodes.cloud_api import find_azure_subscription, find_gcp_project
+from gpufleet.nodes.cloud_api.account import find_azure_subscription, find_gcp_project
 
 CREATE = {"kind": "reserved", "reservation": "create"}
 

@@ -8,8 +8,9 @@ import pytest
 import cloud_http
 from gpufleet.errors import EnvironmentFault
 from gpufleet.nodes import Registry, build_pulumi_state_report
-from gpufleet.nodes.cloud_api import CloudGroup, aws, build_instance_report
+from gpufleet.nodes.cloud_api import aws
 from gpufleet.nodes.cloud_api.aws import fetch_aws_instance_report, parse_aws_instance
+from gpufleet.nodes.cloud_api.instance import CloudGroup, build_instance_report
 
 IMAGE = "ami-12c6146b"  # one of moto's own
 

@@ -6,7 +6,8 @@ import pytest
 
 import cloud_http
 from gpufleet.errors import EnvironmentFault
-from gpufleet.nodes.cloud_api import CloudGroup, azure
+from gpufleet.nodes.cloud_api import azure
+from gpufleet.nodes.cloud_api.instance import CloudGroup
 
 SUBSCRIPTION = "11111111-2222-3333-4444-555555555555"
 ROOT = f"/subscriptions/{SUBSCRIPTION}"

@@ -6,7 +6,8 @@ import pytest
 
 import cloud_http
 from gpufleet.errors import EnvironmentFault
-from gpufleet.nodes.cloud_api import CloudGroup, account, gcp
+from gpufleet.nodes.cloud_api import account, gcp
+from gpufleet.nodes.cloud_api.instance import CloudGroup
 
 PROJECT = "gpu-fleet-1"
 API = f"https://www.googleapis.com/compute/v1/projects/{PROJECT}"

@@ -77,7 +77,9 @@ def test_helper_without_its_engine_is_an_orphan(start_process, tmp_path):
     assert engine.pid in processes.find_rehearsal_processes(tmp_path / "a")
 
 
-@pytest.mark.parametrize("wrapper", [["timeout", "60"], ["setsid", "--fork", "--wait"], ["sh", "-c", '"$0" 60; :']])
+@pytest.mark.parametrize(
+    "wrapper", [["timeout", "60"], ["setsid", "--fork", "--wait"], ["sh", "-c", '"$0" 60; :']]
+)
 def test_engine_of_another_terminal_is_no_orphan_whatever_started_it(tmp_path, wrapper):
     (tmp_path / "pulumi").symlink_to("/bin/sleep")
     command = [*wrapper, tmp_path / "pulumi", "60"]

@@ -140,9 +140,24 @@ ILLEGAL = [
         {"mixedInstancesPolicy": {"launchTemplate": {"overrides": [{"instanceType": "g5.xlarge"}] * 2}}},
         "listed twice",
     ),
+    (
+        GROUP,
+        {
+            "mixedInstancesPolicy": {
+                "instancesDistribution": {"spotInstancePools": 2, "spotAllocationStrategy": "diversified"}
+            }
+        },
+        "only with spot allocation",
+    ),
     (POLICY, {"policyType": "StepScaling", "adjustmentType": "ExactCapacity"}, "needs stepAdjustments"),
+    (
+        POLICY,
+        {"stepAdjustments": [{"metricIntervalLowerBound": 0}, {"metricIntervalUpperBound": 1}]},
+        "overlap",
+    ),
     (FLEET, {"type": "maintain", "spotOptions": {"singleInstanceType": True}}, "type instant"),
     (HELD, {"instanceCount": 0, "instanceType": "g5.xlarge"}, "at least 1"),
+    (HELD, {"placementGroupArn": "arn", "instanceType": "t3.micro"}, "t3.micro has no cluster placement"),
     (HELD, {"availabilityZone": "us-west-2a", "region": "us-east-1"}, "not a zone of us-east-1"),
     (
         "aws:ec2/placementGroup:PlacementGroup",
@@ -177,9 +192,11 @@ ILLEGAL = [
     (NODE, gcp("a2-ultragpu-1g", zone="us-central1-b"), "does not exist in zone"),
     (NODE, gcp("e2-medium", labels={"Owner": "x"}), "only a-z"),
     (NODE, gcp("a3-highgpu-8g", networkInterfaces=[{"nicType": "MRDMA"}]), "first interface cannot be MRDMA"),
+    (NODE, gcp("e2-medium", networkInterfaces=[{"subnetwork": "s"}] * 2), "networks must be distinct"),
     (NODE, gcp("e2-medium", reservationAffinity={"type": "SPECIFIC_RESERVATION"}), "needs a reservation"),
     (NODE, {"name": "One"}, "resource.name"),
     (MANAGER, {"distributionPolicyTargetShape": "BALANCED"}, "needs NONE"),
+    (MANAGER, {"region": "us-east1", "distributionPolicyZones": ["us-west1-a"]}, "not a zone of us-east1"),
     (MANAGER, {"targetSize": 2_001}, "0 to 2000"),
     ("gcp:compute/instanceGroupManager:InstanceGroupManager", {"targetSize": 1_001}, "0 to 1000"),
     (
@@ -206,10 +223,16 @@ ILLEGAL = [
         {"groupPlacementPolicy": {"collocation": "COLLOCATED", "maxDistance": 4}},
         "1 to 3",
     ),
+    (
+        "gcp:compute/resourcePolicy:ResourcePolicy",
+        {"groupPlacementPolicy": {}, "workloadPolicy": {}},
+        "conflicts with groupPlacementPolicy",
+    ),
     ("gcp:compute/network:Network", {"name": "n", "mtu": 9_000}, "1300 to 8896"),
     ("gcp:compute/disk:Disk", {"name": "d", "type": "hyperdisk-balanced", "size": 1}, "4 to 65536"),
     (MACHINE, azure("Standard_NC4as_T4_v3", evictionPolicy="Delete"), "Spot only"),
     (MACHINE, azure("Standard_NC4as_T4_v3", osProfile={}), "SSH keys or a password"),
+    (MACHINE, azure("Standard_NC4as_T4_v3", osProfile={"customData": "?"}), "must be base64"),
     (MACHINE, azure("Standard_NC4as_T4_v3", zones=["1", "2"]), "in one zone"),
     (MACHINE, azure("Standard_NC4as_T4_v3", zones=["4"]), "'1', '2' or '3'"),
     (
@@ -233,8 +256,12 @@ ILLEGAL = [
         "LinkedInvalidPropertyId",
     ),
     (MACHINE, azure("Standard_ND96isr_H100_v5", **IN_GROUP), "no capacity reservations of"),
+    (MACHINE, azure("Standard_D2s_v5", availabilitySet={"id": "a"}, **IN_GROUP), "availabilitySet cannot be"),
     (MACHINE, azure("Standard_D2s_v5", tags={"a/b": "c"}), "InvalidTagName"),
+    (MACHINE, azure("D4", storageProfile={"dataDisks": [{"diskSizeGB": 0}]}), "1 to 65536, got 0"),
+    (AZURE_HELD, {"sku": {"name": "Standard_D2s_v5"}}, "sku.capacity must be set"),
     (AZURE_HELD, {"sku": {"name": "Standard_ND96isr_H100_v5", "capacity": 1}}, "do not support"),
+    (SET, scale_set(profile=IN_GROUP, platformFaultDomainCount=2), "at most 1 with a capacity reservation"),
     (SET, scale_set(profile=IN_GROUP, singlePlacementGroup=True), "needs singlePlacementGroup false"),
     (
         SET,
@@ -267,6 +294,11 @@ ILLEGAL = [
         "azure-native:network:BastionHost",
         {"sku": {"name": "Basic"}, "enableTunneling": True},
         "needs SKU Standard",
+    ),
+    (
+        "azure-native:network:BastionHost",
+        {"ipConfigurations": [{"subnet": {"id": "/subnets/hosts"}}]},
+        "must be called AzureBastionSubnet",
     ),
     (
         "azure-native:network:Subnet",

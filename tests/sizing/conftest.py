@@ -8,8 +8,8 @@ import pytest
 
 from gpufleet import catalog
 from gpufleet.sizing.hardware_resolver import resolve_hardware
-from gpufleet.sizing.plans import find_plans
 from gpufleet.sizing.plans.options import PlanOptions, parse_plan_options
+from gpufleet.sizing.plans.search import find_plans
 from gpufleet.sizing.workload import Workload
 
 

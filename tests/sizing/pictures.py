@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpufleet.sizing.compare import compare_accelerators
+from gpufleet.sizing.compare.builder import compare_accelerators
 from gpufleet.sizing.compare.options import build_sizing_request
 from gpufleet.sizing.compare.plots import draw_svg
 

@@ -9,11 +9,11 @@ import pytest
 
 from gpufleet import catalog
 from gpufleet.errors import InputError
-from gpufleet.sizing.plans import find_plans as answer_to
 from gpufleet.sizing.plans.document import build_sizing_document
 from gpufleet.sizing.plans.options import PlanOptions, parse_plan_options
 from gpufleet.sizing.plans.ranking import build_plan_sort_key
 from gpufleet.sizing.plans.result import MILLION, SECONDS_PER_HOUR
+from gpufleet.sizing.plans.search import find_plans as answer_to
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 
 from gpufleet import fleet
 from gpufleet.errors import InputError
-from gpufleet.sizing.plans import find_plans
 from gpufleet.sizing.plans.options import PlanOptions, parse_plan_options
+from gpufleet.sizing.plans.search import find_plans
 from gpufleet.sizing.stack_file import choose_plan_to_write, write_plan_to_stack
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from gpufleet.sizing.plans import find_plans
 from gpufleet.sizing.plans.options import PlanOptions, parse_plan_options
+from gpufleet.sizing.plans.search import find_plans
 from gpufleet.sizing.plans.target import is_missed_target_warning, worst_target_ratio
 
 ONE = {"on": "p4d.24xlarge", "devices": 8}

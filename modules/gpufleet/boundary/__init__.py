@@ -38,7 +38,7 @@ from gpufleet.boundary.package_data import (
 from gpufleet.boundary.printable_value import make_values_printable
 from gpufleet.boundary.table import build_from_row, read_table
 from gpufleet.boundary.text import decode_text, make_block_printable, make_printable, shorten_repr
-from gpufleet.boundary.value_check import check_scalar_limits, check_value_limits, validate_with_pydantic
+from gpufleet.boundary.value_check import check_value_limits, validate_with_pydantic
 from gpufleet.lazy_names import make_module_getattr
 
 if TYPE_CHECKING:
@@ -51,11 +51,10 @@ if TYPE_CHECKING:
         write_bytes,
         write_text,
     )
-    from gpufleet.boundary.identifier import IDENTIFIERS, check_identifier, is_identifier
+    from gpufleet.boundary.identifier import check_identifier, is_identifier
     from gpufleet.boundary.parquet_file import ParquetReader, open_parquet_file
     from gpufleet.boundary.plain_yaml import decode_plain_yaml
     from gpufleet.boundary.row_file import (
-        RowFileLimits,
         is_json_file,
         read_csv_file_header,
         read_csv_file_rows,
@@ -73,7 +72,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ENGINE_DOCUMENT",
-    "IDENTIFIERS",
     "LARGE_DOCUMENT",
     "NODE_REPORT",
     "OPERATOR_FILE",
@@ -84,11 +82,9 @@ __all__ = [
     "Json",
     "NotJsonError",
     "ParquetReader",
-    "RowFileLimits",
     "build_from_row",
     "check_cell_safety",
     "check_identifier",
-    "check_scalar_limits",
     "check_value_limits",
     "convert_full_disk",
     "convert_write_errors",
@@ -138,20 +134,31 @@ __all__ = [
 _LATER = {
     "csv_stream": ("stream_csv_rows",),
     "file_writer": (
-        "convert_full_disk", "convert_write_errors", "refuse_symlinks", "sync_to_disk", "write_bytes", "write_text",
+        "convert_full_disk",
+        "convert_write_errors",
+        "refuse_symlinks",
+        "sync_to_disk",
+        "write_bytes",
+        "write_text",
     ),
-    "identifier": ("IDENTIFIERS", "check_identifier", "is_identifier"),
+    "identifier": ("check_identifier", "is_identifier"),
     "parquet_file": ("ParquetReader", "open_parquet_file"),
     "plain_yaml": ("decode_plain_yaml",),
     "row_file": (
-        "RowFileLimits", "is_json_file", "read_csv_file_header", "read_csv_file_rows", "read_file_mark",
+        "is_json_file",
+        "read_csv_file_header",
+        "read_csv_file_rows",
+        "read_file_mark",
         "read_json_file_rows",
     ),
     "xml_tree": ("decode_xml",),
     "yaml_subset": ("decode_yaml_subset",),
     "yaml_value": (
-        "decode_yaml", "decode_yaml_with_comments", "decode_yaml_with_line_numbers", "format_key_location",
+        "decode_yaml",
+        "decode_yaml_with_comments",
+        "decode_yaml_with_line_numbers",
+        "format_key_location",
     ),
-}  # fmt: skip
+}
 
 __getattr__ = make_module_getattr(__name__, _LATER)

@@ -14,15 +14,9 @@ from gpufleet.burnin.check_definition import KINDS
 from gpufleet.burnin.explanation import explain_check, format_explanation
 from gpufleet.burnin.overrides import ThresholdOverride
 from gpufleet.burnin.part import observe_parts
-from gpufleet.burnin.pi import decode_throttled_flags, parse_throttled_bits
-from gpufleet.burnin.repair_step import (
-    STEP_MEANINGS,
-    OpenFault,
-    choose_ladder,
-    find_open_faults,
-    load_repair_ladders,
-)
-from gpufleet.burnin.report import OUTCOMES, VERDICTS, BurninReport, CheckResult, load_burnin_report_schema
+from gpufleet.burnin.pi import decode_throttled_flags
+from gpufleet.burnin.repair_step import STEP_MEANINGS, OpenFault, find_open_faults, load_repair_ladders
+from gpufleet.burnin.report import VERDICTS, BurninReport, load_burnin_report_schema
 from gpufleet.burnin.threshold_lint import lint_thresholds
 from gpufleet.burnin.thresholds import (
     Threshold,
@@ -34,16 +28,13 @@ from gpufleet.burnin.verdict import judge_attempt
 
 __all__ = [
     "KINDS",
-    "OUTCOMES",
     "STEP_MEANINGS",
     "VERDICTS",
     "BurninReport",
-    "CheckResult",
     "OpenFault",
     "Threshold",
     "ThresholdOverride",
     "build_agent_zipapp",
-    "choose_ladder",
     "decode_throttled_flags",
     "explain_check",
     "find_open_faults",
@@ -55,6 +46,5 @@ __all__ = [
     "load_repair_ladders",
     "load_thresholds",
     "observe_parts",
-    "parse_throttled_bits",
     "select_thresholds",
 ]

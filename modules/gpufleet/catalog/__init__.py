@@ -10,12 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpufleet.catalog.accelerator import load_accelerators, with_memory_size
-from gpufleet.catalog.architecture import (
-    LatentAttention,
-    LinearAttention,
-    MixtureOfExperts,
-    ModelArchitecture,
-)
+from gpufleet.catalog.architecture import ModelArchitecture
 from gpufleet.catalog.cloud import CLOUDS, Cloud, get_cloud, join_cloud_names
 from gpufleet.catalog.data_file import (
     find_part_period,
@@ -25,24 +20,21 @@ from gpufleet.catalog.data_file import (
 from gpufleet.catalog.entry import (
     HOURS_PER_MONTH,
     Accelerator,
-    Confidence,
     Machine,
     MachineAccelerators,
     MachineOffer,
-    MachineRetirement,
     Price,
     Purchase,
 )
-from gpufleet.catalog.fact_value import NetworkCard
 from gpufleet.catalog.language_model import get_model, load_models
-from gpufleet.catalog.machine_facts import FactCell, MachineFacts, get_machine_facts
+from gpufleet.catalog.machine_facts import MachineFacts, get_machine_facts
 from gpufleet.catalog.offer import search_offers
 from gpufleet.catalog.query import (
     find_machine_retirement,
     get_accelerator,
     get_machine,
 )
-from gpufleet.catalog.source import CatalogSource, load_catalog_sources
+from gpufleet.catalog.source import load_catalog_sources
 from gpufleet.lazy_names import make_module_getattr
 
 if TYPE_CHECKING:
@@ -71,20 +63,12 @@ __all__ = [
     "CLOUDS",
     "HOURS_PER_MONTH",
     "Accelerator",
-    "CatalogSource",
     "Cloud",
-    "Confidence",
-    "FactCell",
-    "LatentAttention",
-    "LinearAttention",
     "Machine",
     "MachineAccelerators",
     "MachineFacts",
     "MachineOffer",
-    "MachineRetirement",
-    "MixtureOfExperts",
     "ModelArchitecture",
-    "NetworkCard",
     "OperatingSystem",
     "Price",
     "PriceTier",

@@ -53,12 +53,10 @@ def compare_command(
     gpufleet compare --model llama-3.1-8b --plot tokens --svg tokens.svg
     """  # noqa: D301 - the escape is click's mark for lines that stay as they are
     gc.disable()  # a short process, as in size
-    from gpufleet.sizing.compare import (
-        build_comparison_document,
-        compare_accelerators,
-        format_comparison_report,
-    )
+    from gpufleet.sizing.compare.builder import compare_accelerators
+    from gpufleet.sizing.compare.document import build_comparison_document
     from gpufleet.sizing.compare.options import build_sizing_request, check_plot_options
+    from gpufleet.sizing.compare.report import format_comparison_report
 
     check_plot_options(plots, svg=svg_file is not None, html=html_file is not None)
     comparison = compare_accelerators(accelerators, build_sizing_request(**options))

@@ -158,10 +158,10 @@ def size_command(emit: str | None, merge: bool, as_json: bool, **options: Any) -
     """  # noqa: D301 - the escape is click's mark for lines that stay as they are
     _check_empty_options(click.get_current_context(), merge=merge and not emit)
     gc.disable()  # a short process: garbage collection would take a tenth of its time
-    from gpufleet.sizing.plans import find_plans
     from gpufleet.sizing.plans.document import build_sizing_document
     from gpufleet.sizing.plans.options import PlanOptions, parse_plan_options
     from gpufleet.sizing.plans.report import format_sizing_report
+    from gpufleet.sizing.plans.search import find_plans
     from gpufleet.sizing.plans.target import is_missed_target_warning
 
     request = parse_plan_options(PlanOptions(**options))

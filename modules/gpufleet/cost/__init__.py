@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from gpufleet.lazy_names import make_module_getattr
 
 if TYPE_CHECKING:
-    from gpufleet.cost.analysis.combined import CombinedDiff
     from gpufleet.cost.analysis.diff import CostDiff
     from gpufleet.cost.analysis.estimate import CostEstimate, diff, estimate
     from gpufleet.cost.analysis.policy import CostPolicy, load_policy
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Bill",
-    "CombinedDiff",
     "CostComponent",
     "CostDiff",
     "CostEstimate",
@@ -77,7 +75,6 @@ __all__ = [
 
 # The names of each module. Importing all of them takes longer than pricing a change.
 NAMES_BY_MODULE = {
-    "analysis.combined": ("CombinedDiff",),
     "analysis.diff": ("CostDiff",),
     "analysis.estimate": ("CostEstimate", "diff", "estimate"),
     "analysis.policy": ("CostPolicy", "load_policy"),

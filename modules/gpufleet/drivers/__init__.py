@@ -9,15 +9,7 @@ Pure: it reads only the data files of ``drivers/data/``.
 from __future__ import annotations
 
 from gpufleet.drivers.detection import find_card_of_device
-from gpufleet.drivers.driver_plan import DriverPlan, HostFacts, PciDevice, PlanRefusal, RequestedSoftware
+from gpufleet.drivers.driver_plan import HostFacts, PciDevice, RequestedSoftware
 from gpufleet.drivers.planner import plan_drivers
 
-__all__ = [
-    "DriverPlan",
-    "HostFacts",
-    "PciDevice",
-    "PlanRefusal",
-    "RequestedSoftware",
-    "find_card_of_device",
-    "plan_drivers",
-]
+__all__ = ["HostFacts", "PciDevice", "RequestedSoftware", "find_card_of_device", "plan_drivers"]

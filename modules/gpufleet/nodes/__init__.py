@@ -19,8 +19,6 @@ from gpufleet.nodes.model import (
     NodeObservation,
     SourceConflict,
     SourcedValue,
-    SourcePresence,
-    SourceStatus,
     latest_values_by_key,
 )
 from gpufleet.nodes.part import (
@@ -42,17 +40,15 @@ from gpufleet.nodes.states import (
     STATES,
     USABLE_STATES,
     VERDICT_MOVES,
-    NodeState,
 )
 
 if TYPE_CHECKING:
-    from gpufleet.nodes.declaration import RACK_KINDS, build_rack_report, build_workstation_report
+    from gpufleet.nodes.declaration import build_rack_report, build_workstation_report
     from gpufleet.nodes.expectation import build_expected_hardware
     from gpufleet.nodes.fabric import declare_pool_fabrics, read_stack_fabrics
     from gpufleet.nodes.host import InventoryHost
     from gpufleet.nodes.inventory import (
         AnsibleInventory,
-        ExcludedNode,
         build_ansible_inventory,
         is_rehearsal_address,
     )
@@ -63,21 +59,18 @@ __all__ = [
     "BUSY_STATES",
     "HOLDS",
     "NEW_STATES",
-    "RACK_KINDS",
     "REPAIR_ACTIONS",
     "STATES",
     "USABLE_STATES",
     "VERDICT_MOVES",
     "AnsibleInventory",
     "BurnInResult",
-    "ExcludedNode",
     "InventoryHost",
     "Node",
     "NodeHistoryEntry",
     "NodeHold",
     "NodeIdentity",
     "NodeObservation",
-    "NodeState",
     "ObservedFault",
     "ObservedPart",
     "Part",
@@ -87,9 +80,7 @@ __all__ = [
     "RepairEntry",
     "ReportOutcome",
     "SourceConflict",
-    "SourcePresence",
     "SourceReport",
-    "SourceStatus",
     "SourcedValue",
     "build_ansible_inventory",
     "build_expected_hardware",
@@ -106,11 +97,11 @@ __all__ = [
 
 # Imported with the first use: with them comes the declared fleet, which no result of a playbook run needs.
 _LATER = {
-    "declaration": ("RACK_KINDS", "build_rack_report", "build_workstation_report"),
+    "declaration": ("build_rack_report", "build_workstation_report"),
     "expectation": ("build_expected_hardware",),
     "fabric": ("declare_pool_fabrics", "read_stack_fabrics"),
     "host": ("InventoryHost",),
-    "inventory": ("AnsibleInventory", "ExcludedNode", "build_ansible_inventory", "is_rehearsal_address"),
+    "inventory": ("AnsibleInventory", "build_ansible_inventory", "is_rehearsal_address"),
     "pulumi_state": ("build_pulumi_state_report", "list_elastic_groups"),
 }
 

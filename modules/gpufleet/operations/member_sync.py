@@ -12,14 +12,8 @@ from typing import Any
 
 from gpufleet import fleet
 from gpufleet.nodes import SourceReport
-from gpufleet.nodes.cloud_api import (
-    CloudGroup,
-    build_instance_report,
-    find_azure_subscription,
-    find_gcp_project,
-    list_aws_regions,
-    read_simulated_members,
-)
+from gpufleet.nodes.cloud_api.account import find_azure_subscription, find_gcp_project, list_aws_regions
+from gpufleet.nodes.cloud_api.instance import CloudGroup, build_instance_report, read_simulated_members
 
 SimulatedMembers = Callable[[str], Iterable[Mapping[str, Any]]]
 """The listing of a rehearsal: the members of a stack's groups in the simulated clouds."""

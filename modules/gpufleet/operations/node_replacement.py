@@ -16,7 +16,7 @@ from typing import Any
 from gpufleet import engine, fleet, paths
 from gpufleet.errors import CheckFailed, GpufleetError, InputError
 from gpufleet.nodes import Node, Registry, latest_values_by_key
-from gpufleet.nodes.cloud_api import find_azure_subscription, find_gcp_project
+from gpufleet.nodes.cloud_api.account import find_azure_subscription, find_gcp_project
 from gpufleet.operations import repair
 from gpufleet.operations.member_release import release_aws_member, release_azure_member, release_gcp_member
 from gpufleet.operations.node_change import require_reason

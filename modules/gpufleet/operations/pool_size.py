@@ -8,7 +8,7 @@ from typing import Any
 
 from gpufleet import fleet
 from gpufleet.nodes import SourceReport
-from gpufleet.nodes.cloud_api import CloudGroup
+from gpufleet.nodes.cloud_api.instance import CloudGroup
 
 
 @dataclass(frozen=True)

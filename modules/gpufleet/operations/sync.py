@@ -18,7 +18,7 @@ from gpufleet import fleet, nodes, paths
 from gpufleet.boundary import check_identifier, decode_json_object, make_printable, read_text
 from gpufleet.errors import CheckFailed, GpufleetError
 from gpufleet.nodes import NodeIdentity, NodeObservation, Registry, ReportOutcome, SourceReport
-from gpufleet.nodes.cloud_api import CloudGroup, read_stack_groups
+from gpufleet.nodes.cloud_api.instance import CloudGroup, read_stack_groups
 from gpufleet.nodes.model import utc_now
 from gpufleet.operations.member_sync import (
     SimulatedMembers,

@@ -8,7 +8,6 @@ simulated cloud plugins; ``rack/`` boots the hosts.
 
 from __future__ import annotations
 
-from gpufleet.rehearsal.paths import RehearsalPaths
-from gpufleet.rehearsal.rehearsal import Rehearsal, RehearsalStatus
+from gpufleet.rehearsal.rehearsal import Rehearsal
 
-__all__ = ["Rehearsal", "RehearsalPaths", "RehearsalStatus"]
+__all__ = ["Rehearsal"]

@@ -9,9 +9,9 @@ Nothing here uses the registry: Ansible's callback plugin or a subscriber of the
 from gpufleet.boundary.name_range import fold_names_to_ranges
 from gpufleet.remote.difference import TaskDifference
 from gpufleet.remote.facts import ProbedFacts, parse_probe_answer
-from gpufleet.remote.host_pattern import HostPattern, parse_host_pattern, parse_host_patterns
+from gpufleet.remote.host_pattern import parse_host_pattern, parse_host_patterns
 from gpufleet.remote.next_step import append_next_step
-from gpufleet.remote.plan import RunPlan, list_playbook_names, plan_playbook_run
+from gpufleet.remote.plan import RunPlan, plan_playbook_run
 from gpufleet.remote.probe import ReachableHost, UnreachableHost, probe_hosts
 from gpufleet.remote.progress import UNDONE, HostProgress, RunProgress
 from gpufleet.remote.run import RunOutcome, create_run_id, run_playbook
@@ -22,7 +22,6 @@ from gpufleet.remote.task_selection import TaskSelection, parse_task_selection
 
 __all__ = [
     "UNDONE",
-    "HostPattern",
     "HostProgress",
     "ProbedFacts",
     "ReachableHost",
@@ -38,7 +37,6 @@ __all__ = [
     "create_run_id",
     "find_newest_run_name",
     "fold_names_to_ranges",
-    "list_playbook_names",
     "parse_host_pattern",
     "parse_host_patterns",
     "parse_probe_answer",

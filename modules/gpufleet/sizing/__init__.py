@@ -6,69 +6,34 @@ speed with an interval fitted to published measurements, and ranked plans that t
 
 from __future__ import annotations
 
-from gpufleet.sizing.hardware import Hardware, HardwareOffer, ParallelLayout
-from gpufleet.sizing.hardware_resolver import resolve_hardware
-from gpufleet.sizing.memory import (
-    MemoryEstimate,
-    QuickDeviceEstimate,
+from gpufleet.sizing.hardware import Hardware, ParallelLayout
+from gpufleet.sizing.memory.estimate import choose_recompute, estimate_memory, usable_memory_gib
+from gpufleet.sizing.memory.kv_cache import kv_cache_bytes, kv_cache_bytes_per_token
+from gpufleet.sizing.memory.rule_of_thumb import estimate_device_count
+from gpufleet.sizing.memory.training_recipe import find_training_recipe
+from gpufleet.sizing.memory.weights import (
     active_weight_bytes,
     bits_per_weight,
-    choose_recompute,
-    estimate_device_count,
-    estimate_memory,
     expected_active_experts,
-    find_training_recipe,
-    kv_cache_bytes,
-    kv_cache_bytes_per_token,
     stored_precision,
-    usable_memory_gib,
     weight_bytes,
 )
-from gpufleet.sizing.plan_warning import PlanWarning
-from gpufleet.sizing.plans import (
-    PlanOptions,
-    SizingPlan,
-    SizingRequest,
-    SizingResult,
-    build_sizing_document,
-    find_plans,
-    format_sizing_report,
-    load_sizing_schema,
-    parse_plan_options,
-)
-from gpufleet.sizing.speed import SpeedEstimate, estimate_speed
 from gpufleet.sizing.workload import TrainingSettings, Workload
 
 __all__ = [
     "Hardware",
-    "HardwareOffer",
-    "MemoryEstimate",
     "ParallelLayout",
-    "PlanOptions",
-    "PlanWarning",
-    "QuickDeviceEstimate",
-    "SizingPlan",
-    "SizingRequest",
-    "SizingResult",
-    "SpeedEstimate",
     "TrainingSettings",
     "Workload",
     "active_weight_bytes",
     "bits_per_weight",
-    "build_sizing_document",
     "choose_recompute",
     "estimate_device_count",
     "estimate_memory",
-    "estimate_speed",
     "expected_active_experts",
-    "find_plans",
     "find_training_recipe",
-    "format_sizing_report",
     "kv_cache_bytes",
     "kv_cache_bytes_per_token",
-    "load_sizing_schema",
-    "parse_plan_options",
-    "resolve_hardware",
     "stored_precision",
     "usable_memory_gib",
     "weight_bytes",

@@ -11,8 +11,7 @@ import pytest
 from aws_service_cases import CASES as SERVICE_CASES
 from gpufleet.cost.inputs.graph import strip_api_version
 from gpufleet.cost.pricing.pricers import PRICERS
-from gpufleet.cost.pricing.pricers.aws.native import COUNTERPARTS
-from gpufleet.cost.pricing.pricers.aws.services import EARLIER_NAMES
+from gpufleet.cost.pricing.pricers.aws.native import COUNTERPARTS, EARLIER_NAMES
 from gpufleet.cost.pricing.pricers.charge_table import load_charges
 from hand_arithmetic import evaluate_arithmetic
 

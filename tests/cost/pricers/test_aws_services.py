@@ -13,7 +13,7 @@ from gpufleet.boundary import read_packaged_rows
 from gpufleet.catalog import HOURS_PER_MONTH, find_cloud_part_price
 from gpufleet.cost import price_resources
 from gpufleet.cost.pricing.billing import load_free_resource_types, load_usage_billed_resource_types
-from gpufleet.cost.pricing.pricers.aws.services import SERVICE_PRICERS
+from gpufleet.cost.pricing.pricers.aws import PRICERS
 from gpufleet.cost.pricing.pricers.charge_table import load_charges
 from gpufleet.engine import UnreadableValue
 
@@ -64,7 +64,7 @@ def test_unreadable_inputs_never_make_a_smaller_total_without_a_reason(name, mar
         assert bill.usd_per_month.high >= known or bill.unpriced_resources, key
 
 
-@pytest.mark.parametrize("type_", sorted(SERVICE_PRICERS))
+@pytest.mark.parametrize("type_", sorted(PRICERS))
 @pytest.mark.parametrize("value", [None, UnreadableValue.UNKNOWN, "", [], {}, -1, "\x1b[31m" * 50])
 def test_every_pricer_accepts_any_input(type_, value):
     keys = {key for case in CASES.values() if case.type == type_ for key in case.inputs} | {
@@ -81,11 +81,11 @@ def test_every_pricer_accepts_any_input(type_, value):
 
 
 def test_at_least_150_types_of_aws_services_bill():
-    assert len(SERVICE_PRICERS) >= 150
+    assert len(PRICERS) >= 150
 
 
 def test_no_priced_type_is_also_free_or_billed_by_use_alone():
-    assert set(SERVICE_PRICERS) & {*load_free_resource_types(), *load_usage_billed_resource_types()} == set()
+    assert set(PRICERS) & {*load_free_resource_types(), *load_usage_billed_resource_types()} == set()
 
 
 def test_every_usage_key_of_the_table_is_one_that_a_usage_file_may_have():

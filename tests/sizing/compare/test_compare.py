@@ -13,15 +13,12 @@ from click.testing import CliRunner
 from gpufleet import catalog
 from gpufleet.cli import gpufleet as command_line
 from gpufleet.errors import InputError
-from gpufleet.sizing.compare import (
-    DEFAULT_ACCELERATORS,
-    build_comparison_document,
-    compare_accelerators,
-    format_comparison_report,
-    load_comparison_schema,
-)
+from gpufleet.sizing.compare.builder import compare_accelerators
 from gpufleet.sizing.compare.comparison import peak_tflops_and_format, roofline_ridge_point
+from gpufleet.sizing.compare.document import build_comparison_document, load_comparison_schema
 from gpufleet.sizing.compare.options import build_sizing_request
+from gpufleet.sizing.compare.report import format_comparison_report
+from gpufleet.sizing.compare.selection import DEFAULT_ACCELERATORS
 
 
 def compare(*names, **options):

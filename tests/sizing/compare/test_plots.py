@@ -11,7 +11,8 @@ import pytest
 
 from gpufleet import catalog
 from gpufleet.errors import InputError
-from gpufleet.sizing.compare import compare_accelerators, file_output, plots
+from gpufleet.sizing.compare import file_output, plots
+from gpufleet.sizing.compare.builder import compare_accelerators
 from gpufleet.sizing.compare.options import build_sizing_request
 from gpufleet.sizing.compare.plots import labels, style
 

@@ -27,19 +27,16 @@ from gpufleet.catalog.prices.reader import PriceReader, open_price_reader
 from gpufleet.lazy_names import make_module_getattr
 
 if TYPE_CHECKING:
-    from gpufleet.catalog.prices.check import CODES, PriceCheckContext, PriceFinding, check_prices
+    from gpufleet.catalog.prices.check import CODES, PriceCheckContext, check_prices
     from gpufleet.catalog.prices.row import COMMITMENTS, PURCHASES, MachineFacts, PriceRow
-    from gpufleet.catalog.prices.store import ImportRun, ImportRunSummary, PriceStore
+    from gpufleet.catalog.prices.store import PriceStore
 
 __all__ = [
     "CODES",
     "COMMITMENTS",
     "PURCHASES",
-    "ImportRun",
-    "ImportRunSummary",
     "MachineFacts",
     "PriceCheckContext",
-    "PriceFinding",
     "PriceReader",
     "PriceRow",
     "PriceStore",
@@ -48,9 +45,9 @@ __all__ = [
 ]
 
 _LATER = {
-    "check": ("CODES", "PriceCheckContext", "PriceFinding", "check_prices"),
+    "check": ("CODES", "PriceCheckContext", "check_prices"),
     "row": ("COMMITMENTS", "PURCHASES", "MachineFacts", "PriceRow"),
-    "store": ("ImportRun", "ImportRunSummary", "PriceStore"),
+    "store": ("PriceStore",),
 }
 
 __getattr__ = make_module_getattr(__name__, _LATER)

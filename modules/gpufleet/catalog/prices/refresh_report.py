@@ -16,13 +16,9 @@ from gpufleet.catalog.prices import part_rule, snapshot
 # What the sources' own code reads, besides the rules of data/refresh_<cloud>.csv; a test reads each from a case.
 CODED_PARTS = {
     "aws": (
-        r"ebs:(?:standard|io1|io2|gp2|gp3|st1|sc1)", r"ebs:(?:io1|io2|gp3):iops", "ebs:gp3:throughput",
-        r"nat_gateway(?::gib)?", "public_ipv4", "vpc_endpoint", "kubernetes_cluster",
-        r"fargate:(?:linux_x86|linux_arm|windows):(?:vcpu|memory)", r"load_balancer:(?:application|network|classic)",
-        r"load_balancer:unit:(?:application|network)", r"rds:[a-z0-9-]+:db\..+",
-        r"rds:storage:(?:gp2|gp3|io1|io2|standard)", r"elasticache:(?:redis|valkey|memcached):cache\..+",
-        r"opensearch:.+\.search", "lambda:request", r"lambda:(?:x86|arm):gib_second", "lambda:disk_gib_second",
-        "s3:standard:storage", "ecr:storage", r"cloudwatch:logs:(?:standard:ingested|scanned|storage)",
+        "ebs:gp3:throughput", r"rds:[a-z0-9-]+:db\..+", r"rds:storage:(?:gp2|gp3|io1|io2|standard)",
+        r"elasticache:(?:redis|valkey|memcached):cache\..+", r"opensearch:.+\.search", "lambda:request",
+        r"lambda:(?:x86|arm):gib_second", "lambda:disk_gib_second", "s3:standard:storage",
     ),
     "gcp": (
         r"(?:regional-)?pd-(?:standard|ssd)", "pd-balanced", "pd-extreme", "snapshot", "public_ipv4", "local-ssd",

@@ -5,29 +5,3 @@ Input: an account of a cloud (region, project, subscription) with the caller's o
 number of pages; every value is checked for its type before anybody uses it. ``aws``, ``gcp`` and ``azure`` import their
 SDKs when they are called: those of Google and Azure come with the extras ``gcp`` and ``azure``.
 """
-
-from gpufleet.nodes.cloud_api.account import (
-    MAX_RESOURCES,
-    find_azure_subscription,
-    find_gcp_project,
-    list_aws_regions,
-)
-from gpufleet.nodes.cloud_api.instance import (
-    CloudGroup,
-    CloudInstance,
-    build_instance_report,
-    read_simulated_members,
-    read_stack_groups,
-)
-
-__all__ = [
-    "MAX_RESOURCES",
-    "CloudGroup",
-    "CloudInstance",
-    "build_instance_report",
-    "find_azure_subscription",
-    "find_gcp_project",
-    "list_aws_regions",
-    "read_simulated_members",
-    "read_stack_groups",
-]

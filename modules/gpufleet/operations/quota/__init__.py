@@ -5,7 +5,7 @@ family, spot or not) what the stack needs, what is used, the limit, and an incre
 could not be read is "not checked" with its reason, never "enough". Nothing is ever requested or changed.
 """
 
-from gpufleet.operations.quota.check import QuotaReport, check_stack_quotas
-from gpufleet.operations.quota.need import QuotaNeed, list_quota_needs
+from gpufleet.operations.quota.check import check_stack_quotas
+from gpufleet.operations.quota.need import list_quota_needs
 
-__all__ = ["QuotaNeed", "QuotaReport", "check_stack_quotas", "list_quota_needs"]
+__all__ = ["check_stack_quotas", "list_quota_needs"]

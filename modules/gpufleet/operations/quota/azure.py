@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any
 
 from gpufleet import fleet
-from gpufleet.nodes.cloud_api import CloudInstance, find_azure_subscription
-from gpufleet.nodes.cloud_api.account import STACK_TAG
+from gpufleet.nodes.cloud_api.account import STACK_TAG, find_azure_subscription
 from gpufleet.nodes.cloud_api.azure import AzureApi, list_azure_instances
+from gpufleet.nodes.cloud_api.instance import CloudInstance
 from gpufleet.nodes.pulumi_state import get_nested_text, get_nested_value
 from gpufleet.operations.quota.increase import build_azure_request
 from gpufleet.operations.quota.need import AZURE_SPOT_BUCKET, QuotaNeed

@@ -15,9 +15,9 @@ from typing import Any
 
 from gpufleet import catalog, fleet
 from gpufleet.errors import InputError
-from gpufleet.nodes.cloud_api import CloudInstance, find_gcp_project
-from gpufleet.nodes.cloud_api.account import STACK_TAG, take_bounded
+from gpufleet.nodes.cloud_api.account import STACK_TAG, find_gcp_project, take_bounded
 from gpufleet.nodes.cloud_api.gcp import GcpApi, list_gcp_instances, to_dict
+from gpufleet.nodes.cloud_api.instance import CloudInstance
 from gpufleet.nodes.pulumi_state import get_nested_text, get_nested_value
 from gpufleet.operations.quota.increase import IncreaseRequest, build_gcp_request
 from gpufleet.operations.quota.need import GLOBAL, QuotaNeed

@@ -5,7 +5,7 @@ tag that neither knows, each with its price, and resources past their time to li
 only resources with the tag ``gpufleet-stack`` can be findings.
 """
 
-from gpufleet.operations.sweep.finding import CloudResource, SweepFinding, SweepReport
+from gpufleet.operations.sweep.finding import CloudResource
 from gpufleet.operations.sweep.run import SweepOptions, SweepRun
 
-__all__ = ["CloudResource", "SweepFinding", "SweepOptions", "SweepReport", "SweepRun"]
+__all__ = ["CloudResource", "SweepOptions", "SweepRun"]

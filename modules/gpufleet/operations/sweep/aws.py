@@ -12,9 +12,9 @@ from gpufleet.catalog.prices.refresh.aws import (
     iterate_page_items,
     translate_boto_errors,
 )
-from gpufleet.nodes.cloud_api import CloudInstance
 from gpufleet.nodes.cloud_api.account import STACK_TAG, take_bounded
 from gpufleet.nodes.cloud_api.aws import create_client, list_aws_instances, read_aws_tags
+from gpufleet.nodes.cloud_api.instance import CloudInstance
 from gpufleet.operations.sweep import price
 from gpufleet.operations.sweep.finding import CloudResource
 

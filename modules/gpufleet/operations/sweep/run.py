@@ -11,13 +11,9 @@ from pathlib import Path
 from gpufleet import catalog, engine, fleet, paths
 from gpufleet.errors import CheckFailed, EnvironmentFault, GpufleetError, InputError
 from gpufleet.nodes import Registry
-from gpufleet.nodes.cloud_api import (
-    find_azure_subscription,
-    find_gcp_project,
-    list_aws_regions,
-    read_stack_groups,
-)
+from gpufleet.nodes.cloud_api.account import find_azure_subscription, find_gcp_project, list_aws_regions
 from gpufleet.nodes.cloud_api.gcp import resource_path
+from gpufleet.nodes.cloud_api.instance import read_stack_groups
 from gpufleet.nodes.model import OBSERVING_SOURCES
 from gpufleet.nodes.pulumi_state import get_nested_text
 from gpufleet.operations.stack_state import read_stack_resources

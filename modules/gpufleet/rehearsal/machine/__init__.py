@@ -6,8 +6,8 @@ it. Credentials are reported by presence, never by value.
 
 from __future__ import annotations
 
-from gpufleet.rehearsal.machine.check import MachineCheck, format_check_table
+from gpufleet.rehearsal.machine.check import format_check_table
 from gpufleet.rehearsal.machine.repair import install_missing_requirements
 from gpufleet.rehearsal.machine.survey import survey_machine
 
-__all__ = ["MachineCheck", "format_check_table", "install_missing_requirements", "survey_machine"]
+__all__ = ["format_check_table", "install_missing_requirements", "survey_machine"]

@@ -8,7 +8,6 @@ configuration that a host needs to use it.
 from __future__ import annotations
 
 from gpufleet.rehearsal.packages.apt_config import build_apt_config_files
-from gpufleet.rehearsal.packages.repository import ensure_fake_repository
 from gpufleet.rehearsal.packages.server_process import (
     find_package_server_processes,
     start_package_server,
@@ -17,7 +16,6 @@ from gpufleet.rehearsal.packages.server_process import (
 
 __all__ = [
     "build_apt_config_files",
-    "ensure_fake_repository",
     "find_package_server_processes",
     "start_package_server",
     "stop_package_server",

@@ -10,7 +10,6 @@ from __future__ import annotations
 from gpufleet.rehearsal.rack.faults import KINDS as FAULT_KINDS
 from gpufleet.rehearsal.rack.faults import FaultPlan, load_faults
 from gpufleet.rehearsal.rack.hosts import HostStatus
-from gpufleet.rehearsal.rack.images import ensure_base_image
 from gpufleet.rehearsal.rack.lifecycle import (
     DeletedRehearsal,
     collect_host_statuses,
@@ -26,7 +25,6 @@ __all__ = [
     "FaultPlan",
     "HostStatus",
     "collect_host_statuses",
-    "ensure_base_image",
     "find_deleted_rehearsals",
     "find_missing_requirement",
     "list_missing_debian_packages",

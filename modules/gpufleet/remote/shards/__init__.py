@@ -7,13 +7,12 @@ leaves nothing on a node: its folder is in memory and is deleted when the run en
 
 from gpufleet.remote.shards.known_hosts import read_trusted_host_keys, unwrap_unsafe_value
 from gpufleet.remote.shards.mesh_control import MeshControl, open_mesh_control
-from gpufleet.remote.shards.plan import HostShard, ShardQueue, group_hosts_into_shards
+from gpufleet.remote.shards.plan import ShardQueue, group_hosts_into_shards
 from gpufleet.remote.shards.run_folder import write_runner_folder
 from gpufleet.remote.shards.unit_guard import UnitGuard
 from gpufleet.remote.shards.work_unit import ShardUnit
 
 __all__ = [
-    "HostShard",
     "MeshControl",
     "ShardQueue",
     "ShardUnit",

@@ -4,23 +4,3 @@ Input: names of accelerators and an optional workload. Output: an ``AcceleratorC
 the cheapest known prices, and the speed of the smallest replica that fits. It is printed as a table, JSON, plots or an
 HTML page; only plots need the plotting libraries.
 """
-
-from __future__ import annotations
-
-from gpufleet.sizing.compare.builder import compare_accelerators
-from gpufleet.sizing.compare.comparison import AcceleratorComparison, ComparedAccelerator, DevicePrice
-from gpufleet.sizing.compare.document import build_comparison_document, load_comparison_schema
-from gpufleet.sizing.compare.report import format_comparison_report
-from gpufleet.sizing.compare.selection import DEFAULT_ACCELERATORS, select_accelerators
-
-__all__ = [
-    "DEFAULT_ACCELERATORS",
-    "AcceleratorComparison",
-    "ComparedAccelerator",
-    "DevicePrice",
-    "build_comparison_document",
-    "compare_accelerators",
-    "format_comparison_report",
-    "load_comparison_schema",
-    "select_accelerators",
-]

@@ -11,9 +11,10 @@ from gpufleet.sizing.compare.selection import select_accelerators
 from gpufleet.sizing.hardware import Hardware
 from gpufleet.sizing.node_hardware import build_accelerator_hardware
 from gpufleet.sizing.placement_rules import PlacementCase, check_placement
-from gpufleet.sizing.plans import SizingPlan, SizingRequest
 from gpufleet.sizing.plans.candidate import list_candidate_plans as plans_on
 from gpufleet.sizing.plans.placement import place_workload_on_devices
+from gpufleet.sizing.plans.request import SizingRequest
+from gpufleet.sizing.plans.result import SizingPlan
 
 
 def compare_accelerators(

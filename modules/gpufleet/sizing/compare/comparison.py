@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpufleet.catalog import Accelerator
-from gpufleet.sizing.plans import SizingPlan
+from gpufleet.sizing.plans.result import SizingPlan
 from gpufleet.sizing.workload import Workload
 
 SECONDS_PER_HOUR = 3600

@@ -12,7 +12,7 @@ from gpufleet.sizing.compare.comparison import (
     peak_tflops_and_format,
     roofline_ridge_point,
 )
-from gpufleet.sizing.plans import SizingPlan
+from gpufleet.sizing.plans.result import SizingPlan
 from gpufleet.sizing.workload import Workload
 
 SCHEMA = "compare.schema.json"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gpufleet.errors import InputError
-from gpufleet.sizing.plans import SizingRequest
 from gpufleet.sizing.plans.options import PlanOptions
 from gpufleet.sizing.plans.options import parse_plan_options as sized
+from gpufleet.sizing.plans.request import SizingRequest
 
 
 def build_sizing_request(*, model: str, **options: str) -> SizingRequest | None:

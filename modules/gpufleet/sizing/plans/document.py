@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpufleet.boundary import Json, read_packaged_json
 from gpufleet.sizing.hardware import HardwareOffer, ParallelLayout
-from gpufleet.sizing.memory import MemoryEstimate
+from gpufleet.sizing.memory.result import MemoryEstimate
 from gpufleet.sizing.plan_warning import PlanWarning
 from gpufleet.sizing.plans.result import SizingPlan, SizingResult
 from gpufleet.sizing.workload import Workload

@@ -8,8 +8,8 @@ from functools import lru_cache
 
 from gpufleet.sizing import parallelism
 from gpufleet.sizing.hardware import Hardware, ParallelLayout
-from gpufleet.sizing.memory import MemoryEstimate
 from gpufleet.sizing.memory.estimate import choose_recompute_and_estimate_memory, with_recompute
+from gpufleet.sizing.memory.result import MemoryEstimate
 from gpufleet.sizing.model_engine import ModelEngine, choose_model_engine
 from gpufleet.sizing.node_hardware import with_link_for_device_count
 from gpufleet.sizing.speed import SpeedEstimate, estimate_speed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from gpufleet.sizing.memory import MemoryEstimate
+from gpufleet.sizing.memory.result import MemoryEstimate
 from gpufleet.sizing.plans.result import SizingPlan, SizingResult
 from gpufleet.sizing.workload import Workload
 from gpufleet.text_table import align_columns

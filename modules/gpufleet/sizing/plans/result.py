@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from gpufleet.catalog import HOURS_PER_MONTH
 from gpufleet.sizing.hardware import Hardware, HardwareOffer, ParallelLayout
-from gpufleet.sizing.memory import MemoryEstimate, QuickDeviceEstimate
+from gpufleet.sizing.memory.result import MemoryEstimate, QuickDeviceEstimate
 from gpufleet.sizing.model_engine import ModelEngine
 from gpufleet.sizing.plan_warning import PlanWarning
 from gpufleet.sizing.speed import SpeedEstimate

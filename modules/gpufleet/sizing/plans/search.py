@@ -8,8 +8,8 @@ from dataclasses import replace
 from gpufleet.errors import InputError
 from gpufleet.sizing.hardware import Hardware, HardwareOffer
 from gpufleet.sizing.hardware_resolver import ResolvedHardware, resolve_hardware_alternatives
-from gpufleet.sizing.memory import estimate_device_count
 from gpufleet.sizing.memory.quantization import is_gguf_precision
+from gpufleet.sizing.memory.rule_of_thumb import estimate_device_count
 from gpufleet.sizing.placement_rules import PlacementCase, check_placement, is_placement_blocked
 from gpufleet.sizing.plan_warning import PlanWarning
 from gpufleet.sizing.plans import available_hardware

@@ -7,15 +7,8 @@ looked up.
 
 from __future__ import annotations
 
-from gpufleet.sizing.speed.device import classify_device, find_calibrated_engine, is_server_engine
+from gpufleet.sizing.speed.device import classify_device
 from gpufleet.sizing.speed.prediction import estimate_speed
-from gpufleet.sizing.speed.result import Limit, SpeedEstimate
+from gpufleet.sizing.speed.result import SpeedEstimate
 
-__all__ = [
-    "Limit",
-    "SpeedEstimate",
-    "classify_device",
-    "estimate_speed",
-    "find_calibrated_engine",
-    "is_server_engine",
-]
+__all__ = ["SpeedEstimate", "classify_device", "estimate_speed"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from gpufleet.sizing.memory import kv_cache_bytes, usable_memory_gib, weight_bytes
+from gpufleet.sizing.memory.estimate import usable_memory_gib
+from gpufleet.sizing.memory.kv_cache import kv_cache_bytes
+from gpufleet.sizing.memory.weights import weight_bytes
 from gpufleet.sizing.speed import device
 from gpufleet.sizing.speed.replica import Replica
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpufleet.sizing.memory import kv_cache_bytes
+from gpufleet.sizing.memory.kv_cache import kv_cache_bytes
 from gpufleet.sizing.speed import operation_count
 from gpufleet.sizing.speed.device import EAGER_ENGINES
 from gpufleet.sizing.speed.replica import MAX_SHARE, REFERENCE_FLOPS, Replica, combine_overlapping_seconds

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gpufleet.sizing.hardware import Hardware, ParallelLayout
-from gpufleet.sizing.memory import choose_recompute
+from gpufleet.sizing.memory.estimate import choose_recompute
 from gpufleet.sizing.speed import capacity, decode, device, prefill, training
 from gpufleet.sizing.speed.efficiency import EfficiencyFactors, load_efficiency_factors
 from gpufleet.sizing.speed.interval import find_speed_interval

@@ -25,14 +25,7 @@ from gpufleet.catalog.prices.row import PriceRow, validate_price_row
 from gpufleet.catalog.prices.store import ImportRunSummary, PriceStore
 from gpufleet.errors import InputError
 
-__all__ = [
-    "FORMATS",
-    "LoadedPriceFile",
-    "PriceOrigin",
-    "check_finding_codes",
-    "import_prices",
-    "load_price_file",
-]
+__all__ = ["FORMATS", "PriceOrigin", "check_finding_codes", "import_prices", "load_price_file"]
 
 READERS = {"skypilot": skypilot, "gpuhunt": gpuhunt, "plain": gpufleet_format}
 FORMATS = ("auto", *READERS)

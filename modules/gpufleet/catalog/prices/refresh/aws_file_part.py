@@ -1,10 +1,9 @@
-"""Parts of Amazon's price files: disks, gateways, balancers, clusters, databases, caches, functions, storage, logs.
+"""Parts of Amazon's price files.
 
-Usage types and product families are those of the price list as Infracost's filters use them
-(infracost/infracost@95ba4f49a, internal/resources/aws: ebs_volume.go, nat_gateway.go, lb.go, elb.go, vpc_endpoint.go,
-eks_cluster.go, ecs_service.go, db_instance.go, elasticache_cluster.go, lambda_function.go,
-s3_standard_storage_class.go, ecr_repository.go, cloudwatch_log_group.go). ``data/refresh_aws.csv`` has the rules that
-need no other column than usage type, product family and operation, each with its source.
+``data/refresh_aws.csv`` has the rules that need no other column than usage type, product family and operation, each
+with its source. Usage types and product families of those below are the price list's as Infracost's filters use them
+(infracost/infracost@95ba4f49a, internal/resources/aws: ebs_volume.go, db_instance.go, elasticache_cluster.go,
+lambda_function.go, s3_standard_storage_class.go).
 """
 
 from __future__ import annotations
@@ -24,16 +23,14 @@ from gpufleet.catalog.prices.row import PriceRow
 REGION_PREFIX = re.compile(r"\A(?:[A-Z]{3}\d|EU|[a-z]{2}(?:-[a-z]+)+-\d)-")
 # What the amount of a unit is divided by, for USD per hour (or per use).
 DIVISORS = {
-    "Hrs": 1, "Hours": 1, "hours": 1, "LCU-Hrs": 1, "vCPU-Hours": 1, "GB-Hours": 1, "GB": 1, "Quantity": 1,
-    "Requests": 1, "Lambda-GB-Second": 1, "Second": 1,
-    "GB-Mo": HOURS_PER_MONTH, "IOPS-Mo": HOURS_PER_MONTH, "MiBps-Mo": HOURS_PER_MONTH,
-    "GiBps-mo": HOURS_PER_MONTH * 1024, "MBPS-Mo": HOURS_PER_MONTH,
+    "Hrs": 1, "Hours": 1, "hours": 1, "Quantity": 1, "Requests": 1, "Lambda-GB-Second": 1, "Second": 1,
+    "GB-Mo": HOURS_PER_MONTH, "MiBps-Mo": HOURS_PER_MONTH, "GiBps-mo": HOURS_PER_MONTH * 1024,
+    "MBPS-Mo": HOURS_PER_MONTH,
 }  # fmt: skip
 # Units of the rules in the data file: they end in an hour (Hrs, ACU-Hr, ReadCapacityUnit-Hrs) or a month (GB-Mo), or
 # count what bills by month. All others are of a use.
 HOUR_ENDINGS, MONTH_ENDINGS = ("hrs", "hr", "hours", "hour"), ("-mo", "month", "months")
 COUNTED_BY_MONTH = frozenset({"Keys", "Secrets", "Alarms", "Mo"})
-VOLUME_TYPES = {"": "standard", "piops": "io1"}
 STORAGE_TYPES = {
     "RDS:GP2-Storage": "gp2", "RDS:GP3-Storage": "gp3", "RDS:PIOPS-Storage": "io1",
     "RDS:PIOPS-Storage-IO2": "io2", "RDS:StorageUsage": "standard",
@@ -110,20 +107,8 @@ def _build_rule(row: Row) -> AwsPartRule:
     )
 
 
-def _fixed(part: str, unit: str) -> PartFinder:
-    return lambda row, match: (part, unit)  # noqa: ARG005 - all finders have the same signature
-
-
-def _volume(suffix: str, unit: str) -> PartFinder:
-    return lambda row, match: (  # noqa: ARG005
-        f"ebs:{VOLUME_TYPES.get(match['type'] or '', match['type'])}{suffix}",
-        unit,
-    )
-
-
-def _fargate(what: str, unit: str) -> PartFinder:
-    platforms = {"": "linux_x86", "ARM-": "linux_arm", "Windows-": "windows"}
-    return lambda row, match: (f"fargate:{platforms[match['platform'] or '']}:{what}", unit)  # noqa: ARG005
+def _find_throughput(row: CsvRow, match: re.Match[str]) -> Part:  # noqa: ARG001 - all finders have the same signature
+    return "ebs:gp3:throughput", "mib_per_s"
 
 
 def _find_database(row: CsvRow, match: re.Match[str]) -> Part | None:
@@ -166,55 +151,17 @@ def _find_bucket_storage(row: CsvRow, match: re.Match[str]) -> Part | None:  # n
     return ("s3:standard:storage", "gib") if row["Volume Type"] == "Standard" else None
 
 
-def _balancer(kind: str, family: str) -> tuple[AwsPartRule, ...]:
-    rules = [
-        AwsPartRule(
-            "AWSELB",
-            family,
-            re.compile("LoadBalancerUsage"),
-            _fixed(f"load_balancer:{kind}", "load_balancer"),
-        )
-    ]
-    if kind != "classic":
-        find_unit = _fixed(f"load_balancer:unit:{kind}", "capacity_unit")
-        rules.append(AwsPartRule("AWSELB", family, re.compile("LCUUsage"), find_unit))
-    return tuple(rules)
-
-
 _RULES = (
-    ("AmazonEC2", "Storage", r"EBS:VolumeUsage(?:\.(?P<type>gp2|gp3|piops|io2|st1|sc1))?", _volume("", "gib")),
-    ("AmazonEC2", "System Operation", r"EBS:VolumeP-IOPS\.(?P<type>gp3|piops|io2)", _volume(":iops", "iops")),
-    ("AmazonEC2", "System Operation", r"EBS:VolumeP-IOPS\.(?P<type>io2)\.tier2", _volume(":iops:tier2", "iops")),
-    ("AmazonEC2", "System Operation", r"EBS:VolumeP-IOPS\.(?P<type>io2)\.tier3", _volume(":iops:tier3", "iops")),
-    (
-        "AmazonEC2",
-        "Provisioned Throughput",
-        r"EBS:VolumeP-Throughput\.(?P<type>gp3)",
-        _volume(":throughput", "mib_per_s"),
-    ),
-    ("AmazonEC2", "NAT Gateway", "NatGateway-Hours", _fixed("nat_gateway", "gateway")),
-    ("AmazonEC2", "NAT Gateway", "NatGateway-Bytes", _fixed("nat_gateway:gib", "gib_processed")),
-    ("AmazonVPC", "", "PublicIPv4:InUseAddress", _fixed("public_ipv4", "address")),
-    ("AmazonVPC", "VpcEndpoint", "VpcEndpoint-Hours", _fixed("vpc_endpoint", "endpoint")),
-    ("AmazonEKS", "Compute", "AmazonEKS-Hours:perCluster", _fixed("kubernetes_cluster", "cluster")),
-    ("AmazonECS", "Compute", r"Fargate-(?P<platform>ARM-|Windows-)?vCPU-Hours:perCPU", _fargate("vcpu", "vcpu")),
-    ("AmazonECS", "Compute", r"Fargate-(?P<platform>ARM-|Windows-)?GB-Hours", _fargate("memory", "gib")),
+    ("AmazonEC2", "Provisioned Throughput", r"EBS:VolumeP-Throughput\.gp3", _find_throughput),
     ("AmazonRDS", "Database Instance", r"InstanceUsage:(?P<class>db\..+)", _find_database),
     ("AmazonRDS", "Database Storage", "RDS:.+", _find_database_storage),
     ("AmazonElastiCache", "Cache Instance", r"NodeUsage:(?P<node>cache\..+)", _find_cache_node),
     ("AWSLambda", "Serverless", r"(?:Request|Lambda-(?:Storage-)?GB-Second)(?:-ARM)?", _find_function_part),
     ("AmazonS3", "Storage", "TimedStorage-ByteHrs", _find_bucket_storage),
-    ("AmazonECR", "EC2 Container Registry", "TimedStorage-ByteHrs", _fixed("ecr:storage", "gib")),
-    ("AmazonCloudWatch", "Data Payload", "DataProcessing-Bytes", _fixed("cloudwatch:logs:standard:ingested", "gib")),
-    ("AmazonCloudWatch", "Data Payload", "DataScanned-Bytes", _fixed("cloudwatch:logs:scanned", "gib")),
-    ("AmazonCloudWatch", "Storage Snapshot", "TimedStorage-ByteHrs", _fixed("cloudwatch:logs:storage", "gib")),
     ("AmazonES", "Amazon OpenSearch Service Instance", "ESInstance:.+", _find_search_node),
 )  # fmt: skip
 PART_RULES = (
     *(AwsPartRule(service, family, re.compile(usage), find) for service, family, usage, find in _RULES),
-    *_balancer("application", "Load Balancer-Application"),
-    *_balancer("network", "Load Balancer-Network"),
-    *_balancer("classic", "Load Balancer"),
     *read_part_rules(),
 )
 

@@ -13,15 +13,9 @@ from gpufleet.cost.analysis.comment.azure_repos import AzureReposCommentThread
 from gpufleet.cost.analysis.comment.bitbucket import BitbucketCommentThread
 from gpufleet.cost.analysis.comment.github import GitHubCommentThread
 from gpufleet.cost.analysis.comment.gitlab import GitLabCommentThread
-from gpufleet.cost.analysis.comment.target import PROVIDERS, CommentTarget, read_comment_target
-from gpufleet.cost.analysis.comment.transport import ApiClient, PermissionDenied
-from gpufleet.cost.analysis.comment.upsert import (
-    CommentThread,
-    CommentUpsertResult,
-    PostedComment,
-    prepare_comment_body,
-    upsert_comment,
-)
+from gpufleet.cost.analysis.comment.target import CommentTarget, read_comment_target
+from gpufleet.cost.analysis.comment.transport import PermissionDenied
+from gpufleet.cost.analysis.comment.upsert import CommentThread, prepare_comment_body, upsert_comment
 
 THREADS: dict[str, Callable[[CommentTarget], CommentThread]] = {
     "github": GitHubCommentThread.from_comment_target,
@@ -37,17 +31,8 @@ def open_comment_thread(target: CommentTarget) -> CommentThread:
 
 
 __all__ = [
-    "PROVIDERS",
-    "ApiClient",
-    "AzureReposCommentThread",
-    "BitbucketCommentThread",
-    "CommentTarget",
-    "CommentThread",
-    "CommentUpsertResult",
     "GitHubCommentThread",
-    "GitLabCommentThread",
     "PermissionDenied",
-    "PostedComment",
     "open_comment_thread",
     "prepare_comment_body",
     "read_comment_target",

@@ -15,16 +15,14 @@ from gpufleet.cost.analysis.tco.cloud import (
 )
 from gpufleet.cost.analysis.tco.comparison import RackCloudComparison
 from gpufleet.cost.analysis.tco.plot import draw_cumulative_cost_svg, render_tco_html
-from gpufleet.cost.analysis.tco.rack import RackCost, compute_rack_cost
+from gpufleet.cost.analysis.tco.rack import compute_rack_cost
 from gpufleet.cost.analysis.tco.report import build_tco_document, format_tco_table
-from gpufleet.cost.analysis.tco.sensitivity import SensitivityCase, build_sensitivity_cases
+from gpufleet.cost.analysis.tco.sensitivity import build_sensitivity_cases
 
 __all__ = [
     "CloudAlternative",
     "CloudMachineRequest",
     "RackCloudComparison",
-    "RackCost",
-    "SensitivityCase",
     "build_sensitivity_cases",
     "build_tco_document",
     "choose_cloud_alternative",

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpufleet.cost.pricing.commitments.allocate import CommitmentShare, allocate_commitments
 from gpufleet.cost.pricing.commitments.breakeven import (
     CommitmentBreakEven,
     build_break_even_document,
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CommitmentBreakEven",
-    "CommitmentShare",
-    "allocate_commitments",
     "build_break_even_document",
     "compute_break_evens",
     "format_commitment_notes",

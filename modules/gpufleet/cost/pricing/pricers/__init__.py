@@ -27,8 +27,7 @@ PRICERS: dict[str, Pricer] = {
         type_: kubernetes.OBJECT_PRICERS[group, kind]
         for type_, (group, kind) in kubernetes.CURRENT_TYPES.items()
     },
-    "gpufleet:onprem:Rack": onprem.price_owned_machine,
-    "gpufleet:onprem:Workstation": onprem.price_owned_machine,
+    **onprem.pricer.pricers,
 }
 
 

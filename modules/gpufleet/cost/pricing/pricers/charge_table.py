@@ -17,7 +17,7 @@ price everywhere. ``listed`` is ``no`` for a charge by use that only appears wit
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache, partial
@@ -27,7 +27,7 @@ from gpufleet.boundary import CsvRow, read_packaged_rows
 from gpufleet.cost.inputs.graph import strip_api_version
 from gpufleet.cost.money import ONE, Range
 from gpufleet.cost.pricing.pricers.extensions import Pricer
-from gpufleet.cost.pricing.pricers.reader import GLOBAL, Parts, Reader
+from gpufleet.cost.pricing.pricers.reader import GLOBAL, Parts, PricerRegistry, Reader
 from gpufleet.errors import InputError
 
 _PLACEHOLDER = re.compile(r"\{([\w.]+)(?:\|([\w.-]+)|\?([\w:]+))?\}")
@@ -84,12 +84,12 @@ def parse_charges(rows: Iterable[CsvRow]) -> dict[str, tuple[Charge, ...]]:
 
 def make_table_pricers(
     charges: Mapping[str, tuple[Charge, ...]],
-    pricer: Callable[[Callable[[Reader], Parts]], Pricer],
+    registry: PricerRegistry,
     other_names: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Pricer]:
     """Return the pricer of each type with charges, also of types that bill as another one does."""
 
-    @pricer
+    @registry()
     def price_charges(reader: Reader) -> Parts:
         type_token = strip_api_version(reader.resource.type)
         return _list_charges(reader, charges[other_names.get(type_token, type_token)])

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from pkgutil import iter_modules
 
 from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.pricing.component import Components, UnpricedComponent
@@ -22,6 +24,12 @@ from gpufleet.errors import EnvironmentFault
 
 GROUP = "gpufleet.pricers"
 Pricer = Callable[[StateResource, ResourceGraph], Components]
+
+
+def import_modules(package: str) -> None:
+    """Import the modules of a package, which register their pricers."""
+    for module in iter_modules(import_module(package).__path__):
+        import_module(f"{package}.{module.name}")
 
 
 @cache

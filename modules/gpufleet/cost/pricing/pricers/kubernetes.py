@@ -109,7 +109,7 @@ def _price_object_list(pricer: Pricer, resource: StateResource, graph: ResourceG
     ]
 
 
-@pricer
+@pricer()
 def price_kubernetes_service(service: Reader) -> Parts:
     """Yield the load balancer that a service requests from its cloud."""
     if service.find_choice("spec.type", SERVICE_TYPES) not in ("LoadBalancer", *UnreadableValue):
@@ -124,7 +124,7 @@ def price_kubernetes_service(service: Reader) -> Parts:
         raise service.of(LOAD_BALANCER).refuse(reason)
 
 
-@pricer
+@pricer()
 def price_ingress(ingress: Reader) -> Parts:
     """Yield the load balancer of an ingress; one that pods serve is billed with their service."""
     name = ingress.find_text(INGRESS_CLASS)
@@ -139,7 +139,7 @@ def price_ingress(ingress: Reader) -> Parts:
         raise ingress.of(LOAD_BALANCER).refuse(reason)
 
 
-@pricer
+@pricer()
 def price_gateway(gateway: Reader) -> Parts:
     """Yield the load balancer of a gateway."""
     name = text_if_known(gateway.find_text("spec.gatewayClassName")) or ""
@@ -150,13 +150,13 @@ def price_gateway(gateway: Reader) -> Parts:
     yield _make_forwarding_rule(gateway)
 
 
-@pricer
+@pricer()
 def price_helm_release(release: Reader) -> Parts:
     """Refuse what a Helm chart may make in addition to pods."""
     raise release.refuse("a Helm chart's inputs do not list the load balancers and disks that it creates")
 
 
-@pricer
+@pricer()
 def price_object_component(component: Reader) -> Parts:
     """Refuse the objects of a file or chart if none of them is here."""
     if not any(each.parent == component.resource.urn for each in component.graph.resources):
@@ -164,7 +164,7 @@ def price_object_component(component: Reader) -> Parts:
     return iter(())
 
 
-@pricer
+@pricer()
 def price_node_pool(pool: Reader) -> Parts:
     """Refuse the machines that Karpenter starts: they follow the pods."""
     limit = text_if_known(pool.find_text("spec.limits.cpu"))
@@ -172,7 +172,7 @@ def price_node_pool(pool: Reader) -> Parts:
     raise pool.of("machine").refuse(f"Karpenter starts machines as pods ask for them{most}")
 
 
-@pricer
+@pricer()
 def price_cloud_object(cloud_object: Reader) -> Parts:
     """Refuse the cloud resource that a controller makes from an object."""
     group, kind = _split_type(cloud_object.resource.type)

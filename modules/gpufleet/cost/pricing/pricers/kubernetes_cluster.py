@@ -9,7 +9,7 @@ from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.pricing.pricers.aws import location as aws_location
 from gpufleet.cost.pricing.pricers.azure import location as azure_location
 from gpufleet.cost.pricing.pricers.gcp import location as gcp_location
-from gpufleet.cost.pricing.pricers.reader import Reader, make_pricer_decorator
+from gpufleet.cost.pricing.pricers.reader import PricerRegistry, Reader
 from gpufleet.engine import StateResource
 
 CLUSTERS = {
@@ -25,7 +25,7 @@ REGION_FINDERS: dict[str, Callable[[StateResource, ResourceGraph], str]] = {
 }
 
 
-pricer = make_pricer_decorator("", lambda _resource, _graph: "")
+pricer = PricerRegistry("", lambda _resource, _graph: "")
 
 
 def within_cluster(reader: Reader, cloud: str = "") -> Reader:

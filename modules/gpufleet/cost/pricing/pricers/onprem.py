@@ -8,13 +8,13 @@ from gpufleet.catalog import Price
 from gpufleet.cost.inputs.terms import PurchaseTerms
 from gpufleet.cost.inputs.values import text_if_known
 from gpufleet.cost.pricing.component import CostComponent
-from gpufleet.cost.pricing.pricers.reader import Parts, Reader, make_pricer_decorator
+from gpufleet.cost.pricing.pricers.reader import Parts, PricerRegistry, Reader
 
 ONPREM = "onprem"
-pricer = make_pricer_decorator(ONPREM, lambda resource, graph: ONPREM)  # noqa: ARG005 - every cloud's signature
+pricer = PricerRegistry(ONPREM, lambda resource, graph: ONPREM)  # noqa: ARG005 - every cloud's signature
 
 
-@pricer
+@pricer("gpufleet:onprem:Rack", "gpufleet:onprem:Workstation")
 def price_owned_machine(machine: Reader) -> Parts:
     """Yield a rack or workstation at its declared hourly cost."""
     name = machine.resource.name

@@ -2,7 +2,7 @@
 
 What needs no condition is a row of ``data/charges.csv`` (``charge_table``). Everything else is a pricer::
 
-    @pricer                                                          # of the cloud's ``location`` module
+    @pricer("aws:msk/cluster:Cluster")                               # of the cloud's ``location`` module
     def price_kafka_cluster(cluster: Reader) -> Parts:
         \"\"\"Yield the brokers of a Kafka cluster and their volumes.\"\"\"
         with cluster.of("broker") as broker:                         # "broker" is the component on the bill
@@ -38,7 +38,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -345,28 +345,34 @@ class Reader:
         return known
 
 
-def make_pricer_decorator(
-    cloud: str, find_region: FindRegion
-) -> Callable[[Callable[[Reader], Parts]], Pricer]:
-    """Return the decorator of a cloud's pricers, which gives a generator of parts the reader of a resource."""
+class PricerRegistry:
+    """The decorator of a cloud's pricers: it gives a generator of parts the reader of a resource of these types."""
 
-    def pricer(list_parts: Callable[[Reader], Parts]) -> Pricer:
-        @wraps(list_parts)
-        def price(resource: StateResource, graph: ResourceGraph) -> Components:
-            terms, usage = graph.purchase_terms_of(resource), graph.usage_of_resource(resource)
-            region = find_region(resource, graph)
-            hours = HOURS_PER_MONTH if usage.hours_per_month is None else usage.hours_per_month
-            reader = Reader(
-                resource, graph, cloud, region, terms, usage, resource, resource.inputs, hours=hours
-            )
-            parts: Components = []
-            with reader:
-                parts += filter(None, list_parts(reader))
-            return [*parts, *reader.refused]
+    def __init__(self, cloud: str, find_region: FindRegion) -> None:
+        self.cloud, self.find_region = cloud, find_region
+        self.pricers: dict[str, Pricer] = {}  # by resource type
 
-        return price
+    def __call__(self, *types: str) -> Callable[[Callable[[Reader], Parts]], Pricer]:
+        def register(list_parts: Callable[[Reader], Parts]) -> Pricer:
+            pricer = wraps(list_parts)(partial(self._price, list_parts))
+            self.pricers |= dict.fromkeys(types, pricer)
+            return pricer
 
-    return pricer
+        return register
+
+    def _price(
+        self, list_parts: Callable[[Reader], Parts], resource: StateResource, graph: ResourceGraph
+    ) -> Components:
+        terms, usage = graph.purchase_terms_of(resource), graph.usage_of_resource(resource)
+        region = self.find_region(resource, graph)
+        hours = HOURS_PER_MONTH if usage.hours_per_month is None else usage.hours_per_month
+        reader = Reader(
+            resource, graph, self.cloud, region, terms, usage, resource, resource.inputs, hours=hours
+        )
+        parts: Components = []
+        with reader:
+            parts += filter(None, list_parts(reader))
+        return [*parts, *reader.refused]
 
 
 @cache

@@ -12,8 +12,10 @@ from gpufleet.rehearsal.providers.constraints import (
     gcp_instance,
 )
 from gpufleet.rehearsal.providers.constraints.registry import CHECKS, SOURCES, Problem, find_refusals
+from gpufleet.rehearsal.providers.constraints.table import register_table
 
 __all__ = ["CHECKS", "SOURCES", "Problem", "find_refusals"]
 
 # Importing a module registers its constraints.
 MODULES = (aws_groups, aws_launch, aws_storage, azure_groups, azure_machine, gcp_groups, gcp_instance)
+register_table()

@@ -24,13 +24,10 @@ from gpufleet.rehearsal.providers.constraints.registry import (
 )
 
 GROUP = "aws:autoscaling/group:Group"
-SCHEDULE = "aws:autoscaling/schedule:Schedule"
 FLEET = "aws:ec2/fleet:Fleet"
 _ASG = "https://docs.aws.amazon.com/autoscaling/ec2/userguide"
 _EC2 = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide"
 _MAX_TAGS = 50
-_MAX_STEPS = 20
-_MAX_OVERRIDES = 40
 _TAGGED = (
     INSTANCE,
     TEMPLATE,
@@ -50,18 +47,6 @@ def _group_has_a_template(inputs: Inputs) -> Iterator[Problem]:
         yield "", f"ValidationError: one of {', '.join(sources)} must be set, got {present}"
 
 
-@constrains(
-    SCHEDULE, source="PutScheduledUpdateGroupAction: YYYY-MM-DDThh:mm:ssZ in UTC; one of the three sizes"
-)
-def _scheduled_action_is_complete(inputs: Inputs) -> Iterator[Problem]:
-    for key in ("startTime", "endTime"):
-        value = inputs.get(key)
-        if is_known(value) and not re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", str(value)):
-            yield key, f"ValidationError: {value!r} is not a time like 2021-06-01T00:00:00Z"
-    if not {"minSize", "maxSize", "desiredCapacity"} & inputs.keys():
-        yield "", "ValidationError: at least one of MinSize, MaxSize and DesiredCapacity must be set"
-
-
 @constrains(GROUP, source="CreateAutoScalingGroup: MinSize, DesiredCapacity, MaxSize")
 def _group_sizes_are_in_order(inputs: Inputs) -> Iterator[Problem]:
     least, most = as_number(inputs.get("minSize")), as_number(inputs.get("maxSize"))
@@ -72,50 +57,25 @@ def _group_sizes_are_in_order(inputs: Inputs) -> Iterator[Problem]:
 
 
 @constrains(GROUP, source=f"{_ASG}/ec2-auto-scaling-mixed-instances-groups.html")
-def _mixed_policy_is_in_range(inputs: Inputs) -> Iterator[Problem]:
+def _mixed_policy_is_possible(inputs: Inputs) -> Iterator[Problem]:
     policy = as_object(inputs.get("mixedInstancesPolicy"))
-    distribution, path = (
-        as_object(policy.get("instancesDistribution")),
-        "mixedInstancesPolicy.instancesDistribution",
-    )
-    share = as_number(distribution.get("onDemandPercentageAboveBaseCapacity"))
-    if share is not None and not 0 <= share <= 100:  # noqa: PLR2004 - percent
-        yield f"{path}.onDemandPercentageAboveBaseCapacity", f"ValidationError: 0 to 100, got {share:g}"
-    if "spotInstancePools" in distribution and distribution.get("spotAllocationStrategy") not in (
-        None,
-        "lowest-price",
-    ):
-        yield f"{path}.spotInstancePools", "ValidationError: only with spot allocation strategy lowest-price"
-    price = distribution.get("spotMaxPrice")
+    price = as_object(policy.get("instancesDistribution")).get("spotMaxPrice")
     if is_known(price) and price != "" and (as_number(price) or 0) <= 0:
-        yield f"{path}.spotMaxPrice", f"ValidationError: a price above 0, got {price!r}"
+        path = "mixedInstancesPolicy.instancesDistribution.spotMaxPrice"
+        yield path, f"ValidationError: a price above 0, got {price!r}"
     overrides = as_list(as_object(policy.get("launchTemplate")).get("overrides"))
     types = [as_object(item).get("instanceType") for item in overrides]
-    if len(overrides) > _MAX_OVERRIDES:
-        yield (
-            "mixedInstancesPolicy.launchTemplate.overrides",
-            f"ValidationError: at most {_MAX_OVERRIDES}, got {len(overrides)}",
-        )
     for index, name in enumerate(types):
+        place = f"mixedInstancesPolicy.launchTemplate.overrides[{index}].instanceType"
         if is_known(name) and types.index(name) != index:
-            place = f"mixedInstancesPolicy.launchTemplate.overrides[{index}].instanceType"
             yield place, f"ValidationError: {name} is listed twice"
         elif is_known(name) and get_machine_record(name) is None:
-            place = f"mixedInstancesPolicy.launchTemplate.overrides[{index}].instanceType"
             yield place, f"InvalidParameterValue: {name!r} is not an instance type"
 
 
 @constrains("aws:autoscaling/policy:Policy", source=f"{_ASG}/as-scaling-simple-step.html: step adjustments")
-def _policy_matches_its_type(inputs: Inputs) -> Iterator[Problem]:
-    kind, steps = inputs.get("policyType", "SimpleScaling"), as_list(inputs.get("stepAdjustments"))
-    if kind == "SimpleScaling" and "scalingAdjustment" not in inputs:
-        yield "scalingAdjustment", "ValidationError: simple scaling needs scalingAdjustment"
-    if kind == "StepScaling" and not steps:
-        yield "stepAdjustments", "ValidationError: step scaling needs stepAdjustments"
-    if len(steps) > _MAX_STEPS:
-        yield "stepAdjustments", f"LimitExceeded: at most {_MAX_STEPS} step adjustments, got {len(steps)}"
-    if kind in ("SimpleScaling", "StepScaling") and not inputs.get("adjustmentType"):
-        yield "adjustmentType", f"ValidationError: {kind} needs adjustmentType"
+def _steps_join(inputs: Inputs) -> Iterator[Problem]:
+    steps = as_list(inputs.get("stepAdjustments"))
     ranges = []
     for index, step in enumerate(map(as_object, steps)):
         lower = as_number(step.get("metricIntervalLowerBound"))
@@ -151,12 +111,8 @@ def _fleet_matches_its_type(inputs: Inputs) -> Iterator[Problem]:
 
 
 @constrains(RESERVATION, source=f"{_EC2}/capacity-reservations-create.html")
-def _reservation_is_complete(inputs: Inputs) -> Iterator[Problem]:
-    count, record = as_number(inputs.get("instanceCount")), get_machine_record(inputs.get("instanceType"))
-    if count is not None and count < 1:
-        yield "instanceCount", f"InvalidParameterValue: at least 1, got {count:g}"
-    if (inputs.get("endDateType") == "limited") != ("endDate" in inputs):
-        yield "endDate", "InvalidParameterCombination: endDate goes with endDateType limited"
+def _type_is_reservable(inputs: Inputs) -> Iterator[Problem]:
+    record = get_machine_record(inputs.get("instanceType"))
     if record and "o" not in record[0]:
         yield (
             "instanceType",
@@ -184,28 +140,6 @@ def _zone_is_in_region(inputs: Inputs) -> Iterator[Problem]:
         yield "availabilityZone", f"InvalidParameterValue: {zone!r} is not an availability zone"
     elif is_known(zone) and is_known(region) and not str(zone).startswith(str(region)):
         yield "availabilityZone", f"InvalidParameterValue: {zone} is not a zone of {region}"
-
-
-@constrains("aws:ec2/placementGroup:PlacementGroup", source=f"{_EC2}/placement-strategies.html")
-def _placement_group_matches_strategy(inputs: Inputs) -> Iterator[Problem]:
-    if "partitionCount" in inputs and inputs.get("strategy") != "partition":
-        yield "partitionCount", "InvalidParameterCombination: only with strategy partition"
-    if (as_number(inputs.get("partitionCount")) or 1) > 7:  # noqa: PLR2004 - partitions of a zone
-        yield "partitionCount", "InvalidParameterValue: at most 7 partitions per zone"
-    if "spreadLevel" in inputs and inputs.get("strategy") != "spread":
-        yield "spreadLevel", "InvalidParameterCombination: only with strategy spread"
-
-
-@constrains("aws:ec2/natGateway:NatGateway", source="CreateNatGateway: AllocationId")
-def _nat_gateway_has_address(inputs: Inputs) -> Iterator[Problem]:
-    is_private = inputs.get("connectivityType") == "private"
-    if is_private and "allocationId" in inputs:
-        yield "allocationId", "InvalidParameterCombination: a private NAT gateway has no Elastic IP address"
-    if not is_private and "allocationId" not in inputs and inputs.get("availabilityMode") != "regional":
-        yield (
-            "allocationId",
-            "MissingParameter: a public NAT gateway needs the allocation of an Elastic IP address",
-        )
 
 
 @constrains(

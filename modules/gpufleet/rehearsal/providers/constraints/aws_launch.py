@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -14,7 +13,6 @@ from gpufleet.boundary import read_packaged_json
 from gpufleet.rehearsal.providers.constraints.registry import (
     Inputs,
     Problem,
-    as_boolean,
     as_list,
     as_number,
     as_object,
@@ -29,7 +27,6 @@ RESERVATION = "aws:ec2/capacityReservation:CapacityReservation"
 _DOCS = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide"
 _SOLD_AS = {"on-demand": "o", "spot": "s", "capacity-block": "b"}
 _MAX_USER_DATA = 16_384
-_MAX_HOPS = 64
 
 
 @cache
@@ -56,56 +53,6 @@ def get_market_type(inputs: Inputs) -> str:
     return str(as_object(inputs.get("instanceMarketOptions")).get("marketType") or "on-demand")
 
 
-def get_reservation_target(inputs: Inputs) -> Inputs:
-    return as_object(
-        as_object(inputs.get("capacityReservationSpecification")).get("capacityReservationTarget")
-    )
-
-
-@constrains(
-    INSTANCE, source="RunInstances: ImageId and InstanceType are required unless a launch template has them"
-)
-def _needs_image_and_type(inputs: Inputs) -> Iterator[Problem]:
-    for key in ("ami", "instanceType"):
-        if key not in inputs and "launchTemplate" not in inputs:
-            yield key, f"MissingParameter: an instance without launch template needs {key!r}"
-
-
-@constrains(
-    INSTANCE, TEMPLATE, source=f"{_DOCS}/capacity-reservations-using.html: Spot Instances cannot use them"
-)
-def _spot_uses_no_reservation(inputs: Inputs) -> Iterator[Problem]:
-    if get_market_type(inputs) == "spot" and get_reservation_target(inputs):
-        yield "instanceMarketOptions", "spot instances can't run in a capacity reservation"
-
-
-@constrains(
-    INSTANCE, TEMPLATE, source=f"{_DOCS}/capacity-blocks-launch.html: the request needs the reservation's id"
-)
-def _capacity_block_needs_target(inputs: Inputs) -> Iterator[Problem]:
-    if get_market_type(inputs) == "capacity-block" and not get_reservation_target(inputs):
-        yield (
-            "capacityReservationSpecification",
-            "InvalidParameterCombination: market type capacity-block needs the id of the Capacity Block as target",
-        )
-
-
-@constrains(
-    INSTANCE,
-    TEMPLATE,
-    source=f"{_DOCS}/capacity-blocks-using.html: Capacity Blocks can't be used with placement groups",
-)
-def _capacity_block_has_no_placement_group(inputs: Inputs) -> Iterator[Problem]:
-    placement = as_object(inputs.get("placement"))
-    groups = ("placementGroup", "placementGroupId"), ("groupName", "groupId")
-    has_group = any(inputs.get(key) for key in groups[0]) or any(placement.get(key) for key in groups[1])
-    if get_market_type(inputs) == "capacity-block" and has_group:
-        yield (
-            "placementGroup",
-            "InvalidParameterCombination: a Capacity Block has its own placement; set no placement group",
-        )
-
-
 @constrains(
     INSTANCE,
     TEMPLATE,
@@ -125,73 +72,8 @@ def _type_is_offered_in_region(inputs: Inputs) -> Iterator[Problem]:
         yield "instanceType", f"Unsupported: {instance_type} is not offered in {region}"
 
 
-@constrains(
-    INSTANCE, TEMPLATE, source=f"{_DOCS}/spot-interruptions.html: only persistent requests stop or hibernate"
-)
-def _stop_needs_persistent_request(inputs: Inputs) -> Iterator[Problem]:
-    options = as_object(as_object(inputs.get("instanceMarketOptions")).get("spotOptions"))
-    behavior = options.get("instanceInterruptionBehavior")
-    if behavior in ("stop", "hibernate") and options.get("spotInstanceType") != "persistent":
-        yield (
-            "instanceMarketOptions.spotOptions.instanceInterruptionBehavior",
-            f"InvalidParameterCombination: {behavior} needs spotInstanceType persistent",
-        )
-    placement = inputs.get("placementGroup") or as_object(inputs.get("placement")).get("groupName")
-    if behavior in ("stop", "hibernate") and placement:
-        yield (
-            "placementGroup",
-            "InvalidParameterCombination: a placement group needs interruption behavior terminate",
-        )
-    if options and get_market_type(inputs) != "spot":
-        yield (
-            "instanceMarketOptions.spotOptions",
-            "InvalidParameterCombination: spot options need market type spot",
-        )
-
-
-@constrains(INSTANCE, TEMPLATE, source="EC2 API error codes: InvalidCapacityReservationId.Malformed")
-def _reservation_id_is_one(inputs: Inputs) -> Iterator[Problem]:
-    identity = get_reservation_target(inputs).get("capacityReservationId")
-    if is_known(identity) and not re.fullmatch(r"cr-[0-9a-f]{8,17}", str(identity)):
-        path = "capacityReservationSpecification.capacityReservationTarget.capacityReservationId"
-        yield path, f"InvalidCapacityReservationId.Malformed: Invalid id: {identity!r} (expecting 'cr-...')"
-
-
 def _interfaces(inputs: Inputs) -> list[Inputs]:
     return [as_object(item) for item in as_list(inputs.get("networkInterfaces"))]
-
-
-@constrains(
-    TEMPLATE, source=f"{_DOCS}/using-instance-addressing.html: no public address with several interfaces"
-)
-def _several_interfaces_have_no_public_address(inputs: Inputs) -> Iterator[Problem]:
-    interfaces = _interfaces(inputs)
-    for index, interface in enumerate(interfaces):
-        if len(interfaces) > 1 and as_boolean(interface.get("associatePublicIpAddress")):
-            yield (
-                f"networkInterfaces[{index}].associatePublicIpAddress",
-                "InvalidParameterCombination: associatePublicIpAddress cannot be set with several network interfaces",
-            )
-        if as_boolean(interface.get("associatePublicIpAddress")) and interface.get("deviceIndex") not in (
-            0,
-            None,
-        ):
-            yield (
-                f"networkInterfaces[{index}].associatePublicIpAddress",
-                "InvalidParameterCombination: a public address is only for device index 0",
-            )
-
-
-@constrains(
-    TEMPLATE,
-    source="RunInstances: with network interfaces, subnet and security groups belong to the interface",
-)
-def _security_groups_belong_to_interfaces(inputs: Inputs) -> Iterator[Problem]:
-    if _interfaces(inputs) and (inputs.get("vpcSecurityGroupIds") or inputs.get("securityGroupNames")):
-        yield (
-            "vpcSecurityGroupIds",
-            "InvalidParameterCombination: network interfaces and instance-level security groups exclude each other",
-        )
 
 
 @constrains(
@@ -272,17 +154,6 @@ def _type_supports_cluster_placement(inputs: Inputs) -> Iterator[Problem]:
         )
 
 
-@constrains(INSTANCE, source="terraform-provider-aws ec2_instance.go: ConflictsWith of network_interface")
-def _interface_conflicts(inputs: Inputs) -> Iterator[Problem]:
-    others = ("associatePublicIpAddress", "subnetId", "privateIp", "vpcSecurityGroupIds", "securityGroups")
-    if inputs.get("networkInterfaces"):
-        for key in others:
-            if key in inputs:
-                yield key, "conflicts with networkInterfaces"
-    if "userData" in inputs and "userDataBase64" in inputs:
-        yield "userData", "conflicts with userDataBase64"
-
-
 @constrains(
     INSTANCE, TEMPLATE, source=f"{_DOCS}/instancedata-add-user-data.html: limited to 16 KB before encoding"
 )
@@ -299,13 +170,3 @@ def _user_data_is_small(inputs: Inputs) -> Iterator[Problem]:
             return
     if size > _MAX_USER_DATA:
         yield "userData", f"InvalidParameterValue: user data is limited to {_MAX_USER_DATA} bytes, got {size}"
-
-
-@constrains(INSTANCE, TEMPLATE, source="InstanceMetadataOptionsRequest: HttpPutResponseHopLimit, 1 to 64")
-def _hop_limit_is_in_range(inputs: Inputs) -> Iterator[Problem]:
-    hops = as_number(as_object(inputs.get("metadataOptions")).get("httpPutResponseHopLimit"))
-    if hops is not None and not 1 <= hops <= _MAX_HOPS:
-        yield (
-            "metadataOptions.httpPutResponseHopLimit",
-            f"InvalidParameterValue: 1 to {_MAX_HOPS}, got {hops:g}",
-        )

@@ -11,7 +11,6 @@ from gpufleet.rehearsal.providers.constraints.registry import (
     Inputs,
     Problem,
     as_list,
-    as_number,
     as_object,
     constrains,
     is_known,
@@ -33,10 +32,6 @@ _RETIRED = re.compile(
 _ND_SIZES = re.compile(
     r"Standard_ND(96asr(_A100)?_v4|96amsr_A100_v4|96isr_H100_v5|96isr_H200_v5|96isr?_MI300X_v5|128is\w*_GB200_v6)"
 )
-_RESERVATION_GROUP = re.compile(
-    r"/subscriptions/[^/]+/resourceGroups/[^/]+/providers/Microsoft\.Compute/capacityReservationGroups/[^/]+",
-    re.IGNORECASE,
-)
 _SIZE = re.compile(r"Standard_(?P<family>[A-Z]+)\d+(?:-\d+)?(?P<features>[a-z]*)", re.IGNORECASE)
 
 
@@ -55,72 +50,20 @@ def iterate_profiles(inputs: Inputs) -> Iterator[tuple[str, Inputs]]:
 
 
 @constrains(
-    MACHINE, SCALE_SET, source=f"{_DOCS}/spot-vms.md; capacity-reservation-overview.md: not with Spot VMs"
+    MACHINE, SCALE_SET, source="VirtualMachineScaleSetOSProfile: customData, base64 of at most 65535 bytes"
 )
-def _spot_settings_are_for_spot(inputs: Inputs) -> Iterator[Problem]:
-    for path, profile in iterate_profiles(inputs):
-        is_spot = profile.get("priority") in ("Spot", "Low")
-        if "evictionPolicy" in profile and not is_spot:
-            yield f"{path}evictionPolicy", "InvalidParameter: an eviction policy is for priority Spot only"
-        price = as_number(as_object(profile.get("billingProfile")).get("maxPrice"))
-        if price is not None and not is_spot:
-            yield f"{path}billingProfile.maxPrice", "InvalidParameter: maxPrice is for priority Spot only"
-        if price is not None and price != -1 and price <= 0:
-            yield f"{path}billingProfile.maxPrice", f"InvalidParameter: -1 or a price above 0, got {price:g}"
-        if is_spot and profile.get("capacityReservation"):
-            yield f"{path}capacityReservation", "spot machines can't run in a capacity reservation"
-        if is_spot and profile.get("availabilitySet"):
-            yield f"{path}availabilitySet", "InvalidParameter: spot machines cannot be in an availability set"
-        if is_spot and re.match(r"Standard_B\d", get_size(inputs)):
-            yield f"{path}priority", f"SkuNotAvailable: {get_size(inputs)} is not sold as spot"
-
-
-@constrains(
-    MACHINE,
-    SCALE_SET,
-    source=f"{_DOCS}/linux/mac-create-ssh-keys.md: a Linux machine needs a key or a password",
-)
-def _login_exists(inputs: Inputs) -> Iterator[Problem]:
-    for path, profile in iterate_profiles(inputs):
-        os_profile = as_object(profile.get("osProfile"))
-        linux = as_object(os_profile.get("linuxConfiguration"))
-        if "osProfile" in profile and not linux.get("ssh") and "adminPassword" not in os_profile:
-            yield f"{path}osProfile", "InvalidParameter: a Linux machine needs SSH keys or a password"
-        data = os_profile.get("customData")
-        if isinstance(data, str) and is_known(data):
-            yield from _check_custom_data(f"{path}osProfile.customData", data)
-
-
-def _check_custom_data(path: str, data: str) -> Iterator[Problem]:
-    try:
-        size = len(base64.b64decode(data, validate=True))
-    except binascii.Error:
-        yield path, "InvalidParameter: custom data must be base64"
-        return
-    if size > _MAX_CUSTOM_DATA:
-        yield path, f"InvalidParameter: custom data has at most {_MAX_CUSTOM_DATA} bytes, got {size}"
-
-
-@constrains(MACHINE, source=f"{_DOCS}/availability.md: one zone, or an availability set")
-def _machine_has_one_zone(inputs: Inputs) -> Iterator[Problem]:
-    zones = as_list(inputs.get("zones"))
-    if len(zones) > 1:
-        yield "zones", f"InvalidParameter: a virtual machine is in one zone, got {len(zones)}"
-    if zones and inputs.get("availabilitySet"):
-        yield "availabilitySet", "InvalidParameter: a zone and an availability set exclude each other"
-
-
-@constrains(
-    MACHINE,
-    SCALE_SET,
-    "azure-native:compute:Disk",
-    "azure-native:compute:CapacityReservation",
-    source="zones are 1, 2, 3",
-)
-def _zones_are_numbers(inputs: Inputs) -> Iterator[Problem]:
-    for index, zone in enumerate(as_list(inputs.get("zones"))):
-        if is_known(zone) and zone not in ("1", "2", "3"):
-            yield f"zones[{index}]", f"InvalidParameter: a zone is '1', '2' or '3', got {zone!r}"
+def _custom_data_is_small(inputs: Inputs) -> Iterator[Problem]:
+    for prefix, profile in iterate_profiles(inputs):
+        path, data = f"{prefix}osProfile.customData", as_object(profile.get("osProfile")).get("customData")
+        if not isinstance(data, str) or not is_known(data):
+            continue
+        try:
+            size = len(base64.b64decode(data, validate=True))
+        except binascii.Error:
+            yield path, "InvalidParameter: custom data must be base64"
+            continue
+        if size > _MAX_CUSTOM_DATA:
+            yield path, f"InvalidParameter: custom data has at most {_MAX_CUSTOM_DATA} bytes, got {size}"
 
 
 @constrains(
@@ -128,75 +71,22 @@ def _zones_are_numbers(inputs: Inputs) -> Iterator[Problem]:
     SCALE_SET,
     source=f"{_DOCS}/disks-types.md; disks-deploy-premium-v2.md; ultra disks: data disks only",
 )
-def _disk_kinds_are_possible(inputs: Inputs) -> Iterator[Problem]:
+def _disks_fit_machine(inputs: Inputs) -> Iterator[Problem]:
     match = _SIZE.match(get_size(inputs))
     for path, profile in iterate_profiles(inputs):
         storage = as_object(profile.get("storageProfile"))
-        os_disk = as_object(storage.get("osDisk"))
-        kind = str(as_object(os_disk.get("managedDisk")).get("storageAccountType") or "")
-        if kind in ("UltraSSD_LRS", "PremiumV2_LRS"):
-            yield (
-                f"{path}storageProfile.osDisk.managedDisk.storageAccountType",
-                f"InvalidParameter: {kind} cannot be an OS disk",
-            )
+        disk = as_object(as_object(storage.get("osDisk")).get("managedDisk"))
+        kind = str(disk.get("storageAccountType") or "")
         if kind.startswith("Premium") and match and "s" not in match["features"].lower():
             yield (
                 f"{path}storageProfile.osDisk.managedDisk.storageAccountType",
                 f"InvalidParameter: {get_size(inputs)} does not support {kind}",
             )
-        yield from _check_data_disks(path, storage, is_zonal=bool(inputs.get("zones")))
-        settings = as_object(os_disk.get("diffDiskSettings"))
-        if settings:
-            yield from _check_ephemeral_disk(path, profile, os_disk)
-
-
-def _check_data_disks(path: str, storage: Inputs, *, is_zonal: bool) -> Iterator[Problem]:
-    numbers = []
-    for index, disk in enumerate(map(as_object, as_list(storage.get("dataDisks")))):
-        place, kind = (
-            f"{path}storageProfile.dataDisks[{index}]",
-            as_object(disk.get("managedDisk")).get("storageAccountType"),
-        )
-        if kind in ("UltraSSD_LRS", "PremiumV2_LRS"):
-            if not is_zonal:
-                yield (
-                    f"{place}.managedDisk.storageAccountType",
-                    f"InvalidParameter: {kind} needs an availability zone",
-                )
-            if disk.get("caching") not in (None, "None"):
-                yield f"{place}.caching", f"InvalidParameter: {kind} has no host caching"
-        if disk.get("lun") in numbers:
-            yield f"{place}.lun", f"InvalidParameter: lun {disk['lun']} is used twice"
-        numbers.append(disk.get("lun"))
-        size = as_number(disk.get("diskSizeGB"))
-        if size is not None and not 1 <= size <= 65_536:  # noqa: PLR2004 - 64 TiB
-            yield f"{place}.diskSizeGB", f"InvalidParameter: 1 to 65536, got {size:g}"
-
-
-def _check_ephemeral_disk(path: str, profile: Inputs, os_disk: Inputs) -> Iterator[Problem]:
-    if os_disk.get("caching") != "ReadOnly":
-        yield (
-            f"{path}storageProfile.osDisk.caching",
-            "InvalidParameter: an ephemeral OS disk needs caching ReadOnly",
-        )
-    if profile.get("priority") == "Spot" and profile.get("evictionPolicy", "Deallocate") != "Delete":
-        yield (
-            f"{path}evictionPolicy",
-            "InvalidParameter: an ephemeral OS disk on Spot needs eviction policy Delete",
-        )
-
-
-@constrains(
-    MACHINE,
-    SCALE_SET,
-    source=f"{_DOCS}/trusted-launch.md: unsupported sizes; hpc-extensions: NDasrA100_v4, NDm_A100_v4",
-)
-def _trusted_launch_fits_size(inputs: Inputs) -> Iterator[Problem]:
-    size = get_size(inputs)
-    for path, profile in iterate_profiles(inputs):
-        kind = as_object(profile.get("securityProfile")).get("securityType")
-        if kind == "TrustedLaunch" and re.search(r"ND96am?srm?(_A100)?_v4", size):
-            yield f"{path}securityProfile.securityType", f"BadRequest: {size} does not support TrustedLaunch"
+        numbers = [as_object(disk).get("lun") for disk in as_list(storage.get("dataDisks"))]
+        for index, number in enumerate(numbers):
+            if number in numbers[:index]:
+                place = f"{path}storageProfile.dataDisks[{index}].lun"
+                yield place, f"InvalidParameter: lun {number} is used twice"
 
 
 def is_not_reservable(size: object) -> bool:
@@ -213,33 +103,12 @@ def _size_exists(inputs: Inputs) -> Iterator[Problem]:
         yield path, f"InvalidParameter: the value {size} provided for the VM size is not valid"
 
 
-@constrains(MACHINE, SCALE_SET, source="Azure Resource Manager: LinkedInvalidPropertyId")
-def _reservation_group_is_an_id(inputs: Inputs) -> Iterator[Problem]:
-    for path, profile in iterate_profiles(inputs):
-        group = as_object(as_object(profile.get("capacityReservation")).get("capacityReservationGroup")).get(
-            "id"
-        )
-        if is_known(group) and not _RESERVATION_GROUP.fullmatch(str(group)):
-            place = f"{path}capacityReservation.capacityReservationGroup.id"
-            yield place, f"LinkedInvalidPropertyId: {group!r} is not the id of a capacity reservation group"
-
-
 @constrains(
     MACHINE, source=f"{_DOCS}/capacity-reservation-overview.md 2026-02-17: limitations and restrictions"
 )
-def _reserved_machine_is_possible(inputs: Inputs) -> Iterator[Problem]:
-    if not inputs.get("capacityReservation"):
-        return
-    if is_not_reservable(get_size(inputs)):
+def _reserved_size_is_possible(inputs: Inputs) -> Iterator[Problem]:
+    if inputs.get("capacityReservation") and is_not_reservable(get_size(inputs)):
         yield "capacityReservation", f"SkuNotAvailable: no capacity reservations of {get_size(inputs)}"
-    for key in ("availabilitySet", "proximityPlacementGroup", "host", "hostGroup"):
-        if inputs.get(key):
-            yield key, f"BadRequest: {key} cannot be combined with a capacity reservation"
-    if as_object(inputs.get("additionalCapabilities")).get("ultraSSDEnabled"):
-        yield (
-            "additionalCapabilities.ultraSSDEnabled",
-            "BadRequest: ultra disks cannot be combined with a capacity reservation",
-        )
 
 
 @constrains(

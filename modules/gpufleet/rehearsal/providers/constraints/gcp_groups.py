@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from gpufleet.rehearsal.providers.constraints.gcp_instance import get_machine_record
@@ -17,21 +16,12 @@ from gpufleet.rehearsal.providers.constraints.registry import (
 )
 
 REGION_GROUP = "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager"
-GROUP = "gcp:compute/instanceGroupManager:InstanceGroupManager"
 RESERVATION = "gcp:compute/reservation:Reservation"
 _DOCS = "https://cloud.google.com/compute/docs"
-_ZONE = re.compile(r"[a-z]+-[a-z]+\d+-[a-z]")
-_FLEX_SECONDS = (600, 7 * 24 * 3600)
-_MAX_TARGET = {REGION_GROUP: 2_000, GROUP: 1_000}
-_MTU = (1_300, 8_896)
 
 
 @constrains(REGION_GROUP, source=f"{_DOCS}/instance-groups/regional-mig-distribution-shape: limitations")
-def _shape_fits_redistribution(inputs: Inputs) -> Iterator[Problem]:
-    shape = inputs.get("distributionPolicyTargetShape", "EVEN")
-    redistribution = as_object(inputs.get("updatePolicy")).get("instanceRedistributionType", "PROACTIVE")
-    if shape in ("ANY", "ANY_SINGLE_ZONE", "BALANCED") and redistribution != "NONE":
-        yield "updatePolicy.instanceRedistributionType", f"invalid: shape {shape} needs NONE"
+def _zones_fit_group(inputs: Inputs) -> Iterator[Problem]:
     zones = as_list(inputs.get("distributionPolicyZones"))
     update = as_object(inputs.get("updatePolicy"))
     for key in ("maxSurgeFixed", "maxUnavailableFixed"):
@@ -47,24 +37,6 @@ def _shape_fits_redistribution(inputs: Inputs) -> Iterator[Problem]:
             yield f"distributionPolicyZones[{index}]", f"invalid: {zone} is not a zone of {region}"
 
 
-@constrains(REGION_GROUP, source=f"{_DOCS}/instance-groups: a regional group has at most 2,000 VMs")
-def _region_group_size_is_in_range(inputs: Inputs) -> Iterator[Problem]:
-    yield from _check_target_size(inputs, _MAX_TARGET[REGION_GROUP])
-
-
-@constrains(GROUP, source=f"{_DOCS}/instance-groups: a zonal group has at most 1,000 VMs")
-def _group_size_is_in_range(inputs: Inputs) -> Iterator[Problem]:
-    yield from _check_target_size(inputs, _MAX_TARGET[GROUP])
-
-
-def _check_target_size(inputs: Inputs, most: int) -> Iterator[Problem]:
-    size = as_number(inputs.get("targetSize"))
-    if size is not None and not 0 <= size <= most:
-        yield "targetSize", f"invalid: 0 to {most}, got {size:g}"
-    if len(as_list(inputs.get("versions"))) > 2:  # noqa: PLR2004 - canary updates
-        yield "versions", "invalid: at most 2 versions"
-
-
 @constrains(
     "gcp:compute/regionAutoscaler:RegionAutoscaler",
     "gcp:compute/autoscaler:Autoscaler",
@@ -75,27 +47,9 @@ def _autoscaler_bounds_are_in_order(inputs: Inputs) -> Iterator[Problem]:
     least, most = as_number(policy.get("minReplicas")), as_number(policy.get("maxReplicas"))
     if least is not None and most is not None and not 0 <= least <= most:
         yield "autoscalingPolicy.maxReplicas", f"invalid: minReplicas {least:g}, maxReplicas {most:g}"
-    signals = ("cpuUtilization", "loadBalancingUtilization", "metrics", "scalingSchedules")
-    if policy and not any(policy.get(key) for key in signals) and policy.get("mode") != "OFF":
-        # Without a signal the API scales by CPU utilization of 0.6.
-        return
     target = as_number(as_object(policy.get("cpuUtilization")).get("target"))
     if target is not None and not 0 < target <= 1:
         yield "autoscalingPolicy.cpuUtilization.target", f"invalid: above 0 to 1, got {target:g}"
-
-
-@constrains(
-    "gcp:compute/resizeRequest:ResizeRequest",
-    "gcp:compute/regionResizeRequest:RegionResizeRequest",
-    source=f"{_DOCS}/instance-groups/create-resize-requests-mig: run duration of 10 minutes to 7 days",
-)
-def _resize_request_is_in_range(inputs: Inputs) -> Iterator[Problem]:
-    seconds = as_number(as_object(inputs.get("requestedRunDuration")).get("seconds"))
-    if seconds is not None and not _FLEX_SECONDS[0] <= seconds <= _FLEX_SECONDS[1]:
-        yield "requestedRunDuration.seconds", f"invalid: 600 to 604800, got {seconds:g}"
-    size = as_number(inputs.get("resizeBy"))
-    if size is not None and size < 1:
-        yield "resizeBy", f"invalid: at least 1, got {size:g}"
 
 
 @constrains(
@@ -124,30 +78,9 @@ def _reservation_is_possible(inputs: Inputs) -> Iterator[Problem]:
 
 
 @constrains(
-    RESERVATION,
-    GROUP,
-    "gcp:compute/disk:Disk",
-    "gcp:compute/instance:Instance",
-    source="names of zones: REGION-LETTER",
-)
-def _zone_is_a_zone(inputs: Inputs) -> Iterator[Problem]:
-    zone = inputs.get("zone")
-    if is_known(zone) and not _ZONE.fullmatch(str(zone).rpartition("/")[2]):
-        yield "zone", f"Invalid value for field 'zone': {zone!r}"
-
-
-@constrains(
     "gcp:compute/resourcePolicy:ResourcePolicy", source=f"{_DOCS}/instances/use-compact-placement-policies"
 )
-def _placement_policy_is_valid(inputs: Inputs) -> Iterator[Problem]:
-    policy = as_object(inputs.get("groupPlacementPolicy"))
-    distance, count = as_number(policy.get("maxDistance")), as_number(policy.get("vmCount"))
-    if distance is not None and not 1 <= distance <= 3:  # noqa: PLR2004 - of the document
-        yield "groupPlacementPolicy.maxDistance", f"invalid: 1 to 3, got {distance:g}"
-    if distance is not None and policy.get("collocation") != "COLLOCATED":
-        yield "groupPlacementPolicy.maxDistance", "invalid: needs collocation COLLOCATED"
-    if count is not None and policy.get("collocation") == "COLLOCATED" and count > 1_500:  # noqa: PLR2004
-        yield "groupPlacementPolicy.vmCount", f"invalid: at most 1500 VMs, got {count:g}"
+def _policy_is_of_one_kind(inputs: Inputs) -> Iterator[Problem]:
     kinds = (
         "groupPlacementPolicy",
         "workloadPolicy",
@@ -158,15 +91,6 @@ def _placement_policy_is_valid(inputs: Inputs) -> Iterator[Problem]:
     present = [key for key in kinds if key in inputs]
     if len(present) > 1:
         yield present[1], f"conflicts with {present[0]}"
-
-
-@constrains("gcp:compute/network:Network", source="https://cloud.google.com/vpc/docs/mtu")
-def _mtu_is_in_range(inputs: Inputs) -> Iterator[Problem]:
-    mtu = as_number(inputs.get("mtu"))
-    if mtu is not None and not _MTU[0] <= mtu <= _MTU[1]:
-        yield "mtu", f"invalid: {_MTU[0]} to {_MTU[1]}, got {mtu:g}"
-    if "networkProfile" in inputs and inputs.get("autoCreateSubnetworks", True):
-        yield "autoCreateSubnetworks", "invalid: a network with a profile is a custom mode network"
 
 
 @constrains("gcp:compute/disk:Disk", source=f"{_DOCS}/disks: sizes of disk types")

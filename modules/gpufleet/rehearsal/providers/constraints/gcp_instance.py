@@ -23,8 +23,6 @@ TEMPLATE = "gcp:compute/instanceTemplate:InstanceTemplate"
 REGION_TEMPLATE = "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate"
 ALL = (INSTANCE, TEMPLATE, REGION_TEMPLATE)
 _DOCS = "https://cloud.google.com/compute/docs"
-_FLEX_SECONDS = (600, 7 * 24 * 3600)
-_MAX_INTERFACES = 10
 _LABEL = re.compile(r"[a-z0-9_-]{0,63}")
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _GPU_FAMILIES = ("a2-", "a3-", "a4-", "a4x-", "g2-", "g4-")
@@ -86,24 +84,6 @@ def _spot_is_complete(inputs: Inputs) -> Iterator[Problem]:
             "scheduling.instanceTerminationAction",
             "invalid: only for Spot, Flex-start or a limited run time",
         )
-
-
-@constrains(*ALL, source=f"{_DOCS}/instances/about-flex-start-vms and dws-flex-start: requirements")
-def _flex_start_is_complete(inputs: Inputs) -> Iterator[Problem]:
-    scheduling = get_scheduling(inputs)
-    if get_model(inputs) != "FLEX_START":
-        return
-    seconds = as_number(as_object(scheduling.get("maxRunDuration")).get("seconds"))
-    if "maxRunDuration" not in scheduling:
-        yield "scheduling.maxRunDuration", "invalid: FLEX_START needs maxRunDuration"
-    elif seconds is not None and not _FLEX_SECONDS[0] <= seconds <= _FLEX_SECONDS[1]:
-        yield "scheduling.maxRunDuration.seconds", f"invalid: 600 to 604800 seconds, got {seconds:g}"
-    if scheduling.get("instanceTerminationAction") != "DELETE":
-        yield "scheduling.instanceTerminationAction", "invalid: FLEX_START needs DELETE"
-    if scheduling.get("automaticRestart", True):
-        yield "scheduling.automaticRestart", "invalid: FLEX_START needs automaticRestart = false"
-    if get_affinity(inputs) != "NO_RESERVATION":
-        yield "reservationAffinity.type", "invalid: FLEX_START needs NO_RESERVATION"
 
 
 @constrains(*ALL, source=f"{_DOCS}/instances/consumption-options; accelerator-optimized-machines")
@@ -214,55 +194,13 @@ def _labels_are_valid(inputs: Inputs) -> Iterator[Problem]:
     *ALL,
     source="google.com/networks/vpc: multiple network interfaces; gpus/gpudirect; vpc/docs/rdma-network-profiles",
 )
-def _interfaces_are_valid(inputs: Inputs) -> Iterator[Problem]:
+def _interfaces_are_in_distinct_networks(inputs: Inputs) -> Iterator[Problem]:
     interfaces = [as_object(item) for item in as_list(inputs.get("networkInterfaces"))]
     subnets = [item.get("subnetwork") for item in interfaces]
-    if len(interfaces) > _MAX_INTERFACES:
-        yield "networkInterfaces", f"invalid: at most {_MAX_INTERFACES} interfaces, got {len(interfaces)}"
-    for index, item in enumerate(interfaces):
-        path = f"networkInterfaces[{index}]"
-        if (
-            is_known(subnets[index])
-            and item.get("nicType") != "MRDMA"
-            and subnets.index(subnets[index]) != index
-        ):
-            yield f"{path}.subnetwork", "invalid: networks must be distinct for NICs attached to a VM"
-        if item.get("nicType") == "MRDMA":
-            if index == 0:
-                yield f"{path}.nicType", "invalid: the first interface cannot be MRDMA"
-            if item.get("accessConfigs"):
-                yield f"{path}.accessConfigs", "invalid: an MRDMA interface has no external address"
-            if is_known(inputs.get("machineType")) and not str(inputs["machineType"]).startswith(
-                ("a3-ultra", "a4", "h4d")
-            ):
-                yield f"{path}.nicType", f"invalid: {inputs['machineType']} has no MRDMA interfaces"
-        if item.get("nicType") == "IRDMA" and not str(inputs.get("machineType")).startswith("h4d"):
-            yield f"{path}.nicType", "invalid: IRDMA is for H4D only"
-
-
-@constrains(*ALL, source=f"{_DOCS}/instances/reservations-consume: values name one reservation")
-def _affinity_names_one_reservation(inputs: Inputs) -> Iterator[Problem]:
-    affinity = as_object(inputs.get("reservationAffinity"))
-    specific = as_object(affinity.get("specificReservation"))
-    if affinity.get("type") == "SPECIFIC_RESERVATION":
-        if not specific:
-            yield (
-                "reservationAffinity.specificReservation",
-                "invalid: SPECIFIC_RESERVATION needs a reservation",
-            )
-        elif specific.get("key") != "compute.googleapis.com/reservation-name":
-            yield (
-                "reservationAffinity.specificReservation.key",
-                "invalid: compute.googleapis.com/reservation-name",
-            )
-        for value in as_list(specific.get("values")):
-            if is_known(value) and not _NAME.fullmatch(str(value).rpartition("/")[2]):
-                path = "reservationAffinity.specificReservation.values"
-                yield path, f"Invalid value for field 'resource.reservationAffinity.values': {value!r}"
-    elif affinity and specific:
-        yield "reservationAffinity.specificReservation", "invalid: only with type SPECIFIC_RESERVATION"
-    if get_model(inputs) == "RESERVATION_BOUND" and affinity.get("type") != "SPECIFIC_RESERVATION":
-        yield "reservationAffinity", "invalid: RESERVATION_BOUND needs a specific reservation"
+    for index, (item, subnet) in enumerate(zip(interfaces, subnets, strict=True)):
+        if is_known(subnet) and item.get("nicType") != "MRDMA" and subnet in subnets[:index]:
+            path = f"networkInterfaces[{index}].subnetwork"
+            yield path, "invalid: networks must be distinct for NICs attached to a VM"
 
 
 @constrains(

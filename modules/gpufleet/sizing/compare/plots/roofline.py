@@ -26,7 +26,7 @@ from gpufleet.sizing.compare.plots.style import (
     join_names_up_to,
     wrap_lines,
 )
-from gpufleet.sizing.memory import bits_per_weight
+from gpufleet.sizing.memory.weights import bits_per_weight
 
 HEIGHT = 420
 PLOT_WIDTH = WIDTH - 150  # names are right of the plot area

@@ -19,7 +19,7 @@ NOTE_LENGTH = 80
 ON_FARGATE = "Batch on Fargate bills the vCPUs and the memory of each job, which the program does not declare"
 
 
-@pricer
+@pricer("aws:batch/computeEnvironment:ComputeEnvironment")
 def price_batch_environment(environment: Reader) -> Parts:
     """Yield a compute environment between its least and greatest number of vCPUs.
 
@@ -55,7 +55,7 @@ def _count_machines(name: str, vcpus: Range) -> Range | None:
     return Range(*((amount / machine.vcpus).to_integral_value(ROUND_CEILING) for amount in amounts))
 
 
-@pricer
+@pricer("aws:emr/cluster:Cluster")
 def price_emr_cluster(cluster: Reader) -> Parts:
     """Yield the machines of a cluster, their volumes, and EMR's fee for each."""
     for role, key in EMR_ROLES.items():
@@ -68,7 +68,7 @@ def price_emr_cluster(cluster: Reader) -> Parts:
                 raise fleet.refuse(reason)
 
 
-@pricer
+@pricer("aws:emr/instanceGroup:InstanceGroup")
 def price_emr_instance_group(group: Reader) -> Parts:
     """Yield the machines of a task group."""
     return _list_group(group, "task")

@@ -18,7 +18,7 @@ DEFAULT_BALANCER = "classic"  # the same, of LoadBalancerType
 SINGLE = "SingleInstance"
 
 
-@pricer
+@pricer("aws:elasticbeanstalk/environment:Environment")
 def price_beanstalk_environment(environment: Reader) -> Parts:
     """Yield what an environment starts; one of a single instance has no load balancer."""
     settings = _read_settings(environment.of("settings"))

@@ -11,7 +11,7 @@ BROKERS, COUNT = "brokerNodeGroupInfo", ("numberOfBrokerNodes", "the number of b
 VOLUME = f"{BROKERS}.storageInfo.ebsStorageInfo"
 
 
-@pricer
+@pricer("aws:msk/cluster:Cluster")
 def price_kafka_cluster(cluster: Reader) -> Parts:
     """Yield the brokers of a Kafka cluster and their volumes."""
     with cluster.of("broker") as broker:
@@ -29,7 +29,7 @@ def price_kafka_cluster(cluster: Reader) -> Parts:
             yield tiered.used("msk:tiered_storage", "storage_gb", stored=True)
 
 
-@pricer
+@pricer("aws:mq/broker:Broker")
 def price_mq_broker(broker: Reader) -> Parts:
     """Yield the instances of a broker, and what they store."""
     with broker.of("instance") as instance:

@@ -14,7 +14,7 @@ DEFAULT_ENGINE = "redis"  # of a replication group, by the provider's documentat
 NODES = "the number of nodes"
 
 
-@pricer
+@pricer("aws:elasticache/cluster:Cluster")
 def price_cache_cluster(cluster: Reader) -> Parts:
     """Yield the nodes of an ElastiCache cluster; one in a replication group is a replica of the group's type."""
     group = cluster.find_resource("replicationGroupId", REPLICATION_GROUP)
@@ -27,7 +27,7 @@ def price_cache_cluster(cluster: Reader) -> Parts:
     yield _make_snapshots(cluster)
 
 
-@pricer
+@pricer("aws:elasticache/replicationGroup:ReplicationGroup")
 def price_replication_group(group: Reader) -> Parts:
     """Yield the nodes of a replication group: primaries and replicas of each shard."""
     with group.of("node") as node:
@@ -39,7 +39,7 @@ def price_replication_group(group: Reader) -> Parts:
     yield _make_snapshots(group)
 
 
-@pricer
+@pricer("aws:memorydb/cluster:Cluster")
 def price_memorydb_cluster(cluster: Reader) -> Parts:
     """Yield the nodes of a MemoryDB cluster. Valkey and Redis have different prices."""
     with cluster.of("node") as node:
@@ -47,7 +47,7 @@ def price_memorydb_cluster(cluster: Reader) -> Parts:
         yield _make_nodes(node, f"memorydb:{node.text('engine', 'engine', DEFAULT_ENGINE)}", count)
 
 
-@pricer
+@pricer("aws:dax/cluster:Cluster")
 def price_dax_cluster(cluster: Reader) -> Parts:
     """Yield the nodes of a DAX cluster; ``replicationFactor`` counts the primary too."""
     with cluster.of("node") as node:

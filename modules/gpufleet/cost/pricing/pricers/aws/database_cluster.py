@@ -24,7 +24,7 @@ CAPACITY = (
 )
 
 
-@pricer
+@pricer("aws:rds/cluster:Cluster")
 def price_aurora_cluster(cluster: Reader) -> Parts:
     """Yield the storage and I/O of an Aurora cluster, or a Multi-AZ DB cluster with its three instances."""
     engine = cluster.find_text("engine")
@@ -43,31 +43,31 @@ def price_aurora_cluster(cluster: Reader) -> Parts:
     yield from _list_shared_storage(cluster, "aurora")
 
 
-@pricer
+@pricer("aws:docdb/cluster:Cluster")
 def price_documentdb_cluster(cluster: Reader) -> Parts:
     """Yield the storage and I/O of a DocumentDB cluster."""
     return _list_shared_storage(cluster, "docdb")
 
 
-@pricer
+@pricer("aws:neptune/cluster:Cluster")
 def price_neptune_cluster(cluster: Reader) -> Parts:
     """Yield the storage and I/O of a Neptune cluster."""
     return _list_shared_storage(cluster, "neptune")
 
 
-@pricer
+@pricer("aws:rds/clusterInstance:ClusterInstance")
 def price_aurora_instance(instance: Reader) -> Parts:
     """Yield an instance of an Aurora cluster."""
     return _list_instance(instance, "aws:rds/cluster:Cluster", "aurora")
 
 
-@pricer
+@pricer("aws:docdb/clusterInstance:ClusterInstance")
 def price_documentdb_instance(instance: Reader) -> Parts:
     """Yield an instance of a DocumentDB cluster."""
     return _list_instance(instance, "aws:docdb/cluster:Cluster", "docdb")
 
 
-@pricer
+@pricer("aws:neptune/clusterInstance:ClusterInstance")
 def price_neptune_instance(instance: Reader) -> Parts:
     """Yield an instance of a Neptune cluster."""
     return _list_instance(instance, "aws:neptune/cluster:Cluster", "neptune")

@@ -28,7 +28,7 @@ SIZES = (("vcpu", "cpu"), ("memory", "memory"))
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*(vcpu|gb)?", re.IGNORECASE)
 
 
-@pricer
+@pricer("aws:ecs/service:Service")
 def price_ecs_service(service: Reader) -> Parts:
     """Yield the tasks of a service on Fargate; nothing if they run on instances, which bill themselves."""
     service = replace(service, hours=service.terms.hours)

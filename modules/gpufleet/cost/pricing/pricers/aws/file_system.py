@@ -16,7 +16,7 @@ THROUGHPUT_MODES = ("bursting", "provisioned", "elastic")
 SIZE = ("storageCapacity", "storage capacity")
 
 
-@pricer
+@pricer("aws:efs/fileSystem:FileSystem")
 def price_efs_file_system(system: Reader) -> Parts:
     """Yield what an EFS file system stores, and its provisioned throughput."""
     zone = "one_zone" if system.has("availabilityZoneName") else "standard"
@@ -35,7 +35,7 @@ def price_efs_file_system(system: Reader) -> Parts:
             yield throughput.part("efs:throughput", rate)
 
 
-@pricer
+@pricer("aws:fsx/lustreFileSystem:LustreFileSystem")
 def price_fsx_lustre(system: Reader) -> Parts:
     """Yield a Lustre file system: its storage at the price of its throughput per TiB."""
     with system.of("storage") as storage:
@@ -47,19 +47,19 @@ def price_fsx_lustre(system: Reader) -> Parts:
     yield _make_backups(system, "fsx_lustre")
 
 
-@pricer
+@pricer("aws:fsx/windowsFileSystem:WindowsFileSystem")
 def price_fsx_windows(system: Reader) -> Parts:
     """Yield a Windows file server."""
     return _list_provisioned(system, "fsx_windows", "SINGLE_AZ_1")
 
 
-@pricer
+@pricer("aws:fsx/ontapFileSystem:OntapFileSystem")
 def price_fsx_ontap(system: Reader) -> Parts:
     """Yield an ONTAP file system."""
     return _list_provisioned(system, "fsx_ontap", None)
 
 
-@pricer
+@pricer("aws:fsx/openZfsFileSystem:OpenZfsFileSystem")
 def price_fsx_openzfs(system: Reader) -> Parts:
     """Yield an OpenZFS file system."""
     return _list_provisioned(system, "fsx_openzfs", None)

@@ -46,13 +46,13 @@ EC2_FLEET = FleetKind(
 SPOT_FLEET = FleetKind("", "targetCapacity", ("id", "name"), "spotPrice")
 
 
-@pricer
+@pricer("aws:ec2/fleet:Fleet")
 def price_ec2_fleet(fleet: Reader) -> Parts:
     """Yield the machines of an EC2 fleet at its target capacity, and their parts."""
     return _list_fleet(fleet, EC2_FLEET)
 
 
-@pricer
+@pricer("aws:ec2/spotFleetRequest:SpotFleetRequest")
 def price_spot_fleet(fleet: Reader) -> Parts:
     """Yield the machines of a spot fleet at its target capacity, of which a part may be on demand, and their parts."""
     return _list_fleet(fleet, SPOT_FLEET)

@@ -6,7 +6,7 @@ from gpufleet.cost.pricing.pricers.aws.location import pricer
 from gpufleet.cost.pricing.pricers.reader import GLOBAL, Parts, Reader
 
 
-@pricer
+@pricer("aws:wafv2/webAcl:WebAcl")
 def price_web_acl(acl: Reader) -> Parts:
     """Yield a list, its rules, and the requests that it checks."""
     scope = acl.choice("scope", ("CLOUDFRONT", "REGIONAL"), "REGIONAL")
@@ -17,7 +17,7 @@ def price_web_acl(acl: Reader) -> Parts:
     yield place.of("requests").used("waf:request", "monthly_requests", listed=False)
 
 
-@pricer
+@pricer("aws:ec2/vpnConnection:VpnConnection")
 def price_vpn_connection(connection: Reader) -> Parts:
     """Yield a VPN connection, and its attachment to a transit gateway."""
     yield connection.of("connection").part("vpn:connection")
@@ -28,7 +28,7 @@ def price_vpn_connection(connection: Reader) -> Parts:
             raise acceleration.refuse("acceleration is not in the price list")
 
 
-@pricer
+@pricer("aws:apigateway/stage:Stage")
 def price_api_stage(stage: Reader) -> Parts:
     """Yield the cache of a stage; one without a cache is free, since its API bills the requests."""
     with stage.of("cache") as cache:
@@ -36,7 +36,7 @@ def price_api_stage(stage: Reader) -> Parts:
             yield cache.part(f"api_gateway:cache:{cache.text('cacheClusterSize', 'cache size')}")
 
 
-@pricer
+@pricer("aws:dms/replicationInstance:ReplicationInstance")
 def price_replication_instance(replication: Reader) -> Parts:
     """Yield an instance of the Database Migration Service, and its standby."""
     with replication.of("instance") as instance:
@@ -44,7 +44,7 @@ def price_replication_instance(replication: Reader) -> Parts:
         yield instance.instances(f"dms:{kind}", instance.copies("multiAz"))
 
 
-@pricer
+@pricer("aws:acm/certificate:Certificate")
 def price_certificate(certificate: Reader) -> Parts:
     """Yield a certificate of a private authority; public ones are free."""
     if certificate.has("certificateAuthorityArn"):

@@ -38,7 +38,7 @@ SIZES = ("minSize", "desiredCapacity", "maxSize")
 COUNTS_UNITS = "its size counts vCPUs or memory, not machines"
 
 
-@pricer
+@pricer("aws:autoscaling/group:Group")
 def price_auto_scaling_group(group: Reader) -> Parts:
     """Yield a group's machines and their parts, between its minimum and maximum size."""
     template = find_template(group, *TEMPLATE_PATHS)

@@ -18,7 +18,7 @@ from gpufleet.cost.pricing.pricers.aws.machine import (
 from gpufleet.cost.pricing.pricers.reader import Parts, Reader
 
 
-@pricer
+@pricer("aws:ec2/instance:Instance", "aws:ec2/spotInstanceRequest:SpotInstanceRequest")
 def price_ec2_instance(instance: Reader) -> Parts:
     """Yield one instance; inputs that it leaves out may be in its launch template."""
     template = instance.find_resource("launchTemplate.id or launchTemplate.name", TEMPLATE)

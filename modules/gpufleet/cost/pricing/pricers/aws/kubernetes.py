@@ -38,7 +38,7 @@ BY_POD = "Fargate bills each pod by what it requests, which the program does not
 SIZES = ("scalingConfig.minSize", "scalingConfig.desiredSize", "scalingConfig.maxSize")
 
 
-@pricer
+@pricer("aws:eks/cluster:Cluster")
 def price_eks_cluster(cluster: Reader) -> Parts:
     """Yield a control plane. What Auto Mode starts follows the pods, which the program does not declare."""
     cluster = cluster.all_month()
@@ -60,13 +60,13 @@ def price_eks_cluster(cluster: Reader) -> Parts:
             raise machine.refuse("EKS Auto Mode starts machines as pods ask for them")
 
 
-@pricer
+@pricer("aws:eks/fargateProfile:FargateProfile")
 def price_fargate_profile(profile: Reader) -> Parts:
     """Refuse the pods of a Fargate profile: they bill by what they request."""
     raise profile.of("pods").refuse(BY_POD)
 
 
-@pricer
+@pricer("aws:eks/nodeGroup:NodeGroup")
 def price_eks_node_group(group: Reader) -> Parts:
     """Yield a managed node group between its least and greatest size."""
     template = find_template(group, "launchTemplate.id", "launchTemplate.name")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpufleet.cost.inputs.graph import ResourceGraph, strip_api_version
 from gpufleet.cost.inputs.values import Text, list_if_known, read_input, read_reference
-from gpufleet.cost.pricing.pricers.reader import Reader, Unpriced, make_pricer_decorator
+from gpufleet.cost.pricing.pricers.reader import PricerRegistry, Reader, Unpriced
 from gpufleet.cost.pricing.region import aws_region_of_zone, describe_hidden_region
 from gpufleet.engine import StateResource, UnreadableValue
 
@@ -86,4 +86,4 @@ def is_in_default_subnet(owner: Reader) -> bool:
     return not any(entry.has(f"{ONE_SUBNET} or networkInterfaceId") for entry in entries)
 
 
-pricer = make_pricer_decorator("aws", find_region)
+pricer = PricerRegistry("aws", find_region)

@@ -10,7 +10,7 @@ ENDPOINT_CONFIGURATION = "aws:sagemaker/endpointConfiguration:EndpointConfigurat
 DEFAULT_NOTEBOOK_GIB = 5  # the provider's documentation of volumeSize
 
 
-@pricer
+@pricer("aws:sagemaker/notebookInstance:NotebookInstance")
 def price_notebook(notebook: Reader) -> Parts:
     """Yield a notebook's instance for the hours that it runs, and its volume."""
     with notebook.of("instance") as instance:
@@ -20,7 +20,7 @@ def price_notebook(notebook: Reader) -> Parts:
         yield storage.kept("sagemaker:notebook:storage", size)
 
 
-@pricer
+@pricer("aws:sagemaker/endpoint:Endpoint")
 def price_endpoint(endpoint: Reader) -> Parts:
     """Yield the instances of an endpoint's variants, shadows included."""
     found = endpoint.find_resource("endpointConfigName", ENDPOINT_CONFIGURATION)
@@ -39,7 +39,7 @@ def price_endpoint(endpoint: Reader) -> Parts:
             yield instance.instances(item, size)
 
 
-@pricer
+@pricer("aws:sagemaker/app:App")
 def price_studio_app(app: Reader) -> Parts:
     """Yield a Studio application's instance; one of type ``system`` is free."""
     with app.of("instance") as instance:

@@ -13,7 +13,7 @@ FAST_SECONDS, DEFAULT_SECONDS = 10, 30
 ANOMALY_METRICS = 3  # the metric and both bounds of its expected band
 
 
-@pricer
+@pricer("aws:cloudwatch/metricAlarm:MetricAlarm")
 def price_metric_alarm(alarm: Reader) -> Parts:
     """Yield the metrics that an alarm watches."""
     with alarm.of("alarm") as part:
@@ -27,7 +27,7 @@ def price_metric_alarm(alarm: Reader) -> Parts:
         yield part.part(f"cloudwatch:alarm:{resolution}", count)
 
 
-@pricer
+@pricer("aws:route53/healthCheck:HealthCheck")
 def price_health_check(check: Reader) -> Parts:
     """Yield a health check and its options. AWS charges less for endpoints of its own."""
     with check.within(GLOBAL).of("check") as part:
@@ -47,7 +47,7 @@ def _find_place(check: Reader) -> str:
     return "aws" if is_in_aws or kind in CHECKS_OF_OTHERS else "outside"
 
 
-@pricer
+@pricer("aws:ssm/parameter:Parameter")
 def price_ssm_parameter(parameter: Reader) -> Parts:
     """Yield an advanced parameter; standard ones are free."""
     with parameter.of("parameter") as part:

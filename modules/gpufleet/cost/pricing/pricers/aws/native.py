@@ -1,7 +1,8 @@
-"""Types of the provider aws-native that have the inputs of their counterparts in aws."""
+"""Types that bill as another one does: of the provider aws-native, and of earlier versions of aws."""
 
 from __future__ import annotations
 
+EARLIER_NAMES = {"aws:s3/bucketV2:BucketV2": "aws:s3/bucket:Bucket"}  # of version 6 of the provider
 COUNTERPARTS = {
     "aws-native:apigateway:RestApi": "aws:apigateway/restApi:RestApi",
     "aws-native:apigatewayv2:Api": "aws:apigatewayv2/api:Api",

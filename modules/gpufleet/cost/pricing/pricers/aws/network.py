@@ -13,27 +13,27 @@ BALANCER_KINDS = ("application", "network", "gateway")
 ENDPOINT_KINDS = ("Gateway", "GatewayLoadBalancer", "Interface", "Resource", "ServiceNetwork")
 
 
-@pricer
+@pricer("aws:ec2/natGateway:NatGateway")
 def price_nat_gateway(gateway: Reader) -> Parts:
     """Yield a NAT gateway; its address bills where it is declared."""
     yield gateway.of("gateway").part(NAT)
     yield from list_traffic(gateway)
 
 
-@pricer
+@pricer("aws:lb/loadBalancer:LoadBalancer", "aws:alb/loadBalancer:LoadBalancer")
 def price_load_balancer(balancer: Reader) -> Parts:
     """Yield an application, network or gateway load balancer, and its public addresses."""
     kind = balancer.of("load_balancer").choice("loadBalancerType", BALANCER_KINDS, "application", "its kind")
     return _list_balancer(balancer, kind)
 
 
-@pricer
+@pricer("aws:elb/loadBalancer:LoadBalancer")
 def price_classic_load_balancer(balancer: Reader) -> Parts:
     """Yield a classic load balancer."""
     return _list_balancer(balancer, "classic")
 
 
-@pricer
+@pricer("aws:ec2/vpcEndpoint:VpcEndpoint")
 def price_vpc_endpoint(endpoint: Reader) -> Parts:
     """Yield an interface endpoint per subnet; gateway endpoints are free."""
     with endpoint.of("endpoint") as part:

@@ -31,7 +31,7 @@ INHERITED = (
 )  # by a replica from its source; it has a standby of its own only if it asks for one
 
 
-@pricer
+@pricer("aws:rds/instance:Instance")
 def price_rds_instance(database: Reader) -> Parts:
     """Yield a database instance, its standby, its storage and its backups."""
     source = database.find_resource("replicateSourceDb", INSTANCE)

@@ -22,7 +22,7 @@ from gpufleet.cost.pricing.pricers.reservation import reserve_machines
 PLATFORM, TENANCY = "instancePlatform", "tenancy"
 
 
-@pricer
+@pricer("aws:ec2/capacityReservation:CapacityReservation")
 def price_capacity_reservation(reservation: Reader) -> Parts:
     """Yield the machines of an On-Demand Capacity Reservation."""
     capacity = ReservedCapacity(
@@ -45,7 +45,7 @@ def price_capacity_reservation(reservation: Reader) -> Parts:
         yield from system_licence_components(licence.text(PLATFORM, "its platform", LINUX))
 
 
-@pricer
+@pricer("aws:ec2/capacityBlockReservation:CapacityBlockReservation")
 def price_capacity_block(block: Reader) -> Parts:
     """Refuse a capacity block: it is prepaid for days, at the price of its offering."""
     block = replace(block, inputs={**block.resource.outputs, **block.resource.inputs})

@@ -16,7 +16,7 @@ GP3_LARGE_GIB = Decimal(1024)  # OpenSearch includes more speed in larger gp3 vo
 COUNT = ("clusterConfig.instanceCount", "the number of nodes", 1)
 
 
-@pricer
+@pricer("aws:elasticsearch/domain:Domain", "aws:opensearch/domain:Domain")
 def price_search_domain(domain: Reader) -> Parts:
     """Yield the nodes of a domain and their volumes."""
     with domain.of("node") as node:

@@ -23,7 +23,7 @@ TABLE_USAGE = (  # component, item, usage key, stored, listed without an amount
 )
 
 
-@pricer
+@pricer("aws:lambda/function:Function")
 def price_lambda_function(function: Reader) -> Parts:
     """Yield the calls of a function, and the memory and the disk that they hold while they run."""
     seconds = _find_run_seconds(function.usage)
@@ -39,7 +39,7 @@ def price_lambda_function(function: Reader) -> Parts:
             yield disk.derived("lambda:disk_gib_second", "request_duration_ms", amount)
 
 
-@pricer
+@pricer("aws:lambda/provisionedConcurrencyConfig:ProvisionedConcurrencyConfig")
 def price_provisioned_concurrency(concurrency: Reader) -> Parts:
     """Yield the memory that instances of a function hold while they wait for calls."""
     with concurrency.of("concurrency") as part:
@@ -63,7 +63,7 @@ def _find_run_seconds(usage: ResourceUsage) -> Decimal | None:
     return None if calls is None or length_ms is None else calls * length_ms / MS_PER_SECOND
 
 
-@pricer
+@pricer("aws:dynamodb/table:Table")
 def price_dynamo_table(table: Reader) -> Parts:
     """Yield the capacity of a table and its indices, or its requests, and what it stores."""
     with table.of("capacity") as capacity:

@@ -8,7 +8,7 @@ from gpufleet.cost.pricing.pricers.reader import Parts, Reader
 INCLUDED_RETENTION_HOURS = 24
 
 
-@pricer
+@pricer("aws:kinesis/stream:Stream")
 def price_stream(stream: Reader) -> Parts:
     """Yield a stream's shards, their longer retention, and what passes through it by use."""
     modes = ("PROVISIONED", "ON_DEMAND")
@@ -28,7 +28,7 @@ def price_stream(stream: Reader) -> Parts:
     yield stream.of("puts").used("kinesis:put_unit", "monthly_provisioned_put_units", listed=False)
 
 
-@pricer
+@pricer("aws:sfn/stateMachine:StateMachine")
 def price_state_machine(machine: Reader) -> Parts:
     """Yield the transitions of a standard state machine, or the requests of an express one."""
     kind = machine.of("requests").choice("type", ("STANDARD", "EXPRESS"), "STANDARD", "its type")

@@ -18,7 +18,7 @@ SIZE, TYPE = "volumeSize or size", "volumeType or type"  # of a block device, of
 MAPPINGS = "blockDeviceMappings"  # of a launch template; others list their root device and the further ones
 
 
-@pricer
+@pricer("aws:ebs/volume:Volume")
 def price_ebs_volume(volume: Reader) -> Parts:
     """Yield a volume of its own, billed for as long as it exists."""
     disk = volume.all_month().of("disk")

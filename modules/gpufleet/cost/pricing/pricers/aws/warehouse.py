@@ -8,7 +8,7 @@ from gpufleet.cost.pricing.pricers.reader import Parts, Reader
 MANAGED_STORAGE = ("ra3.", "rg.")  # nodes of these families bill what they store apart
 
 
-@pricer
+@pricer("aws:redshift/cluster:Cluster")
 def price_redshift_cluster(cluster: Reader) -> Parts:
     """Yield the nodes of a cluster (in two zones it has them twice), its storage, and what it scans outside."""
     with cluster.of("node") as node:

@@ -6,7 +6,6 @@ from decimal import Decimal
 
 from gpufleet.cost.money import Range
 from gpufleet.cost.pricing.pricers.azure.location import pricer
-from gpufleet.cost.pricing.pricers.extensions import Pricer
 from gpufleet.cost.pricing.pricers.reader import Parts, Reader
 
 FREE_SIZES = ("f1", "y1", "fc1")  # free, or billed by the functions in the plan
@@ -31,7 +30,11 @@ CONSUMPTION_SIZES = ("y1", "fc1")
 SIZE = ("sku.name or skuName or sku.size", "its size")
 
 
-@pricer
+@pricer(
+    "azure-native:web:AppServicePlan",
+    "azure:appservice/plan:Plan",
+    "azure:appservice/servicePlan:ServicePlan",
+)
 def price_app_service_plan(plan: Reader) -> Parts:
     """Yield the instances of a plan, used or not; apps in it cost nothing more."""
     size = plan.of("instances").text(*SIZE).lower()
@@ -47,7 +50,7 @@ def price_app_service_plan(plan: Reader) -> Parts:
             yield part.part(f"app_service:{_find_system(part)}:{size}", _count(part))
 
 
-@pricer
+@pricer("azure-native:web:WebApp")
 def price_web_app(app: Reader) -> Parts:
     """Yield what a function app in a consumption plan bills by use; other apps bill with their plan."""
     kind = app.of("compute").text("kind", "its kind, by which function apps bill by use,", "")
@@ -55,7 +58,11 @@ def price_web_app(app: Reader) -> Parts:
         yield from _list_function_use(app)
 
 
-@pricer
+@pricer(
+    "azure:appservice/functionApp:FunctionApp",
+    "azure:appservice/linuxFunctionApp:LinuxFunctionApp",
+    "azure:appservice/windowsFunctionApp:WindowsFunctionApp",
+)
 def price_function_app(app: Reader) -> Parts:
     """Yield what a function app in a consumption plan bills by use."""
     return _list_function_use(app)
@@ -80,14 +87,3 @@ def _find_system(plan: Reader) -> str:
         return "linux"
     is_container = system == "windowscontainer" or plan.flag("hyperV") or plan.flag("isXenon")
     return "windows_container" if is_container else "windows"
-
-
-PRICERS: dict[str, Pricer] = {
-    "azure-native:web:AppServicePlan": price_app_service_plan,
-    "azure-native:web:WebApp": price_web_app,
-    "azure:appservice/functionApp:FunctionApp": price_function_app,
-    "azure:appservice/linuxFunctionApp:LinuxFunctionApp": price_function_app,
-    "azure:appservice/plan:Plan": price_app_service_plan,
-    "azure:appservice/servicePlan:ServicePlan": price_app_service_plan,
-    "azure:appservice/windowsFunctionApp:WindowsFunctionApp": price_function_app,
-}

@@ -5,13 +5,12 @@ from __future__ import annotations
 from decimal import Decimal
 
 from gpufleet.cost.pricing.pricers.azure.location import pricer
-from gpufleet.cost.pricing.pricers.extensions import Pricer
 from gpufleet.cost.pricing.pricers.reader import Parts, Reader
 
 NODES = {"basic": Decimal(1), "standard": Decimal(2)}
 
 
-@pricer
+@pricer("azure-native:cache:Redis", "azure-native:redis:Redis", "azure:redis/cache:Cache")
 def price_redis(cache: Reader) -> Parts:
     """Yield the nodes of a cache: one in the Basic tier, else a primary and its replicas in each shard."""
     with cache.of("nodes") as nodes:
@@ -29,7 +28,12 @@ def _count_premium_nodes(cache: Reader) -> Decimal:
     )
 
 
-@pricer
+@pricer(
+    "azure-native:cache:RedisEnterprise",
+    "azure-native:redisenterprise:RedisEnterprise",
+    "azure:managedredis/managedRedis:ManagedRedis",
+    "azure:redis/enterpriseCluster:EnterpriseCluster",
+)
 def price_redis_enterprise(cluster: Reader) -> Parts:
     """Yield a cluster by its size, twice unless high availability is off."""
     with cluster.of("nodes") as nodes:
@@ -41,14 +45,3 @@ def price_redis_enterprise(cluster: Reader) -> Parts:
             "its high availability",
         ) in ("Enabled", "True")
         yield nodes.part(f"redis_enterprise:{sku}", 2 if is_replicated else 1)
-
-
-PRICERS: dict[str, Pricer] = {
-    "azure-native:cache:Redis": price_redis,
-    "azure-native:cache:RedisEnterprise": price_redis_enterprise,
-    "azure-native:redis:Redis": price_redis,
-    "azure-native:redisenterprise:RedisEnterprise": price_redis_enterprise,
-    "azure:managedredis/managedRedis:ManagedRedis": price_redis_enterprise,
-    "azure:redis/cache:Cache": price_redis,
-    "azure:redis/enterpriseCluster:EnterpriseCluster": price_redis_enterprise,
-}

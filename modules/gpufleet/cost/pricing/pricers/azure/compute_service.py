@@ -8,7 +8,6 @@ from decimal import Decimal
 
 from gpufleet.cost.pricing.component import CostComponent
 from gpufleet.cost.pricing.pricers.azure.location import pricer
-from gpufleet.cost.pricing.pricers.extensions import Pricer
 from gpufleet.cost.pricing.pricers.reader import Parts, Reader
 from gpufleet.engine import UnreadableValue
 
@@ -33,7 +32,7 @@ COMPUTE_TYPES = (
 )
 
 
-@pricer
+@pricer("azure-native:machinelearningservices:Compute")
 def price_ml_compute(compute: Reader) -> Parts:
     """Yield the machines of a compute cluster between its bounds, or of a compute instance."""
     with compute.of("machine") as machine:
@@ -45,14 +44,14 @@ def price_ml_compute(compute: Reader) -> Parts:
             yield _make_cluster(settings)
 
 
-@pricer
+@pricer("azure:machinelearning/computeCluster:ComputeCluster")
 def price_classic_ml_cluster(cluster: Reader) -> Parts:
     """Yield the machines of a compute cluster between its bounds."""
     with cluster.of("machine") as machine:
         yield _make_cluster(machine)
 
 
-@pricer
+@pricer("azure:machinelearning/computeInstance:ComputeInstance")
 def price_classic_ml_instance(instance: Reader) -> Parts:
     """Yield the machine of a compute instance."""
     with instance.of("machine") as machine:
@@ -67,7 +66,7 @@ def _make_cluster(machine: Reader) -> CostComponent | None:
     return machine.bought(spot=is_spot).machines(machine.text("vmSize", "machine size"), count)
 
 
-@pricer
+@pricer("azure-native:machinelearningservices:OnlineDeployment")
 def price_online_deployment(deployment: Reader) -> Parts:
     """Yield the machines of a deployment, which run around the clock."""
     with deployment.of("machine") as machine:
@@ -75,7 +74,7 @@ def price_online_deployment(deployment: Reader) -> Parts:
         yield machine.machines(size, machine.group_size("sku.capacity", default=1))
 
 
-@pricer
+@pricer("azure-native:batch:Pool", "azure:batch/pool:Pool")
 def price_batch_pool(pool: Reader) -> Parts:
     """Yield the machines of a pool of fixed size; the size of one with a formula is not declared."""
     for name, key, is_spot in (
@@ -91,7 +90,14 @@ def price_batch_pool(pool: Reader) -> Parts:
                 yield machine.bought(spot=is_spot).machines(size, machine.group_size(path))
 
 
-@pricer
+@pricer(
+    "azure-native:hdinsight:Cluster",
+    "azure:hdinsight/hBaseCluster:HBaseCluster",
+    "azure:hdinsight/hadoopCluster:HadoopCluster",
+    "azure:hdinsight/interactiveQueryCluster:InteractiveQueryCluster",
+    "azure:hdinsight/kafkaCluster:KafkaCluster",
+    "azure:hdinsight/sparkCluster:SparkCluster",
+)
 def price_hdinsight(cluster: Reader) -> Parts:
     """Yield the nodes of a cluster by role; their prices include the machine."""
     for name, role in _list_roles(cluster):
@@ -111,7 +117,7 @@ def _list_roles(cluster: Reader) -> Iterator[tuple[str, Reader]]:
             yield key.lower(), cluster.inside(f"roles.{key}")
 
 
-@pricer
+@pricer("azure-native:kusto:Cluster", "azure:kusto/cluster:Cluster")
 def price_kusto_cluster(cluster: Reader) -> Parts:
     """Yield the machines of a cluster and the markup on each vCPU; development clusters have no markup."""
     with cluster.of("machine") as machine:
@@ -141,7 +147,7 @@ def _default_kusto_size(cluster: Reader) -> int:
     return 1 if _is_development(cluster) else 2
 
 
-@pricer
+@pricer("azure-native:synapse:SqlPool", "azure:synapse/sqlPool:SqlPool")
 def price_synapse_sql_pool(pool: Reader) -> Parts:
     """Yield a dedicated SQL pool by its performance level, and its storage by use."""
     with pool.of("compute") as compute:
@@ -153,7 +159,7 @@ def price_synapse_sql_pool(pool: Reader) -> Parts:
     yield pool.of("storage").used("synapse:storage_tib", "storage_tb", stored=True)
 
 
-@pricer
+@pricer("azure-native:cognitiveservices:Deployment", "azure:cognitive/deployment:Deployment")
 def price_model_deployment(deployment: Reader) -> Parts:
     """Yield a model deployment: provisioned throughput by the hour, else tokens by use."""
     throughput = deployment.of("throughput")
@@ -167,25 +173,3 @@ def price_model_deployment(deployment: Reader) -> Parts:
             if "provisioned" not in tokens.text("sku.name", "its kind", "").lower():
                 model = tokens.text("properties.model.name or model.name", "its model").lower()
                 yield tokens.used(f"openai:{model}:{name}_token", f"monthly_language_{name}_tokens")
-
-
-PRICERS: dict[str, Pricer] = {
-    "azure-native:batch:Pool": price_batch_pool,
-    "azure-native:cognitiveservices:Deployment": price_model_deployment,
-    "azure-native:hdinsight:Cluster": price_hdinsight,
-    "azure-native:kusto:Cluster": price_kusto_cluster,
-    "azure-native:machinelearningservices:Compute": price_ml_compute,
-    "azure-native:machinelearningservices:OnlineDeployment": price_online_deployment,
-    "azure-native:synapse:SqlPool": price_synapse_sql_pool,
-    "azure:batch/pool:Pool": price_batch_pool,
-    "azure:cognitive/deployment:Deployment": price_model_deployment,
-    "azure:hdinsight/hBaseCluster:HBaseCluster": price_hdinsight,
-    "azure:hdinsight/hadoopCluster:HadoopCluster": price_hdinsight,
-    "azure:hdinsight/interactiveQueryCluster:InteractiveQueryCluster": price_hdinsight,
-    "azure:hdinsight/kafkaCluster:KafkaCluster": price_hdinsight,
-    "azure:hdinsight/sparkCluster:SparkCluster": price_hdinsight,
-    "azure:kusto/cluster:Cluster": price_kusto_cluster,
-    "azure:machinelearning/computeCluster:ComputeCluster": price_classic_ml_cluster,
-    "azure:machinelearning/computeInstance:ComputeInstance": price_classic_ml_instance,
-    "azure:synapse/sqlPool:SqlPool": price_synapse_sql_pool,
-}

@@ -7,7 +7,6 @@ from decimal import Decimal
 
 from gpufleet.cost.money import ZERO, Range
 from gpufleet.cost.pricing.pricers.azure.location import pricer
-from gpufleet.cost.pricing.pricers.extensions import Pricer
 from gpufleet.cost.pricing.pricers.reader import Parts, Reader
 
 SECONDS_PER_HOUR = Decimal(3600)
@@ -19,7 +18,7 @@ _GIB = re.compile(r"^(\d{1,4}(?:\.\d{1,4})?)Gi$")
 APP_KEYS = {"vcpu": "monthly_vcpu_seconds", "gib": "monthly_gib_seconds"}
 
 
-@pricer
+@pricer("azure-native:containerregistry:Registry", "azure:containerservice/registry:Registry")
 def price_registry(registry: Reader) -> Parts:
     """Yield a registry by its tier, its replications in other regions, and storage by use."""
     with registry.of("registry") as home:
@@ -30,7 +29,7 @@ def price_registry(registry: Reader) -> Parts:
     yield registry.of("storage").used("container_registry:gib", "storage_gb", stored=True)
 
 
-@pricer
+@pricer("azure-native:containerinstance:ContainerGroup", "azure:containerservice/group:Group")
 def price_container_group(group: Reader) -> Parts:
     """Yield the vCPUs and memory of a group around the clock, or for the hours of its tags or the usage file."""
     group = group.bought()
@@ -59,7 +58,7 @@ def _sum_requests(group: Reader, name: str, classic_name: str) -> Decimal:
     return sum((each.number(path, "the size of a container", 0) for each in containers), ZERO)
 
 
-@pricer
+@pricer("azure-native:app:ContainerApp", "azure:containerapp/app:App")
 def price_container_app(app: Reader) -> Parts:
     """Yield the replicas that always run, up to the maximum; one that scales to zero bills by use."""
     if app.text("workloadProfileName", default="Consumption").lower() != "consumption":
@@ -98,7 +97,7 @@ def _read_gib(container: Reader) -> Decimal:
     return Decimal(match[1])
 
 
-@pricer
+@pricer("azure-native:app:ManagedEnvironment", "azure:containerapp/environment:Environment")
 def price_managed_environment(environment: Reader) -> Parts:
     """Yield the machines of an environment's dedicated workload profiles, between their bounds."""
     for profile in environment.of("profile").entries("workloadProfiles"):
@@ -122,15 +121,3 @@ def price_managed_environment(environment: Reader) -> Parts:
 
 def _is_consumption(profile: Reader) -> bool:
     return profile.text("workloadProfileType", "its type").lower().startswith("consumption")
-
-
-PRICERS: dict[str, Pricer] = {
-    "azure-native:app:ContainerApp": price_container_app,
-    "azure-native:app:ManagedEnvironment": price_managed_environment,
-    "azure-native:containerinstance:ContainerGroup": price_container_group,
-    "azure-native:containerregistry:Registry": price_registry,
-    "azure:containerapp/app:App": price_container_app,
-    "azure:containerapp/environment:Environment": price_managed_environment,
-    "azure:containerservice/group:Group": price_container_group,
-    "azure:containerservice/registry:Registry": price_registry,
-}

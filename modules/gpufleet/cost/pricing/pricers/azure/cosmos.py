@@ -8,7 +8,6 @@ from decimal import Decimal
 
 from gpufleet.cost.money import Range
 from gpufleet.cost.pricing.pricers.azure.location import pricer
-from gpufleet.cost.pricing.pricers.extensions import Pricer
 from gpufleet.cost.pricing.pricers.reader import Parts, Reader
 from gpufleet.cost.pricing.region import normalize_azure_location
 
@@ -17,13 +16,39 @@ ACCOUNTS = (
     "azure-native:documentdb:DatabaseAccount",
     "azure:cosmosdb/account:Account",
 )
+NATIVE = (
+    "CassandraResourceCassandraKeyspace",
+    "CassandraResourceCassandraTable",
+    "GremlinResourceGremlinDatabase",
+    "GremlinResourceGremlinGraph",
+    "MongoDBResourceMongoDBCollection",
+    "MongoDBResourceMongoDBDatabase",
+    "SqlResourceSqlContainer",
+    "SqlResourceSqlDatabase",
+    "TableResourceTable",
+)
+CLASSIC = (
+    "cassandraKeyspace:CassandraKeyspace",
+    "cassandraTable:CassandraTable",
+    "gremlinDatabase:GremlinDatabase",
+    "gremlinGraph:GremlinGraph",
+    "mongoCollection:MongoCollection",
+    "mongoDatabase:MongoDatabase",
+    "sqlContainer:SqlContainer",
+    "sqlDatabase:SqlDatabase",
+    "table:Table",
+)
 RUS_PER_UNIT = Decimal(100)
 LEAST_SHARE = Decimal("0.1")  # of the maximum of autoscale, which bills at least a tenth
 AUTOSCALE_RATE = Decimal("1.5")  # times the rate of a fixed throughput, in an account with one write region
 SEVERAL_WRITERS_RATE = Decimal(2)  # times the rate, in an account that writes in several regions
 
 
-@pricer
+@pricer(
+    *(f"azure-native:cosmosdb:{name}" for name in NATIVE),
+    *(f"azure-native:documentdb:{name}" for name in NATIVE),
+    *(f"azure:cosmosdb/{name}" for name in CLASSIC),
+)
 def price_cosmos_resource(container: Reader) -> Parts:
     """Yield the throughput of a database or container in each region of its account, and what it keeps."""
     target = container.find_resource("accountName", *ACCOUNTS)
@@ -66,33 +91,3 @@ def _find_units(container: Reader, account: Reader) -> Range:
         return Range.spanning(most * LEAST_SHARE, most, most)
     fixed = container.number("options.throughput or throughput", "its throughput", 0)
     return Range.from_exact_value(fixed / RUS_PER_UNIT * rate)
-
-
-_NATIVE = (
-    "CassandraResourceCassandraKeyspace",
-    "CassandraResourceCassandraTable",
-    "GremlinResourceGremlinDatabase",
-    "GremlinResourceGremlinGraph",
-    "MongoDBResourceMongoDBCollection",
-    "MongoDBResourceMongoDBDatabase",
-    "SqlResourceSqlContainer",
-    "SqlResourceSqlDatabase",
-    "TableResourceTable",
-)
-_CLASSIC = (
-    "cassandraKeyspace:CassandraKeyspace",
-    "cassandraTable:CassandraTable",
-    "gremlinDatabase:GremlinDatabase",
-    "gremlinGraph:GremlinGraph",
-    "mongoCollection:MongoCollection",
-    "mongoDatabase:MongoDatabase",
-    "sqlContainer:SqlContainer",
-    "sqlDatabase:SqlDatabase",
-    "table:Table",
-)
-
-PRICERS: dict[str, Pricer] = {
-    **{f"azure-native:cosmosdb:{name}": price_cosmos_resource for name in _NATIVE},
-    **{f"azure-native:documentdb:{name}": price_cosmos_resource for name in _NATIVE},
-    **{f"azure:cosmosdb/{name}": price_cosmos_resource for name in _CLASSIC},
-}

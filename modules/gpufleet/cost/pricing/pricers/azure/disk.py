@@ -21,7 +21,7 @@ SIZE = "diskSizeGB or diskSizeGb"
 EXISTING_DISK = "Attach"  # the createOption of a disk that is a resource of its own
 
 
-@pricer
+@pricer("azure-native:compute:Disk", "azure:compute/managedDisk:ManagedDisk")
 def price_managed_disk(disk: Reader) -> Parts:
     """Yield a disk of its own, billed for as long as it exists."""
     with disk.all_month().of("disk") as part:

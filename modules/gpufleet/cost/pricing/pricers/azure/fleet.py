@@ -14,7 +14,7 @@ from gpufleet.cost.pricing.pricers.reader import Parts, Reader
 REGULAR, SPOT = "regularPriorityProfile", "spotPriorityProfile"
 
 
-@pricer
+@pricer("azure-native:azurefleet:Fleet")
 def price_compute_fleet(fleet: Reader) -> Parts:
     """Yield a fleet at the capacity of each priority; spot may fall to its minimum."""
     for name, priority in (("machine:on_demand", REGULAR), ("machine:spot", SPOT)):

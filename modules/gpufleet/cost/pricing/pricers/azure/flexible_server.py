@@ -7,10 +7,10 @@ from decimal import Decimal
 
 from gpufleet.cost.money import Range
 from gpufleet.cost.pricing.pricers.azure.location import pricer
-from gpufleet.cost.pricing.pricers.extensions import Pricer
 from gpufleet.cost.pricing.pricers.reader import UNKNOWN_COPIES, Parts, Reader
 from gpufleet.engine import UnreadableValue
 
+ENGINES = ("mariadb", "mysql", "postgresql")
 REPLICATED, NOT_REPLICATED = ("ZoneRedundant", "SameZone"), "Disabled"
 FREE_IOPS, FREE_IOPS_PER_GIB = Decimal(300), Decimal(3)  # of MySQL (learn.microsoft.com, "Service tiers")
 MIB_PER_GIB = 1024
@@ -20,41 +20,48 @@ _SIZE = re.compile(r"^standard_([a-z]+)(\d+)([a-z]*)(?:_(v\d+))?$")
 _SINGLE_SIZE = re.compile(r"^(b|gp|mo)_(gen\d)_(\d{1,3})$")
 
 
-def make_flexible_server_pricer(engine: str) -> Pricer:
-    """Return the pricer of a flexible server: compute and storage, twice with high availability, and backups by use."""
+@pricer(
+    "azure-native:dbformysql:Server",
+    "azure-native:dbforpostgresql:Server",
+    "azure:mysql/flexibleServer:FlexibleServer",
+    "azure:postgresql/flexibleServer:FlexibleServer",
+)
+def price_flexible_server(server: Reader) -> Parts:
+    """Yield a flexible server: compute and storage, twice with high availability, and backups by use."""
+    engine = _find_engine(server)
+    with server.of("compute") as compute:
+        item, quantity = compute_item(engine, _find_size(compute))
+        yield compute.part(item, _find_copies(compute), quantity)
+    with server.of("storage") as storage:
+        yield storage.kept(f"{engine}_flexible:storage", _find_copies(storage), _find_gib(storage))
+    with server.of("iops") as iops:
+        if engine == "mysql" and iops.has("storage.iops"):
+            number = iops.number("storage.iops", "provisioned iops")
+            extra = number - FREE_IOPS - FREE_IOPS_PER_GIB * _find_gib(iops)
+            yield iops.kept("mysql_flexible:iops", _find_copies(iops), max(extra, Decimal(0)))
+    yield server.of("backup").used(f"{engine}_flexible:backup", BACKUP_KEY, stored=True)
 
-    @pricer
-    def price_flexible_server(server: Reader) -> Parts:
-        with server.of("compute") as compute:
-            item, quantity = compute_item(engine, _find_size(compute))
-            yield compute.part(item, _find_copies(compute), quantity)
-        with server.of("storage") as storage:
-            yield storage.kept(f"{engine}_flexible:storage", _find_copies(storage), _find_gib(storage))
-        with server.of("iops") as iops:
-            if engine == "mysql" and iops.has("storage.iops"):
-                number = iops.number("storage.iops", "provisioned iops")
-                extra = number - FREE_IOPS - FREE_IOPS_PER_GIB * _find_gib(iops)
-                yield iops.kept("mysql_flexible:iops", _find_copies(iops), max(extra, Decimal(0)))
-        yield server.of("backup").used(f"{engine}_flexible:backup", BACKUP_KEY, stored=True)
 
-    return price_flexible_server
+@pricer(
+    "azure-native:dbformariadb:Server",
+    "azure-native:dbformysql:SingleServer",
+    "azure:postgresql/server:Server",
+)
+def price_single_server(server: Reader) -> Parts:
+    """Yield a single server: the vCores of its tier, its storage, and backups by use."""
+    engine = _find_engine(server)
+    with server.of("compute") as compute:
+        tier, generation, vcores = _split_single_size(compute)
+        yield compute.part(f"{engine}_single:vcore:{tier}_{generation}", size=Decimal(vcores))
+    with server.of("storage") as storage:
+        basic = ":basic" if _split_single_size(storage)[0] == "b" else ""
+        mib = storage.number("properties.storageProfile.storageMB or storageMb", "its size")
+        yield storage.kept(f"{engine}_single:storage{basic}", size=mib / MIB_PER_GIB)
+    yield server.of("backup").used(f"{engine}_single:backup", BACKUP_KEY, stored=True)
 
 
-def make_single_server_pricer(engine: str) -> Pricer:
-    """Return the pricer of a single server: the vCores of its tier, its storage, and backups by use."""
-
-    @pricer
-    def price_single_server(server: Reader) -> Parts:
-        with server.of("compute") as compute:
-            tier, generation, vcores = _split_single_size(compute)
-            yield compute.part(f"{engine}_single:vcore:{tier}_{generation}", size=Decimal(vcores))
-        with server.of("storage") as storage:
-            basic = ":basic" if _split_single_size(storage)[0] == "b" else ""
-            mib = storage.number("properties.storageProfile.storageMB or storageMb", "its size")
-            yield storage.kept(f"{engine}_single:storage{basic}", size=mib / MIB_PER_GIB)
-        yield server.of("backup").used(f"{engine}_single:backup", BACKUP_KEY, stored=True)
-
-    return price_single_server
+def _find_engine(server: Reader) -> str:
+    return next(engine for engine in ENGINES if engine in server.resource.type)
 
 
 def compute_item(engine: str, size: str) -> tuple[str, Decimal]:
@@ -94,14 +101,3 @@ def _split_single_size(server: Reader) -> tuple[str, str, str]:
     if not match:
         raise server.refuse(f"unknown SKU {sku}")
     return match[1], match[2], match[3]
-
-
-PRICERS: dict[str, Pricer] = {
-    "azure-native:dbformariadb:Server": make_single_server_pricer("mariadb"),
-    "azure-native:dbformysql:Server": make_flexible_server_pricer("mysql"),
-    "azure-native:dbformysql:SingleServer": make_single_server_pricer("mysql"),
-    "azure-native:dbforpostgresql:Server": make_flexible_server_pricer("postgresql"),
-    "azure:mysql/flexibleServer:FlexibleServer": make_flexible_server_pricer("mysql"),
-    "azure:postgresql/flexibleServer:FlexibleServer": make_flexible_server_pricer("postgresql"),
-    "azure:postgresql/server:Server": make_single_server_pricer("postgresql"),
-}

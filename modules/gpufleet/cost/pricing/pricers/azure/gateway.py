@@ -6,7 +6,6 @@ from decimal import Decimal
 
 from gpufleet.cost.money import Range
 from gpufleet.cost.pricing.pricers.azure.location import pricer
-from gpufleet.cost.pricing.pricers.extensions import Pricer
 from gpufleet.cost.pricing.pricers.reader import Parts, Reader
 
 # Capacity units that an instance of version 2 reserves (learn.microsoft.com).
@@ -26,7 +25,7 @@ CONNECTION_GATEWAYS = ("virtualNetworkGateway1.id", "virtualNetworkGatewayId")
 CONNECTION_KINDS = ("IPsec", "Vnet2Vnet", "ExpressRoute", "VPNClient")
 
 
-@pricer
+@pricer("azure-native:network:ApplicationGateway", "azure:network/applicationGateway:ApplicationGateway")
 def price_application_gateway(gateway: Reader) -> Parts:
     """Yield a gateway: of version 2 its fixed price and the capacity units that its instances reserve."""
     with gateway.of("gateway") as fixed:
@@ -51,14 +50,16 @@ def _count_instances(gateway: Reader) -> Range:
     return gateway.up_to(Range.from_exact_value(count), maximum)
 
 
-@pricer
+@pricer(
+    "azure-native:network:VirtualNetworkGateway", "azure:network/virtualNetworkGateway:VirtualNetworkGateway"
+)
 def price_virtual_network_gateway(gateway: Reader) -> Parts:
     """Yield a VPN or ExpressRoute gateway by its SKU."""
     with gateway.of("gateway") as part:
         yield part.part(f"virtual_network_gateway:{part.text('sku.name or sku', 'its SKU').lower()}")
 
 
-@pricer
+@pricer("azure-native:network:PublicIPPrefix", "azure:network/publicIpPrefix:PublicIpPrefix")
 def price_public_ip_prefix(prefix: Reader) -> Parts:
     """Yield the addresses of a prefix, each billed whether it is used or not; IPv6 ones are free."""
     with prefix.of("addresses") as addresses:
@@ -67,7 +68,10 @@ def price_public_ip_prefix(prefix: Reader) -> Parts:
             yield addresses.part("public_ipv4:prefix", size=Decimal(2 ** max(ADDRESS_BITS - int(length), 0)))
 
 
-@pricer
+@pricer(
+    "azure-native:network:VirtualNetworkGatewayConnection",
+    "azure:network/virtualNetworkGatewayConnection:VirtualNetworkGatewayConnection",
+)
 def price_gateway_connection(connection: Reader) -> Parts:
     """Yield a VPN connection beyond those that its gateway's price includes; ExpressRoute ones are free."""
     with connection.of("connection") as part:
@@ -83,15 +87,3 @@ def _is_included(connection: Reader) -> bool:
             if connection.resource.urn in urns[:INCLUDED_CONNECTIONS]:
                 return True
     return False
-
-
-PRICERS: dict[str, Pricer] = {
-    "azure-native:network:ApplicationGateway": price_application_gateway,
-    "azure-native:network:PublicIPPrefix": price_public_ip_prefix,
-    "azure-native:network:VirtualNetworkGateway": price_virtual_network_gateway,
-    "azure-native:network:VirtualNetworkGatewayConnection": price_gateway_connection,
-    "azure:network/applicationGateway:ApplicationGateway": price_application_gateway,
-    "azure:network/publicIpPrefix:PublicIpPrefix": price_public_ip_prefix,
-    "azure:network/virtualNetworkGateway:VirtualNetworkGateway": price_virtual_network_gateway,
-    "azure:network/virtualNetworkGatewayConnection:VirtualNetworkGatewayConnection": price_gateway_connection,
-}

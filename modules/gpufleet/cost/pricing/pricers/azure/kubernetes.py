@@ -34,7 +34,10 @@ DEFAULT_DISK_GIB = {8: 128, 16: 256, 64: 512, 10**6: 1024}  # of a node with few
 _MACHINE_SIZE = re.compile(r"^standard_[a-z]+(\d{1,5})(?:-\d+)?([a-z]*)")
 
 
-@pricer
+@pricer(
+    "azure-native:containerservice:ManagedCluster",
+    "azure:containerservice/kubernetesCluster:KubernetesCluster",
+)
 def price_aks_cluster(cluster: Reader) -> Parts:
     """Yield a cluster's tier, and those of its agent pools that are not also resources of their own."""
     with cluster.of("control_plane") as control_plane:
@@ -57,7 +60,10 @@ def price_aks_cluster(cluster: Reader) -> Parts:
                 yield from _list_nodes(pool.prefixed(prefix), place)
 
 
-@pricer
+@pricer(
+    "azure-native:containerservice:AgentPool",
+    "azure:containerservice/kubernetesClusterNodePool:KubernetesClusterNodePool",
+)
 def price_aks_agent_pool(pool: Reader) -> Parts:
     """Yield an agent pool, in its cluster's region."""
     cluster = pool.find_resource("resourceName or kubernetesClusterId", *CLUSTERS)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.inputs.values import Text, read_reference, text_if_known
-from gpufleet.cost.pricing.pricers.reader import make_pricer_decorator
+from gpufleet.cost.pricing.pricers.reader import PricerRegistry
 from gpufleet.cost.pricing.region import (
     describe_hidden_region,
     find_place_sources,
@@ -78,4 +78,4 @@ def _location_sources(resource: StateResource, graph: ResourceGraph) -> Iterator
         yield provider
 
 
-pricer = make_pricer_decorator("azure", find_region)
+pricer = PricerRegistry("azure", find_region)

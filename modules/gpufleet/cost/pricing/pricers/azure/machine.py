@@ -35,7 +35,12 @@ WINDOWS_TYPES = "azure:compute/windows"  # the resources whose type says the sys
 NETWORK_CARDS = "networkProfile.networkInterfaceConfigurations or networkInterfaces"
 
 
-@pricer
+@pricer(
+    "azure-native:compute:VirtualMachine",
+    "azure:compute/linuxVirtualMachine:LinuxVirtualMachine",
+    "azure:compute/virtualMachine:VirtualMachine",
+    "azure:compute/windowsVirtualMachine:WindowsVirtualMachine",
+)
 def price_virtual_machine(machine: Reader) -> Parts:
     """Yield one virtual machine with its disks. A deallocated machine keeps them, so they bill all month."""
     bought = buy(machine)

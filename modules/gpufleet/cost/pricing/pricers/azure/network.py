@@ -37,13 +37,13 @@ CLASSIC_ADDRESS_USERS = (
 SKU_TIERS, ALLOCATIONS = ("Regional", "Global"), ("Static", "Dynamic")
 
 
-@pricer
+@pricer("azure-native:network:PublicIPAddress")
 def price_public_ip(address: Reader) -> Parts:
     """Yield a public address; without a SKU it is a basic one."""
     return _list_address(address, "Basic", "sku.tier")
 
 
-@pricer
+@pricer("azure:network/publicIp:PublicIp")
 def price_classic_public_ip(address: Reader) -> Parts:
     """Yield a public address; since version 6 of the package one without a SKU is a standard one."""
     return _list_address(address, "Standard", "skuTier")
@@ -83,20 +83,20 @@ def _is_used(address: Reader) -> bool:
     return any(address.find_referrers(path, *types) for path, types in (*native, *CLASSIC_ADDRESS_USERS))
 
 
-@pricer
+@pricer("azure-native:network:NatGateway", "azure:network/natGateway:NatGateway")
 def price_nat_gateway(gateway: Reader) -> Parts:
     """Yield a NAT gateway; its addresses bill where they are declared."""
     yield gateway.of("gateway").part(NAT)
     yield from list_traffic(gateway)
 
 
-@pricer
+@pricer("azure-native:network:BastionHost")
 def price_bastion(bastion: Reader) -> Parts:
     """Yield a bastion by its SKU; without one it is a standard one."""
     return _list_bastion(bastion, "Standard")
 
 
-@pricer
+@pricer("azure:compute/bastionHost:BastionHost")
 def price_classic_bastion(bastion: Reader) -> Parts:
     """Yield a bastion; the classic provider makes one without a SKU a basic one (bastion_host_resource.go)."""
     return _list_bastion(bastion, "Basic")
@@ -115,13 +115,13 @@ def _list_bastion(bastion: Reader, default_sku: str) -> Parts:
             raise units.refuse(beyond)
 
 
-@pricer
+@pricer("azure-native:network:LoadBalancer")
 def price_load_balancer(balancer: Reader) -> Parts:
     """Yield a load balancer; without a SKU it is a basic one."""
     return _list_balancer(balancer, "Basic")
 
 
-@pricer
+@pricer("azure:lb/loadBalancer:LoadBalancer")
 def price_classic_load_balancer(balancer: Reader) -> Parts:
     """Yield a load balancer; since version 6 of the package one without a SKU is a standard one."""
     return _list_balancer(balancer, "Standard")

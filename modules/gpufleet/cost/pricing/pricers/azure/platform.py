@@ -5,11 +5,10 @@ from __future__ import annotations
 from decimal import Decimal
 
 from gpufleet.cost.pricing.pricers.azure.location import pricer
-from gpufleet.cost.pricing.pricers.extensions import Pricer
 from gpufleet.cost.pricing.pricers.reader import Parts, Reader
 
 
-@pricer
+@pricer("azure:apimanagement/service:Service")
 def price_api_management(service: Reader) -> Parts:
     """Yield the units of a service such as Developer_1; the tier Consumption bills its calls instead."""
     with service.of("service") as units:
@@ -20,6 +19,3 @@ def price_api_management(service: Reader) -> Parts:
             yield units.part(f"api_management:{tier}", Decimal(count or 1) or 1)
         else:
             raise units.refuse("the number of its units is not known until deployment")
-
-
-PRICERS: dict[str, Pricer] = {"azure:apimanagement/service:Service": price_api_management}

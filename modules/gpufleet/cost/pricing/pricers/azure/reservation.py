@@ -9,7 +9,7 @@ from gpufleet.cost.pricing.pricers.reader import Parts, Reader
 from gpufleet.cost.pricing.pricers.reservation import reserve_machines
 
 
-@pricer
+@pricer("azure-native:compute:CapacityReservation", "azure:compute/capacityReservation:CapacityReservation")
 def price_capacity_reservation(reservation: Reader) -> Parts:
     """Yield a capacity reservation; machines target the group that it belongs to."""
     group = reservation.find_resource("capacityReservationGroupName", RESERVATION_GROUP)

@@ -26,13 +26,19 @@ CLASSIC_AUTOSCALER = "azure:monitoring/autoscaleSetting:AutoscaleSetting"
 PROFILE = "virtualMachineProfile"
 
 
-@pricer
+@pricer(
+    "azure-native:compute:VirtualMachineScaleSet",
+    "azure:compute/orchestratedVirtualMachineScaleSet:OrchestratedVirtualMachineScaleSet",
+)
 def price_scale_set(scale_set: Reader) -> Parts:
     """Yield the machines of a scale set; a flexible one without a profile groups those that are declared elsewhere."""
     return _list_machines(scale_set) if scale_set.has(f"{PROFILE} or sku or skuName") else iter(())
 
 
-@pricer
+@pricer(
+    "azure:compute/linuxVirtualMachineScaleSet:LinuxVirtualMachineScaleSet",
+    "azure:compute/windowsVirtualMachineScaleSet:WindowsVirtualMachineScaleSet",
+)
 def price_classic_scale_set(scale_set: Reader) -> Parts:
     """Yield the machines of a scale set of one system."""
     return _list_machines(scale_set)

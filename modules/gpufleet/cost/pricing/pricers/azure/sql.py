@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from gpufleet.cost.pricing.pricers.azure.location import pricer
-from gpufleet.cost.pricing.pricers.extensions import Pricer
 from gpufleet.cost.pricing.pricers.reader import Parts, Reader
 
 # DTUs of each size (learn.microsoft.com, "Resources limits for single databases using the DTU purchasing model").
@@ -44,7 +43,7 @@ def parse_vcore_sku(sku: str) -> VcoreSku | None:
     return VcoreSku(tier, bool(serverless), hardware, Decimal(vcores) if vcores else None)
 
 
-@pricer
+@pricer("azure-native:sql:Database", "azure:mssql/database:Database")
 def price_sql_database(database: Reader) -> Parts:
     """Yield a database: its vCores or DTUs, its licence and storage. One in a pool is billed with the pool."""
     if database.has("elasticPoolId") or database.find_flag("useFreeLimit") is True:
@@ -66,7 +65,7 @@ def price_sql_database(database: Reader) -> Parts:
     yield database.of("retention").used("sql_database:retention", key, stored=True)
 
 
-@pricer
+@pricer("azure-native:sql:ElasticPool", "azure:mssql/elasticPool:ElasticPool")
 def price_sql_pool(pool: Reader) -> Parts:
     """Yield an elastic pool: the vCores or DTUs that its databases share, and its storage."""
     with pool.of("compute") as compute:
@@ -78,7 +77,7 @@ def price_sql_pool(pool: Reader) -> Parts:
     yield from _list_storage(pool)
 
 
-@pricer
+@pricer("azure-native:sql:ManagedInstance", "azure:mssql/managedInstance:ManagedInstance")
 def price_sql_instance(instance: Reader) -> Parts:
     """Yield a managed instance: its vCores, its licence, and the storage beyond what its price includes."""
     vcores = ("vCores or vcores", "its number of vCores")
@@ -146,13 +145,3 @@ def _find_vcores(database: Reader, sku: VcoreSku) -> Decimal:
 
 def _pays_licence(database: Reader) -> bool:
     return database.choice("licenseType", LICENCES, "LicenseIncluded", "its licence") == "LicenseIncluded"
-
-
-PRICERS: dict[str, Pricer] = {
-    "azure-native:sql:Database": price_sql_database,
-    "azure-native:sql:ElasticPool": price_sql_pool,
-    "azure-native:sql:ManagedInstance": price_sql_instance,
-    "azure:mssql/database:Database": price_sql_database,
-    "azure:mssql/elasticPool:ElasticPool": price_sql_pool,
-    "azure:mssql/managedInstance:ManagedInstance": price_sql_instance,
-}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from decimal import Decimal
 
 from gpufleet.cost.pricing.pricers.azure.location import pricer
-from gpufleet.cost.pricing.pricers.extensions import Pricer
 from gpufleet.cost.pricing.pricers.reader import Parts, Reader
 from gpufleet.engine import StateResource
 
@@ -22,7 +21,7 @@ OPERATIONS = {
 }
 
 
-@pricer
+@pricer("azure-native:storage:StorageAccount", "azure:storage/account:Account")
 def price_storage_account(account: Reader) -> Parts:
     """Yield what is kept in an account and its operations, which the usage file has."""
     with account.of("storage") as storage:
@@ -37,7 +36,7 @@ def price_storage_account(account: Reader) -> Parts:
             yield retrieval.used(f"{item}:retrieval", "monthly_data_retrieval_gb")
 
 
-@pricer
+@pricer("azure-native:storage:FileShare", "azure:storage/share:Share")
 def price_file_share(share: Reader) -> Parts:
     """Yield a share: in the Premium tier its quota, else what the usage file says that it keeps."""
     with share.of("storage") as storage:
@@ -54,7 +53,7 @@ def price_file_share(share: Reader) -> Parts:
             yield storage.used(f"file_share:{tier}_{redundancy}", "storage_gb", stored=True)
 
 
-@pricer
+@pricer("azure-native:netapp:CapacityPool", "azure-native:netapp:Pool", "azure:netapp/pool:Pool")
 def price_netapp_pool(pool: Reader) -> Parts:
     """Yield the capacity of a pool in GiB: azure-native has bytes, the classic package TiB."""
     with pool.of("capacity") as capacity:
@@ -92,14 +91,3 @@ def _name_blobs(account: Reader) -> str:
 
 def _find_account(share: Reader) -> StateResource | None:
     return share.find_resource(ACCOUNT, *ACCOUNTS)
-
-
-PRICERS: dict[str, Pricer] = {
-    "azure-native:netapp:CapacityPool": price_netapp_pool,
-    "azure-native:netapp:Pool": price_netapp_pool,
-    "azure-native:storage:FileShare": price_file_share,
-    "azure-native:storage:StorageAccount": price_storage_account,
-    "azure:netapp/pool:Pool": price_netapp_pool,
-    "azure:storage/account:Account": price_storage_account,
-    "azure:storage/share:Share": price_file_share,
-}

@@ -11,7 +11,7 @@ CLASSES_WITH_RETRIEVAL = ("nearline", "coldline", "archive")
 LEGACY_CLASSES = {"MULTI_REGIONAL": "STANDARD", "REGIONAL": "STANDARD"}
 
 
-@pricer
+@pricer("gcp:storage/bucket:Bucket")
 def price_bucket(bucket: Reader) -> Parts:
     """Yield what a bucket keeps and reads, by the usage file. Its location is a region, a pair or a continent."""
     place = bucket.within(bucket.of("storage").text("location", "its location").lower())

@@ -19,7 +19,7 @@ SPANNER_LIMITS = "autoscalingConfig.autoscalingLimits"
 ALLOYDB_TYPES, AVAILABILITIES = ("PRIMARY", "READ_POOL", "SECONDARY"), ("REGIONAL", "ZONAL")
 
 
-@pricer
+@pricer("gcp:spanner/instance:Instance")
 def price_spanner_instance(instance: Reader) -> Parts:
     """Yield an instance's nodes and what it stores, in its configuration, which is a region or several regions."""
     if instance.find_text("instanceType") == "FREE_INSTANCE":
@@ -58,7 +58,7 @@ def _find_nodes(instance: Reader, nodes: str, units: str) -> Number:
     return processing_units or instance.find_number(nodes)
 
 
-@pricer
+@pricer("gcp:bigtable/instance:Instance")
 def price_bigtable_instance(instance: Reader) -> Parts:
     """Yield the nodes of each cluster and what it stores, in its zone's region."""
     clusters = instance.of("nodes").entries("clusters", "the list of its clusters")
@@ -84,7 +84,7 @@ def _count_bigtable_nodes(cluster: Reader) -> Range:
     return Range.from_exact_value(cluster.number("numNodes", "its number of nodes", 1))
 
 
-@pricer
+@pricer("gcp:alloydb/instance:Instance")
 def price_alloydb_instance(instance: Reader) -> Parts:
     """Yield an instance's vCPUs and memory, in its cluster's region; a regional primary has a standby."""
     cluster = instance.find_resource("cluster", ALLOYDB_CLUSTER)

@@ -37,13 +37,13 @@ LOCAL_SSDS_IN_PRICE = ("a2-ultragpu-", "a3-highgpu-")
 LOCAL_SSDS_NOT_IN_PRICE = ("a3-megagpu-", "a3-ultragpu-")
 
 
-@pricer
+@pricer("gcp:compute/disk:Disk")
 def price_persistent_disk(disk: Reader) -> Parts:
     """Yield a disk of its own, billed for as long as it exists."""
     return list_persistent_disk(disk.all_month(), "disk")
 
 
-@pricer
+@pricer("gcp:compute/regionDisk:RegionDisk")
 def price_regional_persistent_disk(disk: Reader) -> Parts:
     """Yield a disk that is replicated to two zones, which has a price of its own."""
     return list_persistent_disk(disk.all_month(), "disk", prefix="regional-")

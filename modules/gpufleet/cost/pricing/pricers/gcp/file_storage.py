@@ -17,7 +17,7 @@ FILESTORE_TIERS = {
 }
 
 
-@pricer
+@pricer("gcp:filestore/instance:Instance")
 def price_filestore(system: Reader) -> Parts:
     """Yield a Filestore instance by its tier and capacity."""
     with system.of("capacity") as capacity:

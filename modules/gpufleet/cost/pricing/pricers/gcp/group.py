@@ -36,7 +36,10 @@ Window = tuple[WeeklyCronSchedule, int, Decimal]  # recurrence, minutes, least s
 BAD_SCHEDULE = "a schedule of its autoscaler is not known, or not weekly: what it adds is not priced"
 
 
-@pricer
+@pricer(
+    "gcp:compute/instanceGroupManager:InstanceGroupManager",
+    "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager",
+)
 def price_instance_group(group: Reader) -> Parts:
     """Yield a group at its target size, between the bounds of its autoscaler if it has one."""
     template = group.find_resource(TEMPLATE, *TEMPLATES)

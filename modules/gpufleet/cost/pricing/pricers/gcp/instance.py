@@ -33,7 +33,7 @@ RESERVATION_PATH = "reservationAffinity.specificReservation.values.0"
 STOPPED = ("TERMINATED", "SUSPENDED")
 
 
-@pricer
+@pricer("gcp:compute/instance:Instance")
 def price_compute_instance(instance: Reader) -> Parts:
     """Yield one instance; a stopped one bills only its disks and addresses."""
     machine = instance.bought(spot=find_spot(instance))
@@ -58,7 +58,7 @@ def list_boot_image_licence(instance: Reader) -> Parts:
     yield from licences
 
 
-@pricer
+@pricer("gcp:compute/instanceFromTemplate:InstanceFromTemplate")
 def price_instance_from_template(instance: Reader) -> Parts:
     """Yield an instance that takes from a template the inputs that it leaves out."""
     template = instance.find_resource("sourceInstanceTemplate", *TEMPLATES)

@@ -36,7 +36,7 @@ CLUSTER = "gcp:container/cluster:Cluster"
 DEFAULT_TYPE, DEFAULT_DISK_GIB, DEFAULT_DISK = "e2-medium", 100, "pd-balanced"
 
 
-@pricer
+@pricer("gcp:container/cluster:Cluster")
 def price_gke_cluster(cluster: Reader) -> Parts:
     """Yield a cluster's management fee, and the node pools that it declares itself."""
     located = locate(cluster)
@@ -60,7 +60,7 @@ def price_gke_cluster(cluster: Reader) -> Parts:
         yield from _list_nodes(located, located)
 
 
-@pricer
+@pricer("gcp:container/nodePool:NodePool")
 def price_gke_node_pool(pool: Reader) -> Parts:
     """Yield a node pool, in its cluster's region."""
     resource = pool.find_resource("cluster", CLUSTER)

@@ -25,7 +25,7 @@ SERVICE_ATTACHMENT = "/serviceAttachments/"
 GOOGLE_API_BUNDLES = ("all-apis", "vpc-sc")
 
 
-@pricer
+@pricer("gcp:compute/forwardingRule:ForwardingRule", "gcp:compute/globalForwardingRule:GlobalForwardingRule")
 def price_forwarding_rule(rule: Reader) -> Parts:
     """Yield a rule's share of the price of rules, and the data that its load balancer processes."""
     regional = rule.within(find_region_or_global(rule.resource, rule.graph))

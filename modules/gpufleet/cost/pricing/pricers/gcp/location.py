@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.inputs.values import Text, read_reference
-from gpufleet.cost.pricing.pricers.reader import make_pricer_decorator
+from gpufleet.cost.pricing.pricers.reader import PricerRegistry
 from gpufleet.cost.pricing.region import describe_hidden_region, find_place_sources, gcp_region_of_zone
 from gpufleet.engine import StateResource, UnreadableValue
 
@@ -70,4 +70,4 @@ def find_service_region(resource: StateResource, graph: ResourceGraph) -> str:
     return place.lower() if place else default or find_region(resource, graph)
 
 
-pricer = make_pricer_decorator("gcp", find_service_region)
+pricer = PricerRegistry("gcp", find_service_region)

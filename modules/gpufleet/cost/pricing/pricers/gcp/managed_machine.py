@@ -39,7 +39,7 @@ STOPPED = "STOPPED"
 _VCPUS = re.compile(r"-(\d{1,4})(?:-\d{1,8}(?:-ext)?)?\Z")
 
 
-@pricer
+@pricer("gcp:workbench/instance:Instance")
 def price_workbench(notebook: Reader) -> Parts:
     """Yield the machine of a notebook and its disk; a stopped one keeps its disk."""
     setup = with_default_type(notebook.inside("gceSetup"), WORKBENCH_TYPE).bought()
@@ -52,7 +52,7 @@ def price_workbench(notebook: Reader) -> Parts:
         yield disk.kept(normalize_name(kind), size=size)
 
 
-@pricer
+@pricer("gcp:dataproc/cluster:Cluster")
 def price_dataproc_cluster(cluster: Reader) -> Parts:
     """Yield a cluster's machines and disks, and Dataproc's fee for each of their vCPUs."""
     if cluster.has("virtualClusterConfig"):
@@ -98,7 +98,7 @@ def _find_vcpus(machine: Reader) -> Decimal:
     return Decimal(match[1])
 
 
-@pricer
+@pricer("gcp:vpcaccess/connector:Connector")
 def price_vpc_connector(connector: Reader) -> Parts:
     """Yield the machines that a connector runs, of which a connector of any traffic has its minimum."""
 
@@ -110,7 +110,7 @@ def price_vpc_connector(connector: Reader) -> Parts:
     return _list_machines(with_default_type(connector, CONNECTOR_TYPE).times(find_size))
 
 
-@pricer
+@pricer("gcp:workstations/workstationConfig:WorkstationConfig")
 def price_workstation_config(config: Reader) -> Parts:
     """Yield the machines that a configuration keeps ready; workstations bill while they run."""
     host = with_default_type(config.inside("host.gceInstance"), WORKSTATION_TYPE).bought()
@@ -142,19 +142,19 @@ def _list_addresses(machine: Reader, is_internal: bool | UnreadableValue | None)
             yield make_address(address)
 
 
-@pricer
+@pricer("gcp:vertex/aiEndpointWithModelGardenDeployment:AiEndpointWithModelGardenDeployment")
 def price_model_garden_endpoint(endpoint: Reader) -> Parts:
     """Yield the machines of an endpoint that is declared with its model."""
     return _list_prediction_machines(endpoint, "deployConfig.dedicatedResources")
 
 
-@pricer
+@pricer("gcp:vertex/aiDeploymentResourcePool:AiDeploymentResourcePool")
 def price_deployment_pool(pool: Reader) -> Parts:
     """Yield the machines that several models share."""
     return _list_prediction_machines(pool, "dedicatedResources")
 
 
-@pricer
+@pricer("gcp:vertex/aiIndexEndpointDeployedIndex:AiIndexEndpointDeployedIndex")
 def price_deployed_index(index: Reader) -> Parts:
     """Yield the machines that serve an index; without dedicated ones Vertex AI chooses them."""
     if not index.has("dedicatedResources"):

@@ -16,7 +16,7 @@ REPLICAS = ("READ_REPLICAS_DISABLED", "READ_REPLICAS_ENABLED", "READ_REPLICAS_MO
 PERSISTENCE = ("AOF", "RDB", "DISABLED", "PERSISTENCE_MODE_UNSPECIFIED")
 
 
-@pricer
+@pricer("gcp:redis/instance:Instance")
 def price_redis_instance(instance: Reader) -> Parts:
     """Yield an instance by its memory; the price of a GiB depends on the capacity tier."""
     with instance.of("memory") as memory:
@@ -32,19 +32,19 @@ def capacity_tier(memory_gib: Decimal) -> str:
     return next((name for limit, name in CAPACITY_TIERS if memory_gib <= limit), LARGEST_TIER)
 
 
-@pricer
+@pricer("gcp:redis/cluster:Cluster")
 def price_redis_cluster(cluster: Reader) -> Parts:
     """Yield the nodes of a Redis cluster."""
     return _list_nodes(cluster, "redis_cluster")
 
 
-@pricer
+@pricer("gcp:memorystore/instance:Instance")
 def price_valkey_instance(cluster: Reader) -> Parts:
     """Yield the nodes of a Valkey instance."""
     return _list_nodes(cluster, "valkey")
 
 
-@pricer
+@pricer("gcp:memcache/instance:Instance")
 def price_memcache_instance(instance: Reader) -> Parts:
     """Yield the vCPUs and the memory of a Memcached instance's nodes."""
     nodes = ("nodeCount", "its number of nodes")

@@ -22,7 +22,7 @@ NO_MACHINES = (
 )
 
 
-@pricer
+@pricer("gcp:compute/address:Address")
 def price_static_address(address: Reader) -> Parts:
     """Yield a reserved external address; internal ones and those of forwarding rules are free."""
     with address.of(ADDRESS) as part:
@@ -30,7 +30,7 @@ def price_static_address(address: Reader) -> Parts:
             yield part.part(ADDRESS)
 
 
-@pricer
+@pricer("gcp:compute/globalAddress:GlobalAddress")
 def price_global_address(address: Reader) -> Parts:
     """Yield a global external address that no forwarding rule of the program uses; others are free."""
     with address.within(GLOBAL).of(ADDRESS) as part:
@@ -39,7 +39,7 @@ def price_global_address(address: Reader) -> Parts:
             yield part.part(f"{ADDRESS}:unused", UNUSED_OR_FREE, note=note)
 
 
-@pricer
+@pricer("gcp:compute/routerNat:RouterNat")
 def price_cloud_nat(nat: Reader) -> Parts:
     """Yield a gateway by the machines that use it, of which the usage file has the number."""
     place = nat.within(find_region_or_global(nat.resource, nat.graph))

@@ -19,7 +19,7 @@ from gpufleet.cost.pricing.pricers.reader import Parts, Reader
 from gpufleet.cost.pricing.pricers.reservation import with_reservation_terms
 
 
-@pricer
+@pricer("gcp:compute/reservation:Reservation")
 def price_reservation(reservation: Reader) -> Parts:
     """Yield the machines of a reservation, their cards and their local SSDs."""
     machine = (

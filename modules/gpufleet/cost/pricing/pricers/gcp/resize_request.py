@@ -18,7 +18,7 @@ GROUPS = (
 SECONDS_PER_HOUR = Decimal(3600)
 
 
-@pricer
+@pricer("gcp:compute/resizeRequest:ResizeRequest", "gcp:compute/regionResizeRequest:RegionResizeRequest")
 def price_resize_request(request: Reader) -> Parts:
     """Refuse what a request starts: no price list here has the scheduler's rates."""
     group = request.find_resource("instanceGroupManager", *GROUPS)

@@ -10,7 +10,10 @@ DEFAULT_RULE_PRIORITY = "2147483647"  # of the rule that every policy has
 SECRET = "gcp:secretmanager/secret:Secret"  # noqa: S105 - a type
 
 
-@pricer
+@pricer(
+    "gcp:secretmanager/regionalSecretVersion:RegionalSecretVersion",
+    "gcp:secretmanager/secretVersion:SecretVersion",
+)
 def price_secret_version(version: Reader) -> Parts:
     """Yield a version of a secret, in each place where its secret is kept: one if Google chooses them."""
     with version.within(GLOBAL).of("version") as part:
@@ -20,7 +23,11 @@ def price_secret_version(version: Reader) -> Parts:
     yield version.within(GLOBAL).of("accesses").used("secret_manager:access", "monthly_access_operations")
 
 
-@pricer
+@pricer(
+    "gcp:compute/organizationSecurityPolicy:OrganizationSecurityPolicy",
+    "gcp:compute/regionSecurityPolicy:RegionSecurityPolicy",
+    "gcp:compute/securityPolicy:SecurityPolicy",
+)
 def price_security_policy(policy: Reader) -> Parts:
     """Yield a policy of Cloud Armor with its rules, and the requests that it checks."""
     place = policy.within(GLOBAL)
@@ -31,7 +38,10 @@ def price_security_policy(policy: Reader) -> Parts:
     yield place.of("requests").used("cloud_armor:request", "monthly_requests")
 
 
-@pricer
+@pricer(
+    "gcp:compute/regionSecurityPolicyRule:RegionSecurityPolicyRule",
+    "gcp:compute/securityPolicyRule:SecurityPolicyRule",
+)
 def price_security_rule(rule: Reader) -> Parts:
     """Yield a rule that a program declares apart from its policy."""
     if not _is_default(rule):
@@ -42,7 +52,7 @@ def _is_default(rule: Reader) -> bool:
     return rule.find_text("priority") == DEFAULT_RULE_PRIORITY
 
 
-@pricer
+@pricer("gcp:certificateauthority/authority:Authority")
 def price_certificate_authority(authority: Reader) -> Parts:
     """Yield an authority by the tier of its pool."""
     with authority.within(GLOBAL).of("authority") as part:

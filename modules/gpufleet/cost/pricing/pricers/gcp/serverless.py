@@ -60,7 +60,7 @@ class Service:
     accelerator: str = ""
 
 
-@pricer
+@pricer("gcp:cloudrunv2/service:Service")
 def price_run_service(service: Reader) -> Parts:
     """Yield the instances that a service keeps running, and what its requests use."""
     kind = Service(
@@ -69,7 +69,7 @@ def price_run_service(service: Reader) -> Parts:
     return _list_service(service, kind)
 
 
-@pricer
+@pricer("gcp:cloudrun/service:Service")
 def price_knative_service(service: Reader) -> Parts:
     """Yield the same of a service of the first version of the API, with its settings in annotations."""
     kind = Service(
@@ -80,7 +80,7 @@ def price_knative_service(service: Reader) -> Parts:
     return _list_service(service, kind)
 
 
-@pricer
+@pricer("gcp:cloudfunctionsv2/function:Function")
 def price_function(function: Reader) -> Parts:
     """Yield the instances that a function keeps warm, and what its calls use: it is a Cloud Run service."""
     kind = Service(
@@ -91,7 +91,7 @@ def price_function(function: Reader) -> Parts:
     return _list_service(function, kind)
 
 
-@pricer
+@pricer("gcp:cloudfunctions/function:Function")
 def price_first_generation_function(function: Reader) -> Parts:
     """Yield what the calls of a function of the first generation use; instances kept warm have no price here."""
     calls, duration_ms = (
@@ -112,7 +112,7 @@ def price_first_generation_function(function: Reader) -> Parts:
             raise minimum.refuse("no price for instances that it keeps warm")
 
 
-@pricer
+@pricer("gcp:cloudrunv2/workerPool:WorkerPool")
 def price_worker_pool(pool: Reader) -> Parts:
     """Yield the workers of a pool, which always run."""
 
@@ -124,7 +124,7 @@ def price_worker_pool(pool: Reader) -> Parts:
     return _list_running(pool, kind, "worker")
 
 
-@pricer
+@pricer("gcp:cloudrunv2/job:Job")
 def price_run_job(job: Reader) -> Parts:
     """Yield what the executions of a job use."""
     executions, minutes = (

@@ -31,7 +31,7 @@ _PREDEFINED_TIER = re.compile(r"(db-[a-zA-Z0-9-]+?)-(\d{1,4})\Z")
 AVAILABILITIES = ("REGIONAL", "ZONAL")
 
 
-@pricer
+@pricer("gcp:sql/databaseInstance:DatabaseInstance")
 def price_sql_instance(instance: Reader) -> Parts:
     """Yield an instance with its standby: REGIONAL availability runs and stores everything twice."""
     if instance.find_text("settings.activationPolicy") != "NEVER":

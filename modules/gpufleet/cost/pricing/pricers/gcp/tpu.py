@@ -24,7 +24,7 @@ _TYPE = re.compile(r"(v\d+[a-z]*)-(\d{1,6})\Z")
 _TOPOLOGY = re.compile(r"\d{1,4}(?:x\d{1,4}){1,2}\Z")
 
 
-@pricer
+@pricer("gcp:tpu/v2Vm:V2Vm")
 def price_tpu_vm(tpu: Reader) -> Parts:
     """Yield the chips of one slice, and the external addresses of its hosts without a number."""
     with tpu.of("machine") as machine:
@@ -36,7 +36,7 @@ def price_tpu_vm(tpu: Reader) -> Parts:
             )
 
 
-@pricer
+@pricer("gcp:tpu/v2QueuedResource:V2QueuedResource")
 def price_queued_tpu(queued: Reader) -> Parts:
     """Yield the chips of the slices that a queued resource asks for, once it gets them."""
     with queued.of("machine") as machine:
