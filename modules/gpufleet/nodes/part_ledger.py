@@ -22,8 +22,6 @@ from gpufleet.nodes.part import ObservedFault, ObservedPart, Part, PartObservati
 
 MAX_PARTS = 512  # of one node in one attempt; more is an attack
 _LONGEST_TEXT, _LONGEST_POSITION = 255, 64  # characters of a column
-NODE_KINDS = ("board", "instance")
-"""Kinds of the part that stands for the node itself: its board, or the instance that a cloud lent."""
 
 
 def record_part_observation(

@@ -249,6 +249,3 @@ event = Table(
     Column("revision", BigInteger, nullable=False),
     Index("ix_event_run", "run", "revision"),
 )
-
-APPEND_ONLY = ("history", "result", "placement", "repair")
-"""Tables whose rows the database itself refuses to change or delete."""

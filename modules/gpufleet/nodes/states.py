@@ -1,4 +1,4 @@
-"""A node's lifecycle: one table of states with their properties, and the holds that block use in any state.
+"""A node's lifecycle: the states of ``data/states.csv``, their properties, and the holds that block use in any state.
 
 Everything else that depends on states derives from ``STATES``: the legal moves, Ansible's host variables, the
 report's colours. Reachability is a fact with a time, not a state.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from gpufleet.boundary import read_table
 from gpufleet.errors import InputError
 
 LeftBy = Literal["operation", "verdict", "person", "nothing"]
@@ -31,92 +32,21 @@ class NodeState:
     meaning: str
     next_states: tuple[str, ...]
     left_by: LeftBy
-    is_new: bool = False
-    is_busy: bool = False
-    is_usable: bool = False
-    needs_attention: bool = False
+    is_new: bool
+    is_busy: bool
+    is_usable: bool
+    needs_attention: bool
 
 
-_TABLE = (
-    NodeState(
-        name="expected",
-        meaning="declared by a rack file or stack; has not answered yet",
-        next_states=("discovered", "retired"),
-        left_by="operation",
-        is_new=True,
-    ),
-    NodeState(
-        name="discovered",
-        meaning="answered, or exists in a cloud",
-        next_states=("commissioning", "quarantined", "retired"),
-        left_by="operation",
-        is_new=True,
-    ),
-    NodeState(
-        name="commissioning",
-        meaning="identified; drivers and software are being installed",
-        next_states=("burn_in", "quarantined", "repair", "retired"),
-        left_by="operation",
-        is_new=True,
-    ),
-    NodeState(
-        name="burn_in",
-        meaning="being measured, or the measurement is incomplete",
-        next_states=("ready", "commissioning", "quarantined", "repair", "retired"),
-        left_by="verdict",
-        is_new=True,
-    ),
-    NodeState(
-        name="ready",
-        meaning="passed burn-in",
-        next_states=("assigned", "draining", "commissioning", "burn_in", "quarantined"),
-        left_by="verdict",
-        is_usable=True,
-    ),
-    NodeState(
-        name="assigned",
-        meaning="jobs run there",
-        next_states=("draining", "quarantined"),
-        left_by="person",
-        is_busy=True,
-        is_usable=True,
-    ),
-    NodeState(
-        name="draining",
-        meaning="running jobs may finish; no new ones start",
-        next_states=("ready", "quarantined", "repair", "retired"),
-        left_by="person",
-        is_busy=True,
-    ),
-    NodeState(
-        name="quarantined",
-        meaning="failed burn-in, or a person took it out of use",
-        next_states=("commissioning", "burn_in", "repair", "retired"),
-        left_by="person",
-        needs_attention=True,
-    ),
-    NodeState(
-        name="repair",
-        meaning="hardware is being repaired",
-        next_states=("commissioning", "burn_in", "retired"),
-        left_by="person",
-        needs_attention=True,
-    ),
-    NodeState(
-        name="retired",
-        meaning="out of the fleet; only its history stays",
-        next_states=(),
-        left_by="nothing",
-    ),
-)
-
-STATES: dict[str, NodeState] = {state.name: state for state in _TABLE}
+STATES: dict[str, NodeState] = {
+    state.name: state for state in read_table(NodeState, "gpufleet.nodes", "data/states.csv")
+}
 """Every state by its name. New nodes move through the states with ``is_new`` in this order."""
 
-NEW_STATES: tuple[str, ...] = tuple(state.name for state in _TABLE if state.is_new)
-BUSY_STATES: tuple[str, ...] = tuple(state.name for state in _TABLE if state.is_busy)
-USABLE_STATES: tuple[str, ...] = tuple(state.name for state in _TABLE if state.is_usable)
-ATTENTION_STATES: tuple[str, ...] = tuple(state.name for state in _TABLE if state.needs_attention)
+NEW_STATES: tuple[str, ...] = tuple(state.name for state in STATES.values() if state.is_new)
+BUSY_STATES: tuple[str, ...] = tuple(state.name for state in STATES.values() if state.is_busy)
+USABLE_STATES: tuple[str, ...] = tuple(state.name for state in STATES.values() if state.is_usable)
+ATTENTION_STATES: tuple[str, ...] = tuple(state.name for state in STATES.values() if state.needs_attention)
 
 HOLDS: tuple[str, ...] = ("drift", "cost", "security", "operator")
 

@@ -21,8 +21,6 @@ from gpufleet.operations import ingest, playbook_run, task_events
 from gpufleet.operations.event_report import collect_report_summaries
 from gpufleet.operations.playbook_run import PlaybookRequest
 
-BURN_IN_CHOICES = ("auto", "always", "never")
-
 
 @dataclass(frozen=True)
 class HostOutcome:
@@ -72,7 +70,6 @@ class ConfigureResult:
     request: PlaybookRequest
     hosts: tuple[HostOutcome, ...] = ()
     run: remote.RunOutcome | None = None
-    ingested_late: bool = False
 
     @property
     def exit_code(self) -> int:
@@ -107,13 +104,12 @@ def configure_hosts(root: Path, request: PlaybookRequest, stream: TextIO) -> Con
     started = datetime.now(UTC)
     run = playbook_run.run_playbook_request(plan, request, extra_vars, stream)
     with Registry(paths.registry_database_url(root)) as registry:
-        late = not registry_has_results(registry.list_nodes(), run, started)
-        if late:
+        if not registry_has_results(registry.list_nodes(), run, started):
             rehearsal = bool(os.environ.get("GPUFLEET_REHEARSAL"))
             for folder in playbook_run.list_run_event_folders(run):
                 ingest.ingest_events(registry, task_events.read_artifact_events(folder), rehearsal=rehearsal)
         outcomes = collect_host_outcomes(run, registry, with_differences=request.diff)
-        return ConfigureResult(request, outcomes, run, late)
+        return ConfigureResult(request, outcomes, run)
 
 
 def resume_run(

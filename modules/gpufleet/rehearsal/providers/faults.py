@@ -20,7 +20,6 @@ KINDS: dict[FaultKind, str] = {
     "fail-after": "after this many created resources every creation fails, until the fault is cleared",
     "lose-answer": "the next creation happens, but its answer is lost",
 }
-COUNTED = ("quota", "throttle", "fail-after", "lose-answer")
 
 # Source of the codes, by cloud: AWS EC2 API "Error codes"; Google "Troubleshoot resource availability errors" and
 # "Troubleshoot quota errors"; Azure "Resolve errors for SKU not available", "Allocation failures", "Quota errors".

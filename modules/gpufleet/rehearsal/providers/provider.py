@@ -137,7 +137,7 @@ class SimulatedProvider(api.Provider):
             created = compute_resource_outputs(context)
             row = ResourceRow(context.id, context.kind.token, request.urn, context.inputs, created)
             if self.store.get_resource(row.type, row.id) is None:  # else: an unfinished creation
-                check_references(self.schema, self.store, row)
+                check_references(self.store, row)
                 check_capacity(self.schema, self.store, row)
             self.store.put_resource(row)
             finish_creation(self.schema, self.store, row)
@@ -172,7 +172,7 @@ class SimulatedProvider(api.Provider):
             updated = compute_resource_outputs(context)
             row = ResourceRow(context.id, context.kind.token, request.urn, context.inputs, updated, True)
             check_immutable_properties(context.kind, before, row)
-            check_references(self.schema, self.store, row)
+            check_references(self.store, row)
             problem = find_resize_problem(self.schema, self.store, before, row)
             if problem:
                 stop_unresized_machine(self.schema, self.store, before)
@@ -188,7 +188,7 @@ class SimulatedProvider(api.Provider):
         """Delete a resource; ignore a missing one."""
         kind = self._kind(_token(request.urn)).token
         with self.store.transaction():
-            check_deletion(self.schema, self.store, kind, request.resource_id)
+            check_deletion(self.store, kind, request.resource_id)
             delete_in_cloud(self.schema, self.store, kind, request.resource_id)
 
     async def invoke(self, request: api.InvokeRequest) -> api.InvokeResponse:

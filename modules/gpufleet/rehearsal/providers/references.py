@@ -22,7 +22,7 @@ from gpufleet.rehearsal.providers.groups import (
     get_gcp_template,
 )
 from gpufleet.rehearsal.providers.property_values import PlainValues, unwrap_secrets
-from gpufleet.rehearsal.providers.schema import CloudSchema, SimulatedResourceType
+from gpufleet.rehearsal.providers.schema import SimulatedResourceType
 from gpufleet.rehearsal.providers.side_effects import CAPACITY_BLOCK, resolve_launch_inputs
 from gpufleet.rehearsal.providers.store import ResourceRow, ResourceStore
 
@@ -43,12 +43,11 @@ _SPREAD_LIMIT = 7  # instances per zone of a spread placement group
 Check = Callable[[ResourceStore, ResourceRow, PlainValues], Iterator[str]]
 
 
-def check_references(schema: CloudSchema, store: ResourceStore, row: ResourceRow) -> None:
+def check_references(store: ResourceStore, row: ResourceRow) -> None:
     """Raise CloudError if the cloud refuses this resource next to the ones that exist."""
     check = _CHECKS.get(row.type)
     if check is None:
         return
-    del schema
     for problem in check(store, row, resolve_launch_inputs(store, row.type, row.inputs)):
         raise CloudError(problem)
 
@@ -64,9 +63,8 @@ def check_immutable_properties(kind: SimulatedResourceType, before: ResourceRow,
             )
 
 
-def check_deletion(schema: CloudSchema, store: ResourceStore, kind: str, identity: str) -> None:
+def check_deletion(store: ResourceStore, kind: str, identity: str) -> None:
     """Raise CloudError if the cloud refuses to delete a resource that others use."""
-    del schema
     if kind != _AZURE_RESERVATION:
         return
     row = store.get_resource(kind, identity)

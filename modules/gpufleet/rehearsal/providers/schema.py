@@ -9,14 +9,12 @@ from __future__ import annotations
 import importlib.metadata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from gpufleet.boundary import read_packaged_json
 from gpufleet.rehearsal.providers.input_types import InputSchema
 
 _PACKAGE = "gpufleet.rehearsal.providers"
-_DATA = Path(__file__).parent / "data"
 
 
 @dataclass(frozen=True)

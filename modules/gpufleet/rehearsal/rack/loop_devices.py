@@ -23,7 +23,6 @@ BLOCK_DEVICES = Path("/sys/block")
 LOOP_CONTROL = Path("/dev/loop-control")
 SIZE_MIB = 400  # sparse; mkfs.xfs wants 300 MiB at least
 FOLDER = "drives"
-DELETED_SUFFIX = " (deleted)"  # the kernel's suffix for removed files
 MAJOR = 7  # of loop devices: the kernel's Documentation/admin-guide/devices.txt
 DETACH_TIMEOUT_S = 5.0
 POLL_S = 0.05

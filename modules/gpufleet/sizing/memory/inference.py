@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from gpufleet.boundary import read_table
 from gpufleet.catalog import Accelerator
 from gpufleet.catalog.architecture import ModelArchitecture
 from gpufleet.sizing.hardware import Hardware, ParallelLayout
@@ -15,7 +16,6 @@ from gpufleet.sizing.memory.result import GIB, DeviceMemoryUse
 from gpufleet.sizing.memory.weights import list_matrix_bytes, weight_bytes
 from gpufleet.sizing.workload import Workload
 
-WHOLE_PROMPT = 1 << 30
 EMBEDDING_AND_OUTPUT = {"embedding", "output"}
 
 
@@ -31,69 +31,23 @@ class EngineMemoryProfile:
     logit_rows: int
     graphs_gib: float
     runtime_gib: float
-    gpu_memory_utilization: float = 0.0
-    hidden_bytes: float = 6.0  # activation bytes per token and unit of the hidden size
-    intermediate_bytes: float = 2.0  # the same per unit of the intermediate size
-    reserves_full_chunk: bool = False  # allocates a full prompt step even for a short prompt
-    has_host_embedding: bool = False  # embedding stays in host memory if the card has its own
+    gpu_memory_utilization: float
+    hidden_bytes: float  # activation bytes per token and unit of the hidden size
+    intermediate_bytes: float  # the same per unit of the intermediate size
+    reserves_full_chunk: bool  # allocates a full prompt step even for a short prompt
+    has_host_embedding: bool  # embedding stays in host memory if the card has its own
 
 
 # llama.cpp: n_ubatch 512, its compute buffer holds as many rows of logits. vLLM, SGLang, TensorRT-LLM: prompt
 # steps of 8,192 tokens and 256 sequences, tried out before the cache is set up; their width is fitted to the
 # 1.26 GiB that vllm pull 10511 (2024-12) measured for Llama 3 8B on an 80 GB card. CUDA graphs took 2.4 GiB on an
 # RTX 4090 in vllm issue 7553 (2024); fewer are captured since, assumption: 1 GiB. transformers: no graphs, the
-# whole prompt in one step; what a step holds and the runtime are constants of memory_constants.csv.
+# whole prompt in one step, of up to 2^30 tokens; what it holds and the runtime are constants of memory_constants.csv.
 # llama.cpp looks the embedding up in host memory; its 0.25 GiB lie between the 4,096 tokens that ran and the 8,192
 # that did not for Llama 3 8B in 16 bits on an RTX 4080 (XiongjieDai's benchmarks, 2024).
 ENGINE_MEMORY = {
-    "llama.cpp": EngineMemoryProfile(
-        "llama.cpp",
-        prefill_chunk_tokens=512,
-        logit_rows=512,
-        graphs_gib=0.0,
-        runtime_gib=0.25,
-        reserves_full_chunk=True,
-        has_host_embedding=True,
-    ),
-    "mlx": EngineMemoryProfile(
-        "mlx", prefill_chunk_tokens=512, logit_rows=1, graphs_gib=0.0, runtime_gib=0.2
-    ),
-    "rknn": EngineMemoryProfile(
-        "rknn", prefill_chunk_tokens=128, logit_rows=1, graphs_gib=0.0, runtime_gib=0.0
-    ),
-    "vllm": EngineMemoryProfile(
-        "vllm",
-        prefill_chunk_tokens=8192,
-        logit_rows=256,
-        graphs_gib=1.0,
-        runtime_gib=0.5,
-        gpu_memory_utilization=0.9,
-        hidden_bytes=28.0,
-    ),
-    "sglang": EngineMemoryProfile(
-        "sglang",
-        prefill_chunk_tokens=8192,
-        logit_rows=256,
-        graphs_gib=1.0,
-        runtime_gib=0.5,
-        gpu_memory_utilization=0.88,
-        hidden_bytes=28.0,
-    ),
-    "tensorrt-llm": EngineMemoryProfile(
-        "tensorrt-llm",
-        prefill_chunk_tokens=8192,
-        logit_rows=256,
-        graphs_gib=1.0,
-        runtime_gib=0.5,
-        gpu_memory_utilization=0.9,
-        hidden_bytes=28.0,
-    ),
-    "pytorch": EngineMemoryProfile(
-        "pytorch", prefill_chunk_tokens=2048, logit_rows=1, graphs_gib=0.0, runtime_gib=0.3
-    ),
-    "transformers": EngineMemoryProfile(
-        "transformers", prefill_chunk_tokens=WHOLE_PROMPT, logit_rows=1, graphs_gib=0.0, runtime_gib=0.0
-    ),
+    engine.name: engine
+    for engine in read_table(EngineMemoryProfile, "gpufleet.sizing", "data/engine_memory.csv")
 }
 ENGINE_ALIASES = {
     "trtllm": "tensorrt-llm",

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import cast
 
 from gpufleet.catalog import CLOUDS
-from gpufleet.cost.pricing.pricers import kubernetes, onprem
+from gpufleet.cost.pricing.pricers import kubernetes, kubernetes_cluster, onprem
 from gpufleet.cost.pricing.pricers.extensions import Pricer, load_extension_pricers
 
 
@@ -23,10 +23,7 @@ def _load_cloud_pricers(cloud: str) -> dict[str, Pricer]:
 
 PRICERS: dict[str, Pricer] = {
     **{type_: pricer for cloud in CLOUDS for type_, pricer in _load_cloud_pricers(cloud).items()},
-    **{
-        type_: kubernetes.OBJECT_PRICERS[group, kind]
-        for type_, (group, kind) in kubernetes.CURRENT_TYPES.items()
-    },
+    **kubernetes_cluster.pricer.pricers,
     **onprem.pricer.pricers,
 }
 

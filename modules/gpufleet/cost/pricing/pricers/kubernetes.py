@@ -14,13 +14,9 @@ from functools import partial
 from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.inputs.values import read_input, text_if_known
 from gpufleet.cost.pricing.component import Components, CostComponent, UnpricedComponent
+from gpufleet.cost.pricing.pricers import kubernetes_storage  # noqa: F401 - it registers those of disks
 from gpufleet.cost.pricing.pricers.extensions import Pricer
 from gpufleet.cost.pricing.pricers.kubernetes_cluster import pricer, within_cluster
-from gpufleet.cost.pricing.pricers.kubernetes_storage import (
-    price_persistent_volume,
-    price_stateful_set,
-    price_volume_claim,
-)
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS, LOAD_BALANCER
 from gpufleet.cost.pricing.pricers.reader import Parts, Reader
 from gpufleet.engine import StateResource, UnreadableValue
@@ -109,7 +105,7 @@ def _price_object_list(pricer: Pricer, resource: StateResource, graph: ResourceG
     ]
 
 
-@pricer()
+@pricer("kubernetes:core/v1:Service")
 def price_kubernetes_service(service: Reader) -> Parts:
     """Yield the load balancer that a service requests from its cloud."""
     if service.find_choice("spec.type", SERVICE_TYPES) not in ("LoadBalancer", *UnreadableValue):
@@ -124,7 +120,7 @@ def price_kubernetes_service(service: Reader) -> Parts:
         raise service.of(LOAD_BALANCER).refuse(reason)
 
 
-@pricer()
+@pricer("kubernetes:networking.k8s.io/v1:Ingress")
 def price_ingress(ingress: Reader) -> Parts:
     """Yield the load balancer of an ingress; one that pods serve is billed with their service."""
     name = ingress.find_text(INGRESS_CLASS)
@@ -139,7 +135,7 @@ def price_ingress(ingress: Reader) -> Parts:
         raise ingress.of(LOAD_BALANCER).refuse(reason)
 
 
-@pricer()
+@pricer("kubernetes:gateway.networking.k8s.io/v1:Gateway")
 def price_gateway(gateway: Reader) -> Parts:
     """Yield the load balancer of a gateway."""
     name = text_if_known(gateway.find_text("spec.gatewayClassName")) or ""
@@ -150,7 +146,7 @@ def price_gateway(gateway: Reader) -> Parts:
     yield _make_forwarding_rule(gateway)
 
 
-@pricer()
+@pricer("kubernetes:helm.sh/v3:Release")
 def price_helm_release(release: Reader) -> Parts:
     """Refuse what a Helm chart may make in addition to pods."""
     raise release.refuse("a Helm chart's inputs do not list the load balancers and disks that it creates")
@@ -206,23 +202,8 @@ def _is_first_of_its_group(ingress: Reader) -> bool:
     return group is None or own == min(others, default=own)
 
 
+# By group and kind, in any version; the types are those of current versions of Kubernetes.
 OBJECT_PRICERS: dict[tuple[str, str], Pricer] = {
-    ("core", "Service"): price_kubernetes_service,
-    ("core", "PersistentVolumeClaim"): price_volume_claim,
-    ("core", "PersistentVolume"): price_persistent_volume,
-    ("apps", "StatefulSet"): price_stateful_set,
-    ("networking.k8s.io", "Ingress"): price_ingress,
+    **{_split_type(type_): price for type_, price in pricer.pricers.items()},
     ("extensions", "Ingress"): price_ingress,
-    ("gateway.networking.k8s.io", "Gateway"): price_gateway,
-    ("helm.sh", "Release"): price_helm_release,
-}
-# The types that current versions of Kubernetes have for them.
-CURRENT_TYPES = {
-    "kubernetes:core/v1:Service": ("core", "Service"),
-    "kubernetes:core/v1:PersistentVolumeClaim": ("core", "PersistentVolumeClaim"),
-    "kubernetes:core/v1:PersistentVolume": ("core", "PersistentVolume"),
-    "kubernetes:apps/v1:StatefulSet": ("apps", "StatefulSet"),
-    "kubernetes:networking.k8s.io/v1:Ingress": ("networking.k8s.io", "Ingress"),
-    "kubernetes:gateway.networking.k8s.io/v1:Gateway": ("gateway.networking.k8s.io", "Gateway"),
-    "kubernetes:helm.sh/v3:Release": ("helm.sh", "Release"),
 }

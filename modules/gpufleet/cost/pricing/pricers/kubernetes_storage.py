@@ -62,7 +62,7 @@ _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
 _UNITS |= {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}
 
 
-@pricer()
+@pricer("kubernetes:core/v1:PersistentVolumeClaim")
 def price_volume_claim(claim: Reader) -> Parts:
     """Yield the disk that a volume claim makes; one that names its volume bills with that."""
     with claim.of("disk") as disk:
@@ -71,7 +71,7 @@ def price_volume_claim(claim: Reader) -> Parts:
             yield from _list_disk(claim, "disk")
 
 
-@pricer()
+@pricer("kubernetes:apps/v1:StatefulSet")
 def price_stateful_set(stateful_set: Reader) -> Parts:
     """Yield the disks that the claims of a stateful set make for each replica."""
     name = "how many disks its claims make"
@@ -83,7 +83,7 @@ def price_stateful_set(stateful_set: Reader) -> Parts:
             yield from _list_disk(claim, f"disk:{text_if_known(claim.find_text('metadata.name')) or index}")
 
 
-@pricer()
+@pricer("kubernetes:core/v1:PersistentVolume")
 def price_persistent_volume(volume: Reader) -> Parts:
     """Refuse the existing disk that a volume names, unless this stack declares it or no cloud sells it."""
     for path in HANDLES:
