@@ -190,12 +190,14 @@ def clean_env():
 @pytest.fixture(scope="session")
 def gpufleet(clean_env):
     """Run ``gpufleet`` as its own process; returns the finished process with text output."""
+    from command_server import (
+        CommandServer,
+    )  # test_lanes.py and test_skipped.py copy this file without its neighbours
+
+    server = CommandServer(clean_env)
 
     def run(*arguments, cwd, env=None, stdin=None, timeout=600):
-        return subprocess.run(
-            [sys.executable, "-m", "gpufleet", *map(str, arguments)],
-            cwd=cwd, env=clean_env | (env or {}), input=stdin, capture_output=True, text=True, timeout=timeout,
-            check=False,
-        )  # fmt: skip
+        return server.run(arguments, cwd, clean_env | (env or {}), stdin, timeout)
 
-    return run
+    yield run
+    server.stop()

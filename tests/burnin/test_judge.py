@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 
@@ -63,10 +64,19 @@ def test_verdict_matches_the_golden_file(path, judge_case):
     assert case.get("reason", "") in "; ".join(report.list_unhealthy_reasons())
 
 
+@functools.cache
+def make_report_validator():
+    """Return a validator of reports: ``jsonschema.validate`` checks the schema itself each time, which takes longer."""
+    schema = burnin.load_burnin_report_schema()
+    validator = jsonschema.validators.validator_for(schema)
+    validator.check_schema(schema)
+    return validator(schema)
+
+
 @pytest.mark.parametrize("path", VERDICTS, ids=lambda path: path.stem)
 def test_reports_match_the_schema(path, judge_case):
     report = judge_case(json.loads(path.read_text())).as_json()
-    jsonschema.validate(json.loads(json.dumps(report)), burnin.load_burnin_report_schema())
+    make_report_validator().validate(json.loads(json.dumps(report)))
 
 
 def test_every_unhealthy_verdict_has_a_reason(judge_case):
@@ -80,7 +90,7 @@ def test_every_unhealthy_verdict_has_a_reason(judge_case):
 def test_judge_accepts_any_record(records, rehearsal):
     report = burnin.judge_attempt(records, "compute_blade", "quick", rehearsal)
     assert report.verdict in burnin.VERDICTS
-    jsonschema.validate(report.as_json(), burnin.load_burnin_report_schema())
+    make_report_validator().validate(report.as_json())
 
 
 @settings(max_examples=200)

@@ -48,13 +48,6 @@ def test_unknown_choice_of_burn_in_is_refused(gpufleet, project):
     assert gpufleet("configure", "--burn-in", "maybe", cwd=project).returncode == 2
 
 
-def test_empty_group_exits_with_0(gpufleet, project):
-    (project / "inventory/site.ini").write_text("[spare]\n")
-    result = gpufleet("configure", "--limit", "spare", "--json", cwd=project)
-    assert result.returncode == 0, result.stderr
-    assert json.loads(result.stdout)["hosts"] == []
-
-
 def test_help_shows_the_ansible_runner_command(gpufleet, project):
     help_text = gpufleet("configure", "--help", cwd=project).stdout
     assert "ansible-runner run . --project-dir playbooks -p site.yml --limit PATTERN" in " ".join(
@@ -62,8 +55,11 @@ def test_help_shows_the_ansible_runner_command(gpufleet, project):
     )
 
 
-@pytest.mark.parametrize("play", ["commission", "drivers", "containers", "fabrics", "application", "burn_in"])
-def test_each_play_can_be_run_alone(gpufleet, project, play):
-    result = gpufleet("configure", "--play", play, "--limit", "new_blades:!all", cwd=project)
-    assert (result.returncode, result.stdout) == (1, "")
-    assert result.stderr.startswith("error: --limit: new_blades:!all leaves no host")
+@pytest.mark.parametrize(
+    "play", ["site", "commission", "drivers", "containers", "fabrics", "application", "burn_in"]
+)
+def test_each_play_can_be_run_alone_and_has_nothing_to_do_in_an_empty_group(gpufleet, project, play):
+    (project / "inventory/site.ini").write_text("[spare]\n")
+    result = gpufleet("configure", "--play", play, "--limit", "spare", "--json", cwd=project)
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["hosts"] == []

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from decimal import Decimal
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from gpufleet import cost
@@ -70,7 +72,14 @@ def test_operations_and_pools_match_the_case(case, cost_diff):
         assert lines[name].shown_charge.pool == pool
 
 
-def test_every_case_matches_the_schema(cost_diff):
-    import jsonschema
+@functools.cache
+def make_diff_validator():
+    """Return a validator of differences: ``jsonschema.validate`` checks the schema itself each time."""
+    schema = load_diff_schema()
+    validator = jsonschema.validators.validator_for(schema)
+    validator.check_schema(schema)
+    return validator(schema)
 
-    jsonschema.validate(build_diff_document(cost_diff), load_diff_schema())
+
+def test_every_case_matches_the_schema(cost_diff):
+    make_diff_validator().validate(build_diff_document(cost_diff))

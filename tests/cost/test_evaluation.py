@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 from decimal import Decimal
 
@@ -60,8 +61,14 @@ def test_second_machine_in_production_has_the_manually_calculated_cost(project):
     assert cost_diff.budget_usd_per_month == 60000
 
 
-def test_production_has_the_manually_calculated_cost(project):
-    bill = cost.estimate_stack(project, "production").bill
+@pytest.fixture(scope="module")
+def estimate_shipped(shared_project):
+    """Return a function that estimates a shipped stack, once for all tests."""
+    return functools.cache(lambda stack: cost.estimate_stack(shared_project, stack))
+
+
+def test_production_has_the_manually_calculated_cost(estimate_shipped):
+    bill = estimate_shipped("production").bill
     machines = {
         charge.item: charge.usd_per_month.expected
         for charge in bill.charges
@@ -74,8 +81,8 @@ def test_production_has_the_manually_calculated_cost(project):
     }
 
 
-def test_dev_stays_within_its_budget_and_has_an_attached_card(project):
-    estimate = cost.estimate_stack(project, "dev")
+def test_dev_stays_within_its_budget_and_has_an_attached_card(estimate_shipped):
+    estimate = estimate_shipped("dev")
     assert estimate.is_within_budget
     cards = next(charge for charge in estimate.bill.charges if charge.component == "accelerators")
     assert cards.usd_per_month.expected == Decimal("0.35") * 160
@@ -85,8 +92,10 @@ def test_dev_stays_within_its_budget_and_has_an_attached_card(project):
     ("stack", "usd_per_month"),  # summed by hand, part for part, in tests/fleet/test_stacks.py
     [("production", 53156.77), ("dev", 327.58), ("poc", 65.39)],
 )
-def test_shipped_stacks_have_the_manually_calculated_cost_and_nothing_unpriced(project, stack, usd_per_month):
-    bill = cost.estimate_stack(project, stack).bill
+def test_shipped_stacks_have_the_manually_calculated_cost_and_nothing_unpriced(
+    estimate_shipped, stack, usd_per_month
+):
+    bill = estimate_shipped(stack).bill
     assert float(bill.usd_per_month.expected) == pytest.approx(usd_per_month, abs=0.01)
     assert [gap.reason for gap in bill.unpriced_resources if "bills by use" not in gap.reason] == []
 
