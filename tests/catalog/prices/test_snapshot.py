@@ -149,8 +149,9 @@ def test_a_past_day_has_only_the_prices_of_its_time():
 
 
 def test_prices_of_the_list_keep_their_source():
-    for key in data_file.load_machine_prices():
-        assert snapshot.find_snapshot_price("machine", *key) is None, key
+    for key, price in data_file.load_machine_prices().items():
+        older = snapshot.find_snapshot_price("machine", *key)
+        assert older is None or (older.as_of or "") < (price.as_of or ""), f"{key}: the snapshot's is newer"
     machine = catalog.find_machine_price("aws", "us-east-1", "p4d.24xlarge", "on_demand")
     assert machine == data_file.load_machine_prices()["aws", "us-east-1", "p4d.24xlarge", "on_demand"]
 
@@ -294,7 +295,8 @@ def test_machines_with_accelerators_are_described_elsewhere():
 
 
 def test_the_page_of_coverage_is_current():
-    assert (ROOT / "docs/price-coverage.md").read_text() == build_page()
+    command = "python -m gpufleet.catalog.prices.snapshot_report > docs/price-coverage.md"
+    assert (ROOT / "docs/price-coverage.md").read_text() == build_page(), f"run {command}"
 
 
 def test_ordinary_machines_are_found_in_any_cloud():

@@ -182,7 +182,7 @@ def test_pattern_of_free_types_is_narrowed_by_hand(root, before, add, capsys):
         (["gcp:sql/databaseInstance:DatabaseInstance", *QUERIES], None, "has a pricer in Python"),
         ([JOB, "--component", "a,b", "--item", "dns:zone"], None, "'a,b' is not a name"),
         ([JOB, "--component", "queries", "--item", "bigquery:qery_tib"], None, "did you mean bigquery:query_tib?"),
-        ([JOB, "--component", "queries", "--item", "abacus"], None, "Adding a refreshed part"),
+        ([JOB, "--component", "queries", "--item", "abacus"], None, "Adding a priced type"),
         ([JOB, "--component", "queries"], None, "--item"),
         ([JOB, *QUERIES, "--quantity", "used:monthly_queries_tb"], None, "is not a quantity"),
         ([JOB, *QUERIES, "--quantity", "2*use:monthly_queries_tb"], None, "is not a quantity"),
