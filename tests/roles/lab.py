@@ -197,6 +197,7 @@ class Lab:
             inventory=str(self.home / "inventory"), limit=limit, extravars=extra_vars or {},
             cmdline=" ".join(arguments) or None, envvars={**env, **(environment or {})},
             settings={"suppress_env_files": True},
+            cancel_callback=lambda: False,  # else it takes the interrupts of pytest, for good
         )  # fmt: skip
         results = tuple(filter(None, map(task_result, completed.events)))
         stdout = completed.stdout.read()
