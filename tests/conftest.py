@@ -190,9 +190,8 @@ def clean_env():
 @pytest.fixture(scope="session")
 def gpufleet(clean_env):
     """Run ``gpufleet`` as its own process; returns the finished process with text output."""
-    from command_server import (
-        CommandServer,
-    )  # test_lanes.py and test_skipped.py copy this file without its neighbours
+    # Not above: test_lanes.py and test_skipped.py copy this file without its neighbours.
+    from command_server import CommandServer
 
     server = CommandServer(clean_env)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gpufleet.burnin import version_consistency as consistency
+from gpufleet.burnin.agent import nvidia_cards
 from gpufleet.burnin.agent.host import CommandOutput, HostAccess
+from gpufleet.burnin.check_definition import load_checks
 from gpufleet.burnin.checks.versions import measure as versions
 from gpufleet.burnin.checks.versions.read import read_parts
 from gpufleet.burnin.thresholds import select_thresholds
@@ -85,6 +87,10 @@ def test_card_that_no_program_has_open_says_its_firmware_to_nvidia_smi(make_host
     rows = "00000000:18:00.0, GPU-1, 96.00.89.00.01\n00000000:2A:00.0, GPU-2, 96.00.74.00.01\n"
     raw = versions.measure_host(make_host({**SERVER, **closed}, {QUERY: rows})).raw
     assert raw["parts"]["GPU NVIDIA H100 80GB HBM3 VBIOS"] == ["96.00.74.00.01", "96.00.89.00.01"]
+
+
+def test_opening_cards_leaves_the_check_time_to_end():
+    assert load_checks()["versions"].run.seconds >= nvidia_cards.OPEN_SECONDS + versions.COMMAND_SECONDS
 
 
 def test_firmware_that_nobody_can_tell_is_no_version(make_host):

@@ -92,8 +92,8 @@ def test_spot_is_cheaper_than_on_demand_and_not_a_placeholder():
 
 def test_confidence_matches_source_and_age():
     rows = data_file.load_catalog_rows("prices.csv")
-    wrong = {tuple(row.items()): expected_confidence(row) for row in rows}
-    assert {row: right for row, right in wrong.items() if dict(row)["confidence"] != right} == {}
+    expected = [(row, expected_confidence(row)) for row in rows]
+    assert [(row, right) for row, right in expected if row["confidence"] != right] == []
 
 
 def test_confidence_of_parts_matches_purchase_and_date():

@@ -168,6 +168,7 @@ def _render_svg(specification: Json) -> str:
         "background": "transparent",
         "font": "sans-serif",
     }
-    whole = {"$schema": SCHEMA, "config": config, "width": WIDTH, **specification}
-    svg: str = vl_convert.vegalite_to_svg(whole)
+    svg: str = vl_convert.vegalite_to_svg(
+        {"$schema": SCHEMA, "config": config, "width": WIDTH, **specification}
+    )
     return svg

@@ -24,6 +24,7 @@ from itertools import groupby
 from typing import Any
 
 from gpufleet.boundary import read_table
+from gpufleet.rehearsal.providers.constraints.azure_machine import SCALE_SET
 from gpufleet.rehearsal.providers.constraints.registry import (
     Check,
     Inputs,
@@ -36,7 +37,6 @@ from gpufleet.rehearsal.providers.constraints.registry import (
 )
 from gpufleet.rehearsal.providers.property_values import UNKNOWN
 
-SCALE_SET = "azure-native:compute:VirtualMachineScaleSet"
 _LISTED = re.compile(r"([\w.]+)\[\]")
 _SHOWN = re.compile(r"\{(#?)([^{}!]+)(!r)?\}")
 _VERBS: dict[str, Callable[[Any, str], bool]] = {
@@ -44,13 +44,13 @@ _VERBS: dict[str, Callable[[Any, str], bool]] = {
     "missing": lambda value, _: value is None,
     "on": lambda value, _: bool(value),
     "off": lambda value, _: not value,
-    "is": lambda value, words: _write(value) in words.split("|"),
-    "not": lambda value, words: value != UNKNOWN and _write(value) not in words.split("|"),
+    "is": lambda value, choices: _write(value) in choices.split("|"),
+    "not": lambda value, choices: value != UNKNOWN and _write(value) not in choices.split("|"),
     "like": lambda value, pattern: is_known(value) and bool(re.fullmatch(pattern, _write(value))),
     "unlike": lambda value, pattern: is_known(value) and not re.fullmatch(pattern, _write(value)),
     "within": lambda value, bounds: _is_number(value) and _is_within(value, bounds),
     "outside": lambda value, bounds: _is_number(value) and not _is_within(value, bounds),
-    "longer": lambda value, most: isinstance(value, list) and len(value) > int(most),
+    "longer": lambda value, limit: isinstance(value, list) and len(value) > int(limit),
 }
 
 
@@ -65,7 +65,7 @@ class Row:
     reason: str
     source: str
 
-    def within(self, profile: str) -> Row:
+    def for_profile(self, profile: str) -> Row:
         """Return the row with its paths written out; ``profile`` is where the type has its profile."""
         path = re.sub(r"\bprofile\.", profile, self.path)
         when = re.sub(r"\bprofile\.", profile, re.sub(r"(^|& )\. ", rf"\1{path} ", self.when))
@@ -80,7 +80,7 @@ class Row:
             when, path, reason = (
                 text.replace("[]", f"[{index}]") for text in (self.when, self.path, self.reason)
             )
-            if all(_holds(condition, inputs) for condition in when.split(" & ")):
+            if all(_is_met(condition, inputs) for condition in when.split(" & ")):
                 yield path, _SHOWN.sub(partial(_show, inputs), reason)
 
 
@@ -91,7 +91,9 @@ def register_table() -> None:
         known = list(group)
         for token in types:
             place = "virtualMachineProfile." if token == SCALE_SET else ""
-            constrains(token, source=known[0].source)(_make_check(name, [row.within(place) for row in known]))
+            constrains(token, source=known[0].source)(
+                _make_check(name, [row.for_profile(place) for row in known])
+            )
 
 
 def _make_check(name: str, rows: list[Row]) -> Check:
@@ -103,7 +105,7 @@ def _make_check(name: str, rows: list[Row]) -> Check:
     return check
 
 
-def _holds(condition: str, inputs: Inputs) -> bool:
+def _is_met(condition: str, inputs: Inputs) -> bool:
     path, verb, *argument = condition.split(" ", 2)
     return _VERBS[verb](_look_up(inputs, path), *argument or [""])
 
