@@ -50,7 +50,7 @@ def write_stack(folder, nodes, *, is_group):
     settings = {"config": {"gpufleet:fleet": spec, "aws:region": "us-east-1"}}
     (folder / f"stacks/Pulumi.{STACK}.yaml").write_text(json.dumps(settings))
     program = (ROOT / "stacks/__main__.py").read_text()
-    marker = "stack = pulumi.get_stack()\n"
+    marker = "cloud.declare_stack()\n"
     (folder / "stacks/__main__.py").write_text(
         program if is_group else program.replace(marker, LIFT_THE_LIMIT + marker)
     )

@@ -9,8 +9,8 @@ that the fleet uses.
 
 from __future__ import annotations
 
-from gpufleet.cloud.fleet_declaration import declare_fleet
+from gpufleet.cloud.fleet_declaration import declare_fleet, declare_stack
 from gpufleet.cloud.gpu_pool import GpuPool
 from gpufleet.cloud.pool_plan import PoolPlan
 
-__all__ = ["GpuPool", "PoolPlan", "declare_fleet"]
+__all__ = ["GpuPool", "PoolPlan", "declare_fleet", "declare_stack"]

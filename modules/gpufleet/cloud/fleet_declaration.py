@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Protocol, cast
@@ -12,7 +13,8 @@ from gpufleet import catalog
 from gpufleet.cloud.azure_subscription import check_azure_subscription
 from gpufleet.cloud.onprem import RackArgs, RackComponent, WorkstationArgs, WorkstationComponent
 from gpufleet.cloud.pool_plan import PoolPlan
-from gpufleet.fleet import Fleet, note_expiry
+from gpufleet.errors import InputError
+from gpufleet.fleet import Fleet, note_expiry, parse_fleet
 
 PoolFacts = pulumi.Output[list[dict[str, Any]]]
 
@@ -36,6 +38,20 @@ class PoolBuilder(Protocol):
     ) -> Sequence[PoolComponent]:
         """Declare the pools and what they share, named with ``prefix`` and the stack of ``fleet``."""
         ...
+
+
+def declare_stack() -> None:
+    """Declare the fleet of the stack's file: all that a stack's program does.
+
+    Raise RunError for a mistake in the file: Pulumi prints it as one line, and a traceback for other exceptions.
+    """
+    gc.disable()  # the SDKs load a million objects that stay; searching them for garbage took 2 of 7 seconds
+    stack = pulumi.get_stack()
+    try:
+        spec = pulumi.Config("gpufleet").require_object("fleet")
+        declare_fleet(parse_fleet(spec, stack=stack, where=f"stacks/Pulumi.{stack}.yaml"))
+    except InputError as error:
+        raise pulumi.RunError(str(error)) from error
 
 
 def declare_fleet(fleet: Fleet) -> None:
