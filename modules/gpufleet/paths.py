@@ -23,13 +23,14 @@ def find_project_root(start: Path | None = None, remedy: str = "run inside a gpu
     for folder in (here, *here.parents):
         if (folder / "Pulumi.yaml").is_file():
             return folder
+    remedy += ", or start one: gpufleet init DIR"
     raise InputError("no Pulumi.yaml in this folder or above", where=str(here), remedy=remedy)
 
 
 def find_given_project(folder: Path | None) -> Path:
     """Return the project of ``--project``, the current one without it."""
     if folder is None:
-        return find_project_root(remedy="run inside a Pulumi project, or give --project DIR")
+        return find_project_root(remedy="run inside a Pulumi project, give --project DIR")
     if not (folder / "Pulumi.yaml").is_file():
         raise InputError("has no Pulumi.yaml", where=f"--project {folder}")
     return folder.resolve()

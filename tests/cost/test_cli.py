@@ -123,8 +123,8 @@ def test_command_outside_of_a_project_names_the_option_for_it(gpufleet, tmp_path
     result = gpufleet("cost", "estimate", "-s", "dev", cwd=tmp_path)
     assert result.returncode == 2
     assert (
-        "no Pulumi.yaml in this folder or above; run inside a Pulumi project, or give --project DIR"
-        in result.stderr
+        "no Pulumi.yaml in this folder or above; run inside a Pulumi project, give --project DIR, or start one: "
+        "gpufleet init DIR" in result.stderr
     )
 
 

@@ -24,6 +24,7 @@ from gpufleet.errors import EnvironmentFault, GpufleetError  # noqa: E402
 gc.enable()
 
 VERBS = {
+    "init": "Start a fleet's repository, or add the parts to one",
     "doctor": "Check what is installed and install what is missing",
     "prices": "Find, import and refresh prices of machines",
     "machine": "Show a machine's network, disks, purchases and quota, with sources",

@@ -10,7 +10,13 @@ from __future__ import annotations
 from gpufleet.fleet.bmc import Bmc
 from gpufleet.fleet.boot import BootMode, FirstBootSettings, NetbootServer
 from gpufleet.fleet.container_file import installed_name
-from gpufleet.fleet.fleet_loader import build_stack_json_schema, load_fleet, parse_fleet, read_budget
+from gpufleet.fleet.fleet_loader import (
+    build_stack_json_schema,
+    format_stack_json_schema,
+    load_fleet,
+    parse_fleet,
+    read_budget,
+)
 from gpufleet.fleet.hardware import HardwareCost, SourcedFigure
 from gpufleet.fleet.host_name import (
     CONFIG_KEY,
@@ -80,6 +86,7 @@ __all__ = [
     "count_local_drives",
     "find_pool_fabric",
     "find_pool_facts",
+    "format_stack_json_schema",
     "installed_name",
     "list_planning_notes",
     "list_rack_host_declarations",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -100,6 +101,11 @@ def build_stack_json_schema() -> dict[str, Any]:
         "required": ["config"],
         "$defs": definitions,
     }
+
+
+def format_stack_json_schema() -> str:
+    """Return the schema as the file next to the stacks, from which an editor completes and checks the keys."""
+    return json.dumps(build_stack_json_schema(), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
 def _validate_fleet(document: YamlDocument, stack: str, root: Path) -> Fleet:

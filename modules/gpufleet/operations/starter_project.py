@@ -1,0 +1,379 @@
+"""Start a fleet's repository, or add what is missing to one: a file is written whole, and none is overwritten.
+
+The files are templates of ``data/starter_project/``. They are written to a folder next to their places and validated
+there, as `gpufleet cost` would, before the first one moves.
+"""
+
+from __future__ import annotations
+
+import getpass
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from gpufleet import __version__, engine, fleet
+from gpufleet.boundary import decode_yaml, make_printable, read_text
+from gpufleet.boundary.file_writer import convert_write_errors, refuse_symlinks
+from gpufleet.errors import InputError
+from gpufleet.fleet.public_key import PublicKey
+
+STACK = "dev"
+MAX_NODES = 200  # of a rack: its network has 254 addresses, the first node has .11
+PROJECT_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,99}")
+EXAMPLE_KEY = (
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICnjZVo0X23w6Lv+MS0nX7ZSNB6ZUf6PUl3b3SBAbmnn "
+    "example-key-private-half-thrown-away"
+)
+ANSIBLE_FILES = (
+    "ansible.cfg", "galaxy.yml", "group_vars", "hosts", "inventories", "inventory", "playbooks", "roles", "site.yml",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class RackRequest:
+    """A rack to declare: its kind is its name."""
+
+    name: str
+    count: int
+
+
+@dataclass(frozen=True)
+class StarterFile:
+    """A file of the project. ``line`` is what an existing file of that name needs from us."""
+
+    path: str
+    template: str
+    purpose: str
+    line: str = ""
+
+
+@dataclass(frozen=True)
+class FileOutcome:
+    """What happened to a file; ``note`` is what is left to do by hand."""
+
+    path: str
+    written: bool
+    purpose: str
+    note: str = ""
+
+
+def parse_clouds(text: str) -> tuple[str, ...]:
+    """Return the clouds of a list such as ``aws,gcp``."""
+    known = _read_data("pools.yaml")
+    names = tuple(dict.fromkeys(filter(None, (part.strip() for part in text.split(",")))))
+    for name in names:
+        if name not in known:
+            raise InputError(f"unknown cloud {name!r}", where="--cloud", remedy=f"give {', '.join(known)}")
+    return names
+
+
+def parse_racks(text: str) -> tuple[RackRequest, ...]:
+    """Return the racks of a list such as ``blades:6,servers:2``."""
+    racks: dict[str, RackRequest] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        kind, _, number = part.partition(":")
+        known = _read_data("racks.yaml")
+        if kind not in known:
+            raise InputError(
+                f"unknown kind of rack {kind!r}", where="--rack", remedy=f"give {', '.join(known)}"
+            )
+        if not re.fullmatch("[0-9]{1,4}", number) or not 1 <= int(number) <= MAX_NODES:
+            remedy = f"give 1 to {MAX_NODES} nodes, such as {kind}:6"
+            raise InputError(f"{number!r} is not a number of nodes", where="--rack", key=part, remedy=remedy)
+        if kind in racks:
+            remedy = f"add a second file to inventory/ after {kind}.yaml"
+            raise InputError(f"{kind} is given twice", where="--rack", remedy=remedy)
+        racks[kind] = RackRequest(kind, int(number))
+    return tuple(racks.values())
+
+
+def read_declared_parts(folder: Path) -> tuple[tuple[str, ...], tuple[RackRequest, ...]] | None:
+    """Return clouds and racks of the project in a folder; None without its stack."""
+    if not (folder / f"stacks/Pulumi.{STACK}.yaml").is_file():
+        return None
+    declared = fleet.load_fleet(STACK, folder)
+    racks = tuple(
+        RackRequest(rack.name, len(rack.rack.nodes))
+        for rack in declared.racks
+        if rack.name in _read_data("racks.yaml")
+    )
+    known = _read_data("pools.yaml")
+    clouds = tuple(dict.fromkeys(pool.cloud for pool in declared.pools if pool.cloud in known))
+    return clouds, racks
+
+
+def write_starter_project(
+    folder: Path, clouds: Sequence[str], racks: Sequence[RackRequest], *, into_existing: bool
+) -> list[FileOutcome]:
+    """Write the files of a project that are missing; raise InputError, with nothing written, for a wrong request."""
+    kind = _find_repository_kind(folder)
+    if into_existing and kind == "new":
+        remedy = f"without --into-existing, gpufleet init {make_printable(folder)} starts one"
+        raise InputError(
+            "has neither a Pulumi project nor Ansible's files", where=_label(folder), remedy=remedy
+        )
+    if kind in ("pulumi", "ansible") and not into_existing:
+        remedy = "add --into-existing, which keeps every file, or give a new folder"
+        raise InputError(f"has a repository for {kind.title()} already", where=_label(folder), remedy=remedy)
+    if kind == "pulumi":
+        starter_files, values = _list_pulumi_files(folder, clouds, racks)
+    else:
+        starter_files, values = _list_project_files(folder, clouds, racks)
+    return _write_missing_files(folder, starter_files, values, racks)
+
+
+def _label(folder: Path) -> str:
+    return make_printable(folder)
+
+
+def _read_data(name: str) -> dict[str, Any]:
+    return dict(decode_yaml(_read_template(name), name))
+
+
+def _read_template(name: str) -> str:
+    return files("gpufleet.operations").joinpath("data", "starter_project", name).read_text(encoding="utf-8")
+
+
+def _find_repository_kind(folder: Path) -> str:
+    """Return what a folder holds: ``new`` (nothing of ours or theirs), ``gpufleet``, ``pulumi`` or ``ansible``."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError("is not a folder", where=_label(folder), remedy="give a folder, new or existing")
+    with convert_write_errors(_label(folder)):
+        stacks = folder / "stacks"
+        own_stacks = [
+            path for path in sorted(stacks.glob("Pulumi.*.yaml")) if fleet.CONFIG_KEY in read_text(path)
+        ]
+    program = stacks / "__main__.py"
+    if own_stacks or (program.is_file() and "declare_stack()" in read_text(program)):
+        return "gpufleet"
+    if (folder / "Pulumi.yaml").exists():
+        return "pulumi"
+    return "ansible" if any((folder / name).exists() for name in ANSIBLE_FILES) else "new"
+
+
+def _list_project_files(
+    folder: Path, clouds: Sequence[str], racks: Sequence[RackRequest]
+) -> tuple[list[StarterFile], dict[str, Any]]:
+    """Return the files of a project of ours and their values."""
+    name = folder.resolve().name
+    if not (folder / "Pulumi.yaml").exists() and not PROJECT_NAME.fullmatch(name):
+        remedy = "use lowercase letters, digits, hyphens, underscores and dots"
+        raise InputError("cannot be the name of a project", where=make_printable(name) or "/", remedy=remedy)
+    values = _build_values(clouds, racks) | {"name": name, "stacks": [STACK]}
+    starter_files = [
+        StarterFile("stacks/__main__.py", "program.py", "the Pulumi program, the same for every stack"),
+        StarterFile(
+            f"stacks/Pulumi.{STACK}.yaml", "stack.yaml", "the declared fleet: pools, racks, templates"
+        ),
+        StarterFile("stacks/fleet.schema.json", "", "lets an editor complete and check the stack's keys"),
+        StarterFile("Pulumi.yaml", "Pulumi.yaml", "the name of the project, for Pulumi"),
+        *_list_common_files(values, racks),
+        StarterFile(
+            ".pre-commit-config.yaml",
+            "pre-commit-config.yaml",
+            "refuses a commit that breaks the fleet (`pre-commit install`)",
+        ),
+        StarterFile("README.md", "README.md", "this page"),
+    ]
+    values["purposes"] = {file.path: file.purpose for file in starter_files}
+    return starter_files, values
+
+
+def _list_pulumi_files(
+    folder: Path, clouds: Sequence[str], racks: Sequence[RackRequest]
+) -> tuple[list[StarterFile], dict[str, Any]]:
+    """Return the files to add to a Pulumi project of someone's own, and their values."""
+    runtime = engine.read_project_setting(folder, "runtime", "name") or engine.read_project_setting(
+        folder, "runtime"
+    )
+    if runtime != "python":
+        remedy = "give a new folder for the fleet, such as gpufleet init fleet"
+        raise InputError(
+            f"its program is {make_printable(runtime)}, not Python", where=_label(folder), remedy=remedy
+        )
+    stack_folder = folder / engine.read_project_setting(folder, "stackConfigDir")
+    stacks = sorted(path.name.split(".")[1] for path in stack_folder.glob("Pulumi.*.yaml")) or [STACK]
+    values = _build_values(clouds, racks) | {"stacks": stacks}
+    main = engine.read_project_setting(folder, "main").strip("/")
+    main = main if (folder / main).is_dir() else Path(main).parent.as_posix()
+    pools = StarterFile(
+        (Path(main) / "gpu_pools.py").as_posix(),
+        "gpu_pools.py",
+        "GPU pools; put `import gpu_pools` into your program",
+    )
+    return [*([pools] if clouds else []), *_list_common_files(values, racks)], values
+
+
+def _list_common_files(values: dict[str, Any], racks: Sequence[RackRequest]) -> Iterator[StarterFile]:
+    for rack in racks:
+        yield StarterFile(f"inventory/{rack.name}.yaml", "rack.yaml", f"a rack: nodes 1 to {rack.count}")
+    yield StarterFile("inventory/gpufleet.yaml", "inventory.yaml", "Ansible's list of every node")
+    yield StarterFile("inventory/group_vars/gpufleet.yaml", "group_vars.yaml", "Ansible's settings of nodes")
+    yield StarterFile(
+        "inventory/group_vars/kind_cloud_vm.yaml", "group_vars_cloud.yaml", "the same for nodes of a cloud"
+    )
+    yield StarterFile(
+        "requirements.txt", "requirements.txt", "what `pip install -r` installs", values["requirement"]
+    )
+    yield StarterFile(
+        ".github/workflows/cost.yml", "cost.yml", "CI: what a pull request costs, without secrets"
+    )
+    yield StarterFile(
+        ".github/workflows/cost-comment.yml", "cost-comment.yml", "CI: writes that as a comment"
+    )
+    yield StarterFile(".gitignore", "gitignore", "what git does not track", ".gpufleet/")
+
+
+def _build_values(clouds: Sequence[str], racks: Sequence[RackRequest]) -> dict[str, Any]:
+    key = _read_own_key()
+    extras = f"[{','.join(clouds)}]" if clouds else ""
+    pools, rack_settings = _read_data("pools.yaml"), _read_data("racks.yaml")
+    budget = sum(pools[cloud]["budget_usd_per_month"] for cloud in clouds)
+    budget += sum(rack.count * rack_settings[rack.name]["budget_usd_per_month"] for rack in racks)
+    return {
+        "clouds": clouds,
+        "racks": racks,
+        "pools": pools,
+        "budget": budget or 100,
+        "owner": _find_owner(),
+        "key": key or EXAMPLE_KEY,
+        "is_example_key": not key,
+        "requirement": f"gpufleet{extras}=={__version__}",
+    }
+
+
+def _find_owner() -> str:
+    """Return the login name as a cloud's label holds it."""
+    try:
+        login = getpass.getuser().lower()
+    except OSError:  # a container whose user has no name
+        login = ""
+    return re.sub(r"[^a-z0-9_-]+", "-", login).strip("-_")[:60] or "fleet"
+
+
+def _read_own_key() -> str:
+    """Return the user's public key; empty without one that a stack may hold."""
+    try:
+        line = (Path.home() / ".ssh" / "id_ed25519.pub").read_text(encoding="utf-8").strip()
+        return str(TypeAdapter(PublicKey).validate_python(line)) if line.isprintable() else ""
+    except (OSError, RuntimeError, UnicodeDecodeError, ValidationError):
+        return ""
+
+
+def _write_missing_files(
+    folder: Path, starter_files: Sequence[StarterFile], values: dict[str, Any], racks: Sequence[RackRequest]
+) -> list[FileOutcome]:
+    """Write the files to a temporary folder, validate them there, then move those that are missing."""
+    missing = [file for file in starter_files if not (folder / file.path).is_symlink()]
+    missing = [file for file in missing if not (folder / file.path).exists()]
+    _refuse_blocked_paths(folder, missing)
+    top = next(path for path in (folder, *folder.absolute().parents) if path.is_dir())
+    with (
+        convert_write_errors(_label(folder)),
+        tempfile.TemporaryDirectory(prefix=".gpufleet-init-", dir=top) as name,
+    ):
+        staged = Path(name)
+        for file in starter_files:
+            path = staged / file.path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(_render(file, values, racks), encoding="utf-8")
+        _validate_staged_project(staged, folder)
+        for file in missing:
+            target = folder / file.path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            (staged / file.path).replace(target)
+    return [
+        FileOutcome(
+            file.path, file in missing, file.purpose, _note_rest(folder, file, file in missing, racks)
+        )
+        for file in starter_files
+    ]
+
+
+def _refuse_blocked_paths(folder: Path, missing: Sequence[StarterFile]) -> None:
+    """Raise InputError if a file stands where a folder must be, or a symbolic link leads out of the folder."""
+    for file in missing:
+        for parent in list(Path(file.path).parents)[:-1]:
+            place = folder / parent
+            refuse_symlinks(place)
+            if place.exists() and not place.is_dir():
+                raise InputError(
+                    "is not a folder", where=make_printable(place), remedy="move it, then run init again"
+                )
+
+
+def _render(file: StarterFile, values: dict[str, Any], racks: Sequence[RackRequest]) -> str:
+    from jinja2 import Environment, StrictUndefined
+
+    if file.path.endswith("fleet.schema.json"):
+        return fleet.format_stack_json_schema()
+    # Ansible, GitHub and Pulumi use Jinja's usual signs in what is written here.
+    environment = Environment(  # noqa: S701 - no HTML
+        variable_start_string="<<", variable_end_string=">>",
+        block_start_string="<%", block_end_string="%>",
+        comment_start_string="<#", comment_end_string="#>",
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined,
+    )  # fmt: skip
+    if file.template == "rack.yaml":
+        values = values | _build_rack_values(racks, Path(file.path).stem)
+    return environment.from_string(_read_template(f"{file.template}.j2")).render(values)
+
+
+def _build_rack_values(racks: Sequence[RackRequest], name: str) -> dict[str, Any]:
+    number, rack = next((index, rack) for index, rack in enumerate(racks, 1) if rack.name == name)
+    settings = _read_data("racks.yaml")[name]
+    width = max(2, len(str(rack.count)))
+    last = f"{rack.count:0{width}}"
+    return {
+        "rack": rack,
+        "settings": settings,
+        "cidr": f"10.20.{number}.0/24",
+        "node_names": settings["node"] + (f"[{1:0{width}}-{last}]" if rack.count > 1 else last),
+    }
+
+
+def _validate_staged_project(staged: Path, folder: Path) -> None:
+    """Raise InputError if the project would not be valid, also together with the racks that are there."""
+    for path in sorted((folder / "inventory").glob("*.y*ml")):
+        target = staged / "inventory" / path.name
+        shutil.copyfile(path, target)
+    if (staged / f"stacks/Pulumi.{STACK}.yaml").is_file():
+        fleet.load_fleet(STACK, staged)
+    else:
+        racks = fleet.load_racks(staged / "inventory", staged)
+        fleet.check_unique_host_names(fleet.list_rack_host_declarations(racks, staged))
+
+
+def _note_rest(folder: Path, file: StarterFile, written: bool, racks: Sequence[RackRequest]) -> str:
+    """Return what is left to do by hand for a file that was there."""
+    if written:
+        return ""
+    text = (folder / file.path).read_text(encoding="utf-8", errors="replace") if file.line or racks else ""
+    if file.line and file.line not in text.splitlines():
+        return f"add the line {file.line}"
+    if file.template == "stack.yaml" and (
+        names := [rack.name for rack in racks if not re.search(rf"\b{rack.name}\b", text)]
+    ):
+        return f"add to racks: {', '.join(f'{{name: {name}}}' for name in names)}"
+    return ""
+
+
+def build_outcome_data(outcomes: Sequence[FileOutcome]) -> list[dict[str, Any]]:
+    """Return the stable shape that ``gpufleet init --json`` prints."""
+    return [asdict(outcome) for outcome in outcomes]
+
+
+def format_outcomes(outcomes: Sequence[FileOutcome]) -> str:
+    """Return a line for each file."""
+    width = max(len(outcome.path) for outcome in outcomes)
+    return "\n".join(
+        f"{'written' if outcome.written else 'kept   '}  {outcome.path:{width}}  {outcome.note or outcome.purpose}"
+        for outcome in outcomes
+    )
