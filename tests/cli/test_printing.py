@@ -154,6 +154,9 @@ def hostile(hostile_registry, shared_project, monkeypatch):
 @pytest.mark.parametrize(
     "arguments",
     [
+        ["init", HOSTILE, "--yes"],
+        ["init", "--cloud", HOSTILE],
+        ["init", "--rack", HOSTILE],
         ["nodes", "list"],
         ["nodes", "list", "--fold"],
         ["nodes", "list", "--json"],

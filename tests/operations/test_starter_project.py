@@ -219,15 +219,15 @@ def test_parts_for_an_ansible_repository_keep_its_inventory(init, clean_env):
 
 
 def test_terminal_is_asked_for_clouds_and_racks(init, clean_env):
-    ours, theirs = os.openpty()
-    os.write(ours, b"gcp\nblades:2\n")
+    terminal, end = os.openpty()
+    os.write(terminal, b"gcp\nblades:2\n")
     command = [sys.executable, "-m", "gpufleet", "init", "fleet1"]
     env = clean_env | {"HOME": str(init.home)}
     result = subprocess.run(
-        command, cwd=init.here, env=env, stdin=theirs, capture_output=True, text=True, timeout=60, check=False
+        command, cwd=init.here, env=env, stdin=end, capture_output=True, text=True, timeout=60, check=False
     )
-    os.close(ours)
-    os.close(theirs)
+    os.close(terminal)
+    os.close(end)
     assert result.returncode == 0, result.stderr
     assert "Clouds, of aws, gcp and azure" in result.stderr
     declared = fleet.load_fleet("dev", init.here / "fleet1")
@@ -248,8 +248,8 @@ def test_what_it_writes_is_what_this_project_uses():
     settings = starter_project._read_template("group_vars.yaml.j2")
     cloud_settings = starter_project._read_template("group_vars_cloud.yaml.j2")
     assert yaml.safe_load(settings) == yaml.safe_load((ROOT / "inventory/group_vars/all.yaml").read_text())
-    ours = (ROOT / "inventory/group_vars/kind_cloud_vm.yaml").read_text()
-    assert yaml.safe_load(cloud_settings) == yaml.safe_load(ours)
+    own = (ROOT / "inventory/group_vars/kind_cloud_vm.yaml").read_text()
+    assert yaml.safe_load(cloud_settings) == yaml.safe_load(own)
     assert starter_project._read_template("program.py.j2") == (ROOT / "stacks/__main__.py").read_text()
     pins = [
         re.findall(r"uses: (\S+@.+)", text)
