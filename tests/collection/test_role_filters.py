@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.fleet.plugins.filter.playbooks import (
 from ansible_collections.gpufleet.fleet.plugins.filter.system import find_supported_system_name
 from ansible_collections.gpufleet.fleet.plugins.filter.users_and_access import operator_lockout_reasons
 
-PLAYBOOKS = Path(__file__).resolve().parents[2] / "playbooks"
+PLAYBOOKS = Path(__file__).resolve().parents[2] / "modules/ansible_collections/gpufleet/fleet/playbooks"
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_failure_names_the_type_that_a_setting_has():
         (["local"], ""),
         (
             ["local", "nosuchrole"],
-            "role nosuchrole (gpufleet_roles_after) is not installed: list it in playbooks/",
+            "role nosuchrole (gpufleet_roles_after) is not installed: list it in requirements.yml ",
         ),
         (
             ["nosuch.role.x", "no"],

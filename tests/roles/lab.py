@@ -301,7 +301,7 @@ class Lab:
         shutil.rmtree(folder, ignore_errors=True)
         shared = folder / "group_vars" / "all"
         shared.mkdir(parents=True)
-        shutil.copy(ROOT / "playbooks/group_vars/all.yml", shared / "playbooks.yml")
+        shutil.copy(ROOT / "modules/ansible_collections/gpufleet/fleet/playbooks/group_vars/all.yml", shared / "playbooks.yml")
         for file in sorted((ROOT / "inventory/group_vars").iterdir()):
             target = shared / "inventory.yaml" if file.stem == "all" else folder / "group_vars" / file.name
             shutil.copy(file, target) if file.is_file() else shutil.copytree(file, target)
