@@ -63,7 +63,9 @@ def test_every_playbook_of_the_collection_has_an_entry_that_only_imports_it():
             "name": "",
             "ansible.builtin.import_playbook": f"gpufleet.fleet.{name}",
         }
-    assert (ENTRIES / "ansible.cfg").readlink() == Path("..") / (ROOT / "ansible.cfg").relative_to(ENTRIES.parent)
+    assert (ENTRIES / "ansible.cfg").readlink() == Path("..") / (ROOT / "ansible.cfg").relative_to(
+        ENTRIES.parent
+    )
 
 
 @pytest.mark.parametrize("role", ROLES, ids=role_id)

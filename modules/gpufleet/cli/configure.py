@@ -16,7 +16,10 @@ from gpufleet.cli import output
     "--limit", default="new_nodes", show_default=True, help="Ansible's pattern of hosts and groups."
 )
 @click.option(
-    "--play", default="site", show_default=True, help="A playbook of gpufleet, or of your playbooks folder, by name."
+    "--play",
+    default="site",
+    show_default=True,
+    help="A playbook of gpufleet, or of your playbooks folder, by name.",
 )
 @click.option(
     "--burn-in", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True,

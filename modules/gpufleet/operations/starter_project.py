@@ -19,7 +19,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from gpufleet import __version__, engine, fleet
-from gpufleet.boundary import decode_yaml, make_printable, read_text
+from gpufleet.boundary import decode_yaml, make_printable
 from gpufleet.boundary.file_writer import convert_write_errors, refuse_symlinks
 from gpufleet.errors import InputError
 from gpufleet.fleet.public_key import PublicKey
@@ -152,13 +152,8 @@ def _find_repository_kind(folder: Path) -> str:
     if folder.exists() and not folder.is_dir():
         raise InputError("is not a folder", where=_label(folder), remedy="give a folder, new or existing")
     with convert_write_errors(_label(folder)):
-        stacks = folder / "stacks"
-        own_stacks = [
-            path for path in sorted(stacks.glob("Pulumi.*.yaml")) if fleet.CONFIG_KEY in read_text(path)
-        ]
-    program = stacks / "__main__.py"
-    if own_stacks or (program.is_file() and "declare_stack()" in read_text(program)):
-        return "gpufleet"
+        if fleet.is_fleet_project(folder):
+            return "gpufleet"
     if (folder / "Pulumi.yaml").exists():
         return "pulumi"
     return "ansible" if any((folder / name).exists() for name in ANSIBLE_FILES) else "new"

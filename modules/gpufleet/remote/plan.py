@@ -129,11 +129,7 @@ def require_known_play(root: Path, play: str) -> None:
     known_plays = list_playbook_names(root)
     if play not in known_plays:
         close = difflib.get_close_matches(play, known_plays, n=3)
-        remedy = (
-            f"did you mean {' or '.join(close)}?"
-            if close
-            else f"plays: {', '.join(known_plays)}"
-        )
+        remedy = f"did you mean {' or '.join(close)}?" if close else f"plays: {', '.join(known_plays)}"
         raise InputError(f"play {play!r} not found", key="--play", remedy=remedy)
 
 
