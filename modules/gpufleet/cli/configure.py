@@ -19,7 +19,7 @@ from gpufleet.cli import output
     "--play",
     default="site",
     show_default=True,
-    help="A playbook of gpufleet, or of your playbooks folder, by name.",
+    help="A playbook, gpufleet's or your own, by name.",
 )
 @click.option(
     "--burn-in", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True,
