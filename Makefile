@@ -36,7 +36,6 @@ lint-files:
 	ruff format --check .
 	lint-imports
 	yamllint --strict .
-	cd playbooks && ansible-lint --offline
 	cd modules/ansible_collections/gpufleet/fleet && ansible-lint --offline
 	shellcheck .ci/setup .ci/run .ci/tests .ci/sanity .ci/lock .ci/cost .ci/audit .ci/workflows .ci/release modules/gpufleet/cost/data/policy_pack/*.sh
 	.ci/workflows

@@ -21,7 +21,7 @@ from ansible_collections.gpufleet.fleet.plugins.plugin_utils.variable_names impo
 from gpufleet.nodes.host import VARIABLE_FIELDS
 
 ROLES = COLLECTION / "roles"
-PLAYBOOKS = COLLECTION.parents[3] / "playbooks"
+PLAYBOOKS = COLLECTION / "playbooks"
 PACKAGE = COLLECTION.parents[2] / "gpufleet"
 HEADER = f"""\
 # Written by tools/role_variables.py: the settings, and after {INTERNAL_MARK.strip()!r} every other name that is in use.

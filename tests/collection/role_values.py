@@ -14,7 +14,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.loader import init_plugin_loader
 from ansible.template import Templar
 
-PLAYBOOKS = Path(__file__).resolve().parents[2] / "playbooks"
+PLAYBOOKS = Path(__file__).resolve().parents[2] / "modules/ansible_collections/gpufleet/fleet/playbooks"
 
 
 def find(tree, key):

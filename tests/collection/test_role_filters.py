@@ -9,7 +9,7 @@ import pytest
 from ansible.errors import AnsibleFilterError
 from ruamel.yaml import YAML
 
-from ansible_collections.gpufleet.fleet.plugins.filter.other_roles import find_role_problem
+from ansible_collections.gpufleet.fleet.plugins.filter.other_roles import find_role_problem, locate_role
 from ansible_collections.gpufleet.fleet.plugins.filter.playbooks import (
     needs_second_driver_plan,
     task_failure_reason,
@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.fleet.plugins.filter.playbooks import (
 from ansible_collections.gpufleet.fleet.plugins.filter.system import find_supported_system_name
 from ansible_collections.gpufleet.fleet.plugins.filter.users_and_access import operator_lockout_reasons
 
-PLAYBOOKS = Path(__file__).resolve().parents[2] / "playbooks"
+PLAYBOOKS = Path(__file__).resolve().parents[2] / "modules/ansible_collections/gpufleet/fleet/playbooks"
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_failure_names_the_type_that_a_setting_has():
         (["local"], ""),
         (
             ["local", "nosuchrole"],
-            "role nosuchrole (gpufleet_roles_after) is not installed: list it in playbooks/",
+            "role nosuchrole (gpufleet_roles_after) is not installed: list it in requirements.yml ",
         ),
         (
             ["nosuch.role.x", "no"],
@@ -106,6 +106,13 @@ def test_a_role_that_ansible_does_not_find_is_named(tmp_path, names, problem):
     message = find_role_problem(names, "gpufleet_roles_after", str(tmp_path))
     assert message.startswith(problem)
     assert bool(message) is bool(problem)
+
+
+def test_a_role_with_the_name_of_one_of_ours_is_included_by_its_folder(tmp_path):
+    for name in ("common", "mine"):
+        (tmp_path / "roles" / name / "tasks").mkdir(parents=True)
+    located = [locate_role(name, str(tmp_path)) for name in ("common", "mine", "gpufleet.fleet.common")]
+    assert located == [str(tmp_path / "roles/common"), "mine", "gpufleet.fleet.common"]
 
 
 def test_driver_check_compares_the_hosts_of_a_template(clean_env, tmp_path):

@@ -25,6 +25,7 @@ from tools import role_variables as tool
 
 KEYS_WITH_NAMES = ("vars", "set_fact", "ansible.builtin.set_fact")
 KEYS_WITH_NAME = ("register", "loop_var", "index_var")
+PLAYBOOKS = COLLECTION / "playbooks"
 CHECK = "Check the settings of all roles"
 
 
@@ -80,17 +81,17 @@ def test_other_names_are_left_alone(name):
     assert misspelt(name) == {}
 
 
-def test_no_name_that_our_tasks_set_is_reported(repo_root):
+def test_no_name_that_our_tasks_set_is_reported():
     roles = list((COLLECTION / "roles").glob("*/*/*.yml")) + list(
         (COLLECTION / "roles").glob("*/systems.yml")
     )
-    plays = [*(repo_root / "playbooks").glob("*.yml"), *(repo_root / "playbooks/tasks").glob("*.yml")]
+    plays = [*PLAYBOOKS.glob("*.yml"), *PLAYBOOKS.glob("tasks/*.yml")]
     names = {name for file in (*roles, *plays) for name in list_set_names(yaml.safe_load(file.read_text()))}
     assert {"plan_driver_hardware", "containers_needed"} <= names
     for file in roles:
         if file.parent.name in ("defaults", "vars"):
             names |= set(yaml.safe_load(file.read_text()) or {})
-    for file in (repo_root / "playbooks/group_vars").glob("*.yml"):
+    for file in (PLAYBOOKS / "group_vars").glob("*.yml"):
         names |= set(yaml.safe_load(file.read_text()))
     assert len(names) > 300
     assert misspelt(*names) == {}
@@ -120,11 +121,11 @@ def test_every_variable_in_the_docs_is_known(repo_root):
 
 
 @pytest.fixture
-def run_settings_check(ansible, rack_project, repo_root):
+def run_settings_check(ansible, rack_project):
     """Run the check of configure.yml with the roles' defaults, on this machine; nothing after it runs."""
 
     def run(*arguments, before=()):
-        (play,) = yaml.safe_load((repo_root / "playbooks/configure.yml").read_text())
+        (play,) = yaml.safe_load((PLAYBOOKS / "configure.yml").read_text())
         tasks = play["tasks"][0]["block"]
         assert tasks[0]["name"] == CHECK
         roles = [task for task in tasks if "ansible.builtin.import_role" in task]
@@ -136,7 +137,7 @@ def run_settings_check(ansible, rack_project, repo_root):
         }  # fmt: skip
         playbooks = rack_project / "playbooks"
         playbooks.mkdir()
-        shutil.copytree(repo_root / "playbooks/group_vars", playbooks / "group_vars")
+        shutil.copytree(PLAYBOOKS / "group_vars", playbooks / "group_vars")
         (playbooks / "check.yml").write_text(json.dumps([play]))
         return ansible("ansible-playbook", "-i", "inventory", playbooks / "check.yml", *arguments)
 

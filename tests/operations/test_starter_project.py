@@ -77,6 +77,29 @@ def test_ansible_lists_the_racks_nodes_with_their_login(init, clean_env):
     assert inventory["_meta"]["hostvars"]["blade01"]["ansible_host"] == "10.20.1.11"
 
 
+def test_playbooks_of_the_collection_run_in_a_new_project(gpufleet, init, clean_env):
+    init("fleet1", "--rack", "blades:2")
+    project = init.here / "fleet1"
+    assert not (project / "playbooks").exists()
+    command = ["ansible-playbook", "gpufleet.fleet.site", "--list-tasks", "--limit", "blade01"]
+    listed = subprocess.run(command, cwd=project, env=clean_env, capture_output=True, text=True, check=True)
+    assert "gpufleet.fleet.burn_in : Measure" in listed.stdout
+    # The connection stays on this machine, and the run ends before the first change.
+    local = {
+        "ansible_connection": "local",
+        "ansible_become": False,
+        "ansible_python_interpreter": sys.executable,
+    }
+    (project / "inventory/group_vars/rack_blades.yaml").write_text(yaml.safe_dump(local))
+    wrong = ("-e", "burn_in_profile=fast")
+    result = gpufleet("configure", "--play", "burn_in", "--limit", "blade01", *wrong, cwd=project)
+    assert "burn_in_profile must be one of: quick, standard, soak, got: fast" in result.stdout
+    (project / "playbooks").mkdir()
+    (project / "playbooks/burn_in.yml").write_text("- hosts: all\n  gather_facts: false\n")
+    own = gpufleet("configure", "--play", "burn_in", "--limit", "blade01", *wrong, cwd=project)
+    assert own.returncode == 0, own.stderr
+
+
 def test_second_run_keeps_every_file_and_adds_what_is_missing(init):
     init("fleet1", "--cloud", "gcp", "--rack", "blades:6")
     project = init.here / "fleet1"
@@ -216,6 +239,11 @@ def test_parts_for_an_ansible_repository_keep_its_inventory(init, clean_env):
     assert inventory["ungrouped"]["hosts"] == ["web1"]
     assert inventory["gpufleet"]["hosts"] == ["blade01", "blade02"]
     assert "ansible_user" not in inventory["_meta"]["hostvars"].get("web1", {})
+    (init.here / "ansible.cfg").write_text("[defaults]\ninject_facts_as_vars = False\n")
+    again = init("--into-existing", "--rack", "blades:2")
+    assert re.search(
+        r"kept     ansible.cfg +add the line callbacks_enabled = gpufleet.fleet.registry, ", again.stdout
+    )
 
 
 def test_terminal_is_asked_for_clouds_and_racks(init, clean_env):
@@ -286,3 +314,8 @@ def test_installed_wheel_starts_a_project_without_a_clone(wheel, tmp_path, clean
         assert result.returncode == 0, result.stderr
         assert result.stderr.startswith(str(tmp_path / "installed"))
     assert "g4dn.xlarge" in result.stdout
+    command = ["ansible-playbook", "-v", "gpufleet.fleet.site", "--syntax-check"]
+    checked = subprocess.run(
+        command, cwd=tmp_path / "here", env=env, capture_output=True, text=True, check=True
+    )
+    assert f"playbook: {tmp_path}/installed/ansible_collections/gpufleet/fleet/playbooks/" in checked.stdout

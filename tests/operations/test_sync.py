@@ -9,7 +9,14 @@ import pytest
 from gpufleet import fleet
 from gpufleet.errors import CheckFailed
 from gpufleet.nodes import Registry
-from gpufleet.operations.sync import SyncOptions, register_declared_racks, sync_registry_from_sources
+from gpufleet.nodes.inventory import build_ansible_inventory
+from gpufleet.operations import starter_project
+from gpufleet.operations.sync import (
+    SyncOptions,
+    load_declared_fleet,
+    register_declared_racks,
+    sync_registry_from_sources,
+)
 
 STATE = Path(__file__).parents[1] / "cases/nodes/state-production.json"
 QUIET = {"PATH": "/nonexistent"}
@@ -37,6 +44,55 @@ def test_every_source_is_registered(empty_registry, repo_root, production):
     ]  # fmt: skip
     assert {node.state for node in empty_registry.list_nodes()} == {"expected", "discovered"}
     synced.raise_if_incomplete()
+
+
+def write_own_program(folder, racks):
+    """Write a Pulumi project of somebody's own with the parts of ``gpufleet init --into-existing``."""
+    (folder / "src").mkdir(parents=True)
+    (folder / "Pulumi.yaml").write_text("name: web\nruntime: python\nmain: src\n")
+    (folder / "src/__main__.py").write_text("import gpu_pools\n")
+    (folder / "Pulumi.production.yaml").write_text("config: {gcp:project: web-1234}\n")
+    starter_project.write_starter_project(
+        folder, ("aws",), starter_project.parse_racks(racks), into_existing=True
+    )
+
+
+@pytest.mark.parametrize("exported", [[], "a name", [{"id": "i-1"}, "x", 3]])
+def test_nodes_of_an_own_program_are_registered_from_its_state(empty_registry, tmp_path, exported):
+    state = json.loads(STATE.read_text())
+    stack = state["deployment"]["resources"][0]
+    nodes = stack["outputs"]["nodes"]
+    member = nodes[0] | {"id": "i-0", "name": "production-train-2"}
+    pool = stack | {"urn": stack["urn"].replace("pulumi:pulumi:Stack", "gpufleet:cloud:GpuPool")}
+    pool |= {"type": "gpufleet:cloud:GpuPool", "outputs": {"nodes": [*nodes, member], "groups": []}}
+    stack["outputs"] = {"nodes": exported}
+    state["deployment"]["resources"].append(pool)
+    (tmp_path / "state.json").write_text(json.dumps(state))
+    root = tmp_path / "web"
+    write_own_program(root, "blades:2")
+    declared = load_declared_fleet("production", root)
+    assert (declared.pools, declared.provider_project) == ((), "web-1234")
+    options = SyncOptions(state_file=tmp_path / "state.json", environment=QUIET)
+    synced = sync_registry_from_sources(empty_registry, root, declared, options)
+    assert synced.failures == {}
+    assert [(outcome.source, outcome.node_count) for outcome in synced.outcomes] == [
+        ("rack:blades", 2), ("pulumi:production", 4),
+    ]  # fmt: skip
+    trained = empty_registry.get_node("production-train-1")
+    assert (trained.address, trained.stack) == ("10.64.13.223", "production")
+    assert empty_registry.get_node("production-train-2").machine == "p4d.24xlarge"
+    assert empty_registry.get_node("blade01").stack is None
+    inventory = build_ansible_inventory(root, f"sqlite:///{tmp_path / 'empty.db'}")
+    assert {"production-train-1", "blade02"} <= {host.name for host in inventory.hosts}
+
+
+def test_state_of_an_own_program_that_cannot_be_read_is_a_failed_source(empty_registry, tmp_path):
+    write_own_program(tmp_path / "web", "blades:2")
+    declared = load_declared_fleet("production", tmp_path / "web")
+    options = SyncOptions(state_file=tmp_path / "none.json", environment=QUIET)
+    synced = sync_registry_from_sources(empty_registry, tmp_path / "web", declared, options)
+    assert list(synced.failures) == ["pulumi:production"]
+    assert {node.name for node in empty_registry.list_nodes()} == {"blade01", "blade02"}
 
 
 def test_second_sync_changes_nothing(empty_registry, repo_root, production):

@@ -7,8 +7,8 @@ import pytest
 from ruamel.yaml import YAML
 
 ROOT = Path(__file__).resolve().parents[2]
-PLAYBOOKS = ROOT / "playbooks"
-ROLES = ROOT / "modules/ansible_collections/gpufleet/fleet/roles"
+FLEET = ROOT / "modules/ansible_collections/gpufleet/fleet"
+PLAYBOOKS, ROLES = FLEET / "playbooks", FLEET / "roles"
 PLAY_FILES = sorted(
     path for pattern in ("*.yml", "tasks/*.yml", "group_vars/*.yml") for path in PLAYBOOKS.glob(pattern)
 )

@@ -13,8 +13,8 @@ from ruamel.yaml import YAML
 
 from gpufleet.fleet import NodeFabric
 
-ROOT = Path(__file__).resolve().parents[2] / "playbooks"
-IB_TOOLS = ROOT.parent / "modules/ansible_collections/gpufleet/fleet/roles/ib_tools"
+ROOT = Path(__file__).resolve().parents[2] / "modules/ansible_collections/gpufleet/fleet/playbooks"
+IB_TOOLS = ROOT.parent / "roles/ib_tools"
 ORDER = [
     "commission",
     "roles_before",

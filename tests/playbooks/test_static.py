@@ -15,8 +15,9 @@ from ruamel.yaml import YAML
 from gpufleet.nodes import STATES
 from tools import role_readme
 
-ROOT = Path(__file__).resolve().parents[2] / "playbooks"
-FLEET = ROOT.parent / "modules/ansible_collections/gpufleet/fleet"
+ENTRIES = Path(__file__).resolve().parents[2] / "playbooks"
+FLEET = ENTRIES.parent / "modules/ansible_collections/gpufleet/fleet"
+ROOT = FLEET / "playbooks"
 ROLES = sorted(path for path in (FLEET / "roles").iterdir() if path.is_dir())
 TASK_FILES = sorted(path for role in ROLES for path in (role / "tasks").glob("*.yml"))
 
@@ -50,8 +51,21 @@ def role_id(path):
 )
 def test_playbook_syntax_is_valid(name, clean_env):
     command = ["ansible-playbook", "--syntax-check", "-i", "localhost,", f"{name}.yml"]
-    result = subprocess.run(command, cwd=ROOT, env=clean_env, capture_output=True, text=True, check=False)
+    result = subprocess.run(command, cwd=ENTRIES, env=clean_env, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
+
+
+def test_every_playbook_of_the_collection_has_an_entry_that_only_imports_it():
+    entries = {path.stem: load(path) for path in ENTRIES.glob("*.yml") if path.stem != "requirements"}
+    assert entries.keys() == {path.stem for path in ROOT.glob("*.yml")}
+    for name, (entry,) in entries.items():
+        assert {**entry, "name": ""} == {
+            "name": "",
+            "ansible.builtin.import_playbook": f"gpufleet.fleet.{name}",
+        }
+    assert (ENTRIES / "ansible.cfg").readlink() == Path("..") / (ROOT / "ansible.cfg").relative_to(
+        ENTRIES.parent
+    )
 
 
 @pytest.mark.parametrize("role", ROLES, ids=role_id)

@@ -12,7 +12,10 @@ from gpufleet.remote import plan as planning
 from gpufleet.remote.host_pattern import parse_host_pattern
 from gpufleet.remote.plan import (
     build_ansible_environment,
+    find_ansible_config,
     find_ansible_error,
+    find_ansible_folder,
+    find_playbook,
     find_unknown_host_patterns,
     list_playbook_names,
     parse_inventory_names,
@@ -139,6 +142,35 @@ def test_shipped_playbooks_are_listed(repo_root):
     names = list_playbook_names(repo_root)
     assert names == sorted(names)
     assert {"application", "burn_in", "commission", "configure", "drivers", "site"} <= {*names}
+
+
+@pytest.mark.parametrize(
+    ("files", "config", "folder", "playbook"),
+    [
+        ([], planning.SHIPPED_PLAYBOOKS / "ansible.cfg", ".", "gpufleet.fleet.site"),
+        (["ansible.cfg"], "ansible.cfg", ".", "gpufleet.fleet.site"),
+        (["ansible.cfg", "playbooks/site.yml"], "ansible.cfg", "playbooks", "site.yml"),
+        (
+            ["playbooks/ansible.cfg", "playbooks/web.yml"],
+            "playbooks/ansible.cfg",
+            "playbooks",
+            "gpufleet.fleet.site",
+        ),
+    ],
+)
+def test_own_playbooks_and_settings_come_before_those_of_the_collection(
+    tmp_path, files, config, folder, playbook
+):
+    for file in files:
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).touch()
+    assert find_ansible_config(tmp_path) == tmp_path / config
+    assert find_ansible_folder(tmp_path) == tmp_path / folder
+    assert find_playbook(tmp_path, "site") == playbook
+    own = {Path(file).stem for file in files if file.endswith(".yml")}
+    assert set(list_playbook_names(tmp_path)) == own | {
+        path.stem for path in planning.SHIPPED_PLAYBOOKS.glob("*.yml")
+    }
 
 
 def test_missing_ansible_is_an_environment_fault(project):

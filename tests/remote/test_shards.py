@@ -158,6 +158,23 @@ def test_roles_of_others_are_sent_where_ansible_looks_for_them(root, galaxy, tmp
     private_data.refuse_links_out_of_galaxy(root)
 
 
+def test_project_without_playbooks_is_sent_with_its_settings_and_roles_next_to_each_other(
+    root, galaxy, tmp_path
+):
+    (root / "playbooks/ansible.cfg").rename(root / "ansible.cfg")
+    (root / "roles/mine/tasks").mkdir(parents=True)
+    (root / "roles/mine/tasks/main.yml").write_text("[]\n")
+    shutil.rmtree(root / "playbooks")
+    folder = tmp_path / "sent"
+    folder.mkdir()
+    private_data.write_runner_private_data(folder, root, EXPORTED, "", {})
+    sent = {str(path.relative_to(folder)) for path in (folder / "project").rglob("*") if path.is_file()}
+    assert sent == {"project/ansible.cfg", "project/roles/mine/tasks/main.yml"} | {
+        f"project/galaxy/{name}/main.yml" for name in ("roles/motd/tasks", f"{COLLECTION}/roles/x/tasks")
+    }
+    assert not (folder / "galaxy").exists()
+
+
 @pytest.mark.parametrize("target", ["/etc", "../../../elsewhere", "../../playbooks"])
 def test_link_out_of_the_roles_of_others_is_refused(root, galaxy, tmp_path, target):
     (galaxy / "roles/mine").symlink_to(target)

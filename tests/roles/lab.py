@@ -31,7 +31,7 @@ from gpufleet.rehearsal import processes, rack
 from gpufleet.rehearsal.environment import build_registry_and_ssh_environment
 from gpufleet.rehearsal.rack.faults import parse_faults
 from gpufleet.rehearsal.rack.images import native_arch
-from gpufleet.remote.plan import build_ansible_environment
+from gpufleet.remote.plan import SHIPPED_PLAYBOOKS, build_ansible_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 MACHINES = {"blades": "Compute Blade CM4 8GB", "bench": "Raspberry Pi 5 8GB", "servers": "GPU server"}
@@ -301,7 +301,7 @@ class Lab:
         shutil.rmtree(folder, ignore_errors=True)
         shared = folder / "group_vars" / "all"
         shared.mkdir(parents=True)
-        shutil.copy(ROOT / "playbooks/group_vars/all.yml", shared / "playbooks.yml")
+        shutil.copy(SHIPPED_PLAYBOOKS / "group_vars/all.yml", shared / "playbooks.yml")
         for file in sorted((ROOT / "inventory/group_vars").iterdir()):
             target = shared / "inventory.yaml" if file.stem == "all" else folder / "group_vars" / file.name
             shutil.copy(file, target) if file.is_file() else shutil.copytree(file, target)

@@ -16,7 +16,10 @@ from gpufleet.cli import output
     "--limit", default="new_nodes", show_default=True, help="Ansible's pattern of hosts and groups."
 )
 @click.option(
-    "--play", default="site", show_default=True, help="A playbook of the playbooks folder, by name."
+    "--play",
+    default="site",
+    show_default=True,
+    help="A playbook, gpufleet's or your own, by name.",
 )
 @click.option(
     "--burn-in", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True,
@@ -159,16 +162,18 @@ def check_option_combinations() -> None:
 
 def write_run_folder(request: Any, folder: Path) -> None:
     """Write the run as a folder and print the next command."""
-    from gpufleet import paths
+    from gpufleet import paths, remote
     from gpufleet.operations import configure, playbook_run
 
+    root = paths.find_project_root()
     extra_vars = configure.read_extra_vars(request.extra_vars)
-    hosts = playbook_run.pack_playbook_request(paths.find_project_root(), request, extra_vars, folder)
+    hosts = playbook_run.pack_playbook_request(root, request, extra_vars, folder)
     if not hosts:
         output.print_lines(f"{request.limit} has no hosts: nothing to do")
         return
-    output.print_lines(f"{len(hosts)} hosts, {request.play}.yml: {folder}")
-    output.print_lines(f"next: ansible-runner transmit {folder} -p {request.play}.yml", err=True)
+    playbook = remote.find_playbook(root, request.play)
+    output.print_lines(f"{len(hosts)} hosts, {playbook}: {folder}")
+    output.print_lines(f"next: ansible-runner transmit {folder} -p {playbook}", err=True)
 
 
 def check_plan_options(options: dict[str, Any], **conflicting: str | None) -> None:

@@ -28,6 +28,7 @@ from gpufleet.fleet.host_name import (
 )
 from gpufleet.fleet.image import CustomImage
 from gpufleet.fleet.node_hardware import NodeFabric, NodeHardware
+from gpufleet.fleet.own_program import build_program_fleet, is_fleet_project
 from gpufleet.fleet.planning_note import list_planning_notes, note_expiry, pool_node_usd_per_hour
 from gpufleet.fleet.pool_facts import find_pool_fabric, find_pool_facts
 from gpufleet.fleet.pool_request import AcceleratorRequest, MonthlyBudget
@@ -81,6 +82,7 @@ __all__ = [
     "StackRack",
     "Workstation",
     "aws_device_name",
+    "build_program_fleet",
     "build_stack_json_schema",
     "check_unique_host_names",
     "count_local_drives",
@@ -88,6 +90,7 @@ __all__ = [
     "find_pool_facts",
     "format_stack_json_schema",
     "installed_name",
+    "is_fleet_project",
     "list_planning_notes",
     "list_rack_host_declarations",
     "list_stack_host_declarations",

@@ -158,6 +158,8 @@ def _make_access_lookup(project_root: Path, load: StackLoader) -> SshArguments:
 
 def _stack_names(project_root: Path) -> dict[str, str]:
     """Return the names of the project's stacks by their slugs, as a cloud's label holds them."""
+    if not fleet.is_fleet_project(project_root):
+        return {}
     names = [file.name.split(".")[1] for file in project_root.glob("stacks/Pulumi.*.yaml")]
     return {_slug(name): name for name in names}
 
@@ -308,6 +310,8 @@ _Use = tuple[fleet.Rack, str | None, str | None]
 
 def _rack_uses(root: Path, rehearsal: str | None) -> list[_Use]:
     if rehearsal:
+        if not fleet.is_fleet_project(root):
+            return []
         return [(use.rack, rehearsal, use.template) for use in fleet.load_fleet(rehearsal, root).racks]
     racks = fleet.load_racks(root / "inventory", root)
     fleet.check_unique_host_names(

@@ -30,8 +30,8 @@ def build_pulumi_state_report(
 ) -> SourceReport:
     """Return every node of a state; resources that wait for their deletion are gone already.
 
-    The stack's output ``nodes`` has the address of each node, and names the members of groups
-    that the program could look up.
+    The output ``nodes`` of the stack or of a ``GpuPool`` has the address of each node, and names the members of
+    groups that the program could look up.
     """
     source = f"pulumi:{stack}"
     live_resources = [r for r in resources if r.custom and not r.delete and r.pending != "creating"]
@@ -53,14 +53,19 @@ def build_pulumi_state_report(
 
 
 def _stack_output_nodes(resources: Sequence[StateResource]) -> dict[str, Facts]:
-    """Return the stack's output ``nodes`` by instance id."""
-    stack = next((r for r in resources if r.type == "pulumi:pulumi:Stack"), None)
-    listed = get_nested_value(stack.outputs, "nodes") if stack else None
+    """Return the outputs ``nodes`` by instance id."""
     return {
         get_nested_text(fact, "id"): fact
-        for fact in listed or []
+        for fact in list_pool_outputs(resources, "nodes")
         if get_nested_text(fact, "id") and get_nested_text(fact, "name")
     }
+
+
+def list_pool_outputs(resources: Sequence[StateResource], name: str) -> list[Any]:
+    """Return the entries of an output of the stack, and of each ``GpuPool`` in a program of somebody's own."""
+    declaring = [r for r in resources if r.type in ("pulumi:pulumi:Stack", "gpufleet:cloud:GpuPool")]
+    outputs = [get_nested_value(resource.outputs, name) for resource in declaring if not resource.delete]
+    return [entry for listed in outputs if isinstance(listed, list) for entry in listed]
 
 
 def _member(fact: Facts, stack: str, source: str, at: datetime) -> NodeObservation:

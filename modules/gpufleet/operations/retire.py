@@ -1,6 +1,6 @@
 """Ends a node's life: drained, its drives wiped with proof, its name and keys forgotten.
 
-Wiping is two runs of ``playbooks/retire.yml``: the first only plans; the second wipes what that plan lists, after a
+Wiping is two runs of the playbook ``retire``: the first only plans; the second wipes what that plan lists, after a
 person has typed the node's serial. What was done is kept in the node's history and as a certificate; a wipe that was
 begun and never ended is reported, because then it is unknown what is left.
 """

@@ -19,10 +19,11 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from gpufleet import __version__, engine, fleet
-from gpufleet.boundary import decode_yaml, make_printable, read_text
+from gpufleet.boundary import decode_yaml, make_printable
 from gpufleet.boundary.file_writer import convert_write_errors, refuse_symlinks
 from gpufleet.errors import InputError
 from gpufleet.fleet.public_key import PublicKey
+from gpufleet.remote.plan import SHIPPED_PLAYBOOKS
 
 STACK = "dev"
 MAX_NODES = 200  # of a rack: its network has 254 addresses, the first node has .11
@@ -46,12 +47,12 @@ class RackRequest:
 
 @dataclass(frozen=True)
 class StarterFile:
-    """A file of the project. ``line`` is what an existing file of that name needs from us."""
+    """A file of the project. ``lines`` are what an existing file of that name needs from us."""
 
     path: str
     template: str
     purpose: str
-    line: str = ""
+    lines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -141,18 +142,18 @@ def _read_template(name: str) -> str:
     return files("gpufleet.operations").joinpath("data", "starter_project", name).read_text(encoding="utf-8")
 
 
+def _read_ansible_config() -> str:
+    """Return the collection's ansible.cfg, which is in a folder of the project, for the top of the project."""
+    return (SHIPPED_PLAYBOOKS / "ansible.cfg").read_text(encoding="utf-8").replace("../", "")
+
+
 def _find_repository_kind(folder: Path) -> str:
     """Return what a folder holds: ``new`` (nothing of ours or theirs), ``gpufleet``, ``pulumi`` or ``ansible``."""
     if folder.exists() and not folder.is_dir():
         raise InputError("is not a folder", where=_label(folder), remedy="give a folder, new or existing")
     with convert_write_errors(_label(folder)):
-        stacks = folder / "stacks"
-        own_stacks = [
-            path for path in sorted(stacks.glob("Pulumi.*.yaml")) if fleet.CONFIG_KEY in read_text(path)
-        ]
-    program = stacks / "__main__.py"
-    if own_stacks or (program.is_file() and "declare_stack()" in read_text(program)):
-        return "gpufleet"
+        if fleet.is_fleet_project(folder):
+            return "gpufleet"
     if (folder / "Pulumi.yaml").exists():
         return "pulumi"
     return "ansible" if any((folder / name).exists() for name in ANSIBLE_FILES) else "new"
@@ -219,8 +220,16 @@ def _list_common_files(values: dict[str, Any], racks: Sequence[RackRequest]) -> 
     yield StarterFile(
         "inventory/group_vars/kind_cloud_vm.yaml", "group_vars_cloud.yaml", "the same for nodes of a cloud"
     )
+    config = _read_ansible_config().splitlines()
+    needed = ("inject_facts_as_vars", "callbacks_enabled")
     yield StarterFile(
-        "requirements.txt", "requirements.txt", "what `pip install -r` installs", values["requirement"]
+        "ansible.cfg",
+        "",
+        "Ansible's own settings: `ansible-playbook gpufleet.fleet.site`",
+        tuple(line for line in config if line.startswith(needed)),
+    )
+    yield StarterFile(
+        "requirements.txt", "requirements.txt", "what `pip install -r` installs", (values["requirement"],)
     )
     yield StarterFile(
         ".github/workflows/cost.yml", "cost.yml", "CI: what a pull request costs, without secrets"
@@ -228,7 +237,7 @@ def _list_common_files(values: dict[str, Any], racks: Sequence[RackRequest]) -> 
     yield StarterFile(
         ".github/workflows/cost-comment.yml", "cost-comment.yml", "CI: writes that as a comment"
     )
-    yield StarterFile(".gitignore", "gitignore", "what git does not track", ".gpufleet/")
+    yield StarterFile(".gitignore", "gitignore", "what git does not track", (".gpufleet/",))
 
 
 def _build_values(clouds: Sequence[str], racks: Sequence[RackRequest]) -> dict[str, Any]:
@@ -314,6 +323,8 @@ def _render(file: StarterFile, values: dict[str, Any], racks: Sequence[RackReque
 
     if file.path.endswith("fleet.schema.json"):
         return fleet.format_stack_json_schema()
+    if file.path == "ansible.cfg":
+        return _read_ansible_config()
     # Ansible, GitHub and Pulumi use Jinja's usual signs in what is written here.
     environment = Environment(  # noqa: S701 - no HTML
         variable_start_string="<<", variable_end_string=">>",
@@ -355,9 +366,9 @@ def _note_rest(folder: Path, file: StarterFile, written: bool, racks: Sequence[R
     """Return what is left to do by hand for a file that was there."""
     if written:
         return ""
-    text = (folder / file.path).read_text(encoding="utf-8", errors="replace") if file.line or racks else ""
-    if file.line and file.line not in text.splitlines():
-        return f"add the line {file.line}"
+    text = (folder / file.path).read_text(encoding="utf-8", errors="replace") if file.lines or racks else ""
+    if missing := [line for line in file.lines if line not in text.splitlines()]:
+        return f"add the line{'s' * (len(missing) > 1)} {', '.join(missing)}"
     if file.template == "stack.yaml" and (
         names := [rack.name for rack in racks if not re.search(rf"\b{rack.name}\b", text)]
     ):

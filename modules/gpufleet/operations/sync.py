@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gpufleet import fleet, nodes, paths
+from gpufleet import engine, fleet, nodes, paths
 from gpufleet.boundary import check_identifier, decode_json_object, make_printable, read_text
 from gpufleet.errors import CheckFailed, GpufleetError
 from gpufleet.nodes import NodeIdentity, NodeObservation, Registry, ReportOutcome, SourceReport
@@ -124,10 +124,18 @@ def sync_registry_from_stack(stack: str, options: SyncOptions) -> SyncResult:
     root = paths.find_project_root()
     url = paths.registry_database_url(root)
     if not Registry.has_registry(url):
-        fleet.load_fleet(stack, root)  # a wrong spec is reported before a registry is made for it
+        load_declared_fleet(stack, root)  # a wrong spec is reported before a registry is made for it
     with Registry(url) as registry:
         number = registry.create_revision()  # before anything is read: what reads later is newer
-        return sync_registry_from_sources(registry, root, fleet.load_fleet(stack, root), options, number)
+        return sync_registry_from_sources(registry, root, load_declared_fleet(stack, root), options, number)
+
+
+def load_declared_fleet(stack: str, root: Path) -> fleet.Fleet:
+    """Return the fleet of a stack's file; that of a program of somebody's own is in the state alone."""
+    if fleet.is_fleet_project(root):
+        return fleet.load_fleet(stack, root)
+    folder = root / engine.read_project_setting(root, "stackConfigDir")
+    return fleet.build_program_fleet(stack, folder / f"Pulumi.{stack}.yaml")
 
 
 def sync_registry_from_sources(
@@ -170,7 +178,7 @@ def sync_registry_from_sources(
 
 def register_declared_racks(registry: Registry, root: Path, stack: str | None, at: datetime) -> None:
     """Register the slots of every rack file, or of one stack's racks: needs no engine and no network."""
-    if stack:
+    if stack and fleet.is_fleet_project(root):
         used = fleet.load_fleet(stack, root).racks
         registry.apply_source_reports(
             [nodes.build_rack_report(use.rack, at, stack, use.template) for use in used]
@@ -196,12 +204,16 @@ def _sources(
 ) -> Iterator[_Source]:
     """Yield each source with the function that reads its report; that of the state fills ``outputs``."""
     stack, at = declared.stack, utc_now()
+    is_own_program = not fleet.is_fleet_project(root)
+    if is_own_program and not options.list_simulated_members:  # a rehearsal boots none of them
+        for rack in fleet.load_racks(root / "inventory", root).values():
+            yield f"rack:{rack.name}", partial(nodes.build_rack_report, rack, at)
     for use in declared.racks:
         yield f"rack:{use.rack.name}", partial(nodes.build_rack_report, use.rack, at, stack, use.template)
     if declared.workstations:
         source = f"workstation:{stack}"
         yield source, partial(nodes.build_workstation_report, stack, declared.workstations, at)
-    if declared.pools or options.state_file:
+    if declared.pools or options.state_file or is_own_program:
         yield f"pulumi:{stack}", partial(_pulumi_report, declared, root, options, at, notes, outputs)
     if options.list_simulated_members:
         yield from list_simulated_sources(declared, outputs.groups, options.list_simulated_members, at)

@@ -11,7 +11,7 @@ from gpufleet.remote.difference import TaskDifference
 from gpufleet.remote.facts import ProbedFacts, parse_probe_answer
 from gpufleet.remote.host_pattern import parse_host_pattern, parse_host_patterns
 from gpufleet.remote.next_step import append_next_step
-from gpufleet.remote.plan import RunPlan, plan_playbook_run
+from gpufleet.remote.plan import RunPlan, find_playbook, plan_playbook_run
 from gpufleet.remote.probe import ReachableHost, UnreachableHost, probe_hosts
 from gpufleet.remote.progress import UNDONE, HostProgress, RunProgress
 from gpufleet.remote.run import RunOutcome, create_run_id, run_playbook
@@ -36,6 +36,7 @@ __all__ = [
     "append_next_step",
     "create_run_id",
     "find_newest_run_name",
+    "find_playbook",
     "fold_names_to_ranges",
     "parse_host_pattern",
     "parse_host_patterns",

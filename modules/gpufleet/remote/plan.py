@@ -27,9 +27,10 @@ LIST_TIMEOUT_SECONDS = 120
 NO_HOSTS = "no hosts to target"  # Ansible's error for a limit that selects none
 REPORT_UNKNOWN_NAMES = MappingProxyType({"ANSIBLE_HOST_PATTERN_MISMATCH": "warning"})
 THIS_MACHINE = frozenset(("localhost", "127.0.0.1", "::1"))  # what Ansible adds to an inventory without it
-REQUIREMENTS = (
-    "requirements.yml"  # what ansible-galaxy installs; the one file next to the playbooks that is none
-)
+# What ansible-galaxy installs; the one file next to the playbooks that is none.
+REQUIREMENTS = "requirements.yml"
+PLAYBOOKS = "playbooks"
+SHIPPED_PLAYBOOKS = Path(__file__).parents[2] / "ansible_collections/gpufleet/fleet" / PLAYBOOKS
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,27 @@ class RunPlan:
 
 
 def list_playbook_names(root: Path) -> list[str]:
-    """Return the names that ``--play`` takes: the playbooks in the project's playbooks folder."""
-    return sorted(path.stem for path in (root / "playbooks").glob("*.yml") if path.name != REQUIREMENTS)
+    """Return the names that ``--play`` takes: the project's own playbooks and those of the collection."""
+    files = [path for folder in (root / PLAYBOOKS, SHIPPED_PLAYBOOKS) for path in folder.glob("*.yml")]
+    return sorted({path.stem for path in files if path.name != REQUIREMENTS})
+
+
+def find_playbook(root: Path, play: str) -> str:
+    """Return what ``ansible-playbook`` calls a playbook: the project's own file, else the collection's name."""
+    file = f"{play}.yml"
+    return file if (root / PLAYBOOKS / file).is_file() else f"gpufleet.fleet.{play}"
+
+
+def find_ansible_folder(root: Path) -> Path:
+    """Return the folder in which Ansible runs: the project's playbooks folder, else the project's."""
+    folder = root / PLAYBOOKS
+    return folder if folder.is_dir() else root
+
+
+def find_ansible_config(root: Path) -> Path:
+    """Return the project's ansible.cfg, next to its playbooks or at its top; without one, the collection's."""
+    files = [folder / "ansible.cfg" for folder in (root / PLAYBOOKS, root, SHIPPED_PLAYBOOKS)]
+    return next((file for file in files if file.is_file()), files[-1])
 
 
 def plan_playbook_run(
@@ -99,7 +119,7 @@ def build_list_command(root: Path, play: str, limit: str | None) -> list[str]:
         str(root / "inventory"),
         "--list-hosts",
         "--list-tasks",
-        f"{play}.yml",
+        find_playbook(root, play),
     ]
     return command if limit is None else [*command, "--limit", limit]
 
@@ -109,11 +129,7 @@ def require_known_play(root: Path, play: str) -> None:
     known_plays = list_playbook_names(root)
     if play not in known_plays:
         close = difflib.get_close_matches(play, known_plays, n=3)
-        remedy = (
-            f"did you mean {' or '.join(close)}?"
-            if close
-            else f"plays: {', '.join(known_plays) or 'none, the playbooks folder is missing'}"
-        )
+        remedy = f"did you mean {' or '.join(close)}?" if close else f"plays: {', '.join(known_plays)}"
         raise InputError(f"play {play!r} not found", key="--play", remedy=remedy)
 
 
@@ -145,11 +161,11 @@ def require_empty_union(root: Path, play: str, pattern: HostPattern) -> None:
 def run_ansible_command(
     root: Path, command: list[str], settings: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[int, str, str]:
-    """Run one of Ansible's programs in the playbooks folder, where its configuration is."""
+    """Run one of Ansible's programs with the project's configuration."""
     environment = build_ansible_environment(root) | dict(settings)
     try:
         completed = subprocess.run(
-            command, cwd=root / "playbooks", env=environment, stdin=subprocess.DEVNULL,
+            command, cwd=find_ansible_folder(root), env=environment, stdin=subprocess.DEVNULL,
             capture_output=True, text=True, timeout=LIST_TIMEOUT_SECONDS, check=False,
         )  # fmt: skip
     except FileNotFoundError as missing:
@@ -177,7 +193,7 @@ def build_ansible_environment(root: Path, base: Mapping[str, str] | None = None)
     scripts = str(Path(sys.executable).parent)
     return env | {
         "PATH": os.pathsep.join([scripts, env.get("PATH", os.defpath)]),
-        "ANSIBLE_CONFIG": str(root / "playbooks" / "ansible.cfg"),
+        "ANSIBLE_CONFIG": str(find_ansible_config(root)),
         # ansible-runner switches the check off unless the environment already has an opinion.
         "ANSIBLE_HOST_KEY_CHECKING": "True",
         "ANSIBLE_NOCOLOR": "1",

@@ -18,7 +18,7 @@ from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.paths import ensure_private_folder, ensure_state_home
 from gpufleet.remote import process_tree
 from gpufleet.remote.display import RunEventHandler, open_run_display
-from gpufleet.remote.plan import RunPlan, build_ansible_environment
+from gpufleet.remote.plan import RunPlan, build_ansible_environment, find_ansible_folder, find_playbook
 from gpufleet.remote.progress import UNDONE, HostProgress, RunProgress
 
 KEEP_ARTIFACTS = 20
@@ -141,8 +141,8 @@ def prepare_ansible_runner(
         ) from missing
     runner = ansible_runner.interface.init_runner(
         private_data_dir=str(plan.root),
-        project_dir=str(plan.root / "playbooks"),
-        playbook=f"{plan.playbook}.yml",
+        project_dir=str(find_ansible_folder(plan.root)),
+        playbook=find_playbook(plan.root, plan.playbook),
         limit=plan.limit,
         ident=run_id,
         artifact_dir=str(artifacts),

@@ -19,7 +19,7 @@ from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.paths import ensure_private_folder, ensure_state_home, state_home
 from gpufleet.remote import shards
 from gpufleet.remote.display import RunEventHandler, open_run_display
-from gpufleet.remote.plan import RunPlan, read_ansible_inventory
+from gpufleet.remote.plan import RunPlan, find_playbook, read_ansible_inventory
 from gpufleet.remote.process_tree import find_memory_backed_folder
 from gpufleet.remote.progress import HostProgress, RunProgress
 from gpufleet.remote.run import (
@@ -194,9 +194,8 @@ class _ShardedRun:
         """Run one shard after the other on a node, until there is none or the node is lost."""
         while not interrupted.is_set() and (shard := self.waiting.take_shard(node)):
             self.messages.put(f"mesh node {node}: {shard.name} ({len(shard.hosts)} hosts)")
-            unit = shards.ShardUnit(
-                self.control, guard, node, shard, self.ident, self.plan.playbook, self.options
-            )
+            playbook = find_playbook(self.plan.root, self.plan.playbook)
+            unit = shards.ShardUnit(self.control, guard, node, shard, self.ident, playbook, self.options)
             self.units.append(unit)
             self.active_units[node] = unit
             try:

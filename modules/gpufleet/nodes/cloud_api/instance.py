@@ -12,7 +12,7 @@ from gpufleet.nodes.cloud_api.account import STACK_TAG
 from gpufleet.nodes.declaration import list_machine_accelerators
 from gpufleet.nodes.identity import NodeIdentity
 from gpufleet.nodes.model import NodeObservation
-from gpufleet.nodes.pulumi_state import find_machine_usd_per_hour, get_nested_text, get_nested_value
+from gpufleet.nodes.pulumi_state import find_machine_usd_per_hour, get_nested_text, list_pool_outputs
 from gpufleet.nodes.source_report import SourceReport
 
 MAX_GROUPS = 2000
@@ -79,16 +79,14 @@ class CloudGroup:
 
 
 def read_stack_groups(resources: Sequence[StateResource]) -> list[CloudGroup]:
-    """Return the groups in the stack output ``groups``; entries without cloud, pool and name are left out."""
-    stack = next((r for r in resources if r.type == "pulumi:pulumi:Stack"), None)
-    listed = get_nested_value(stack.outputs, "groups") if stack else None
-    entries = listed[:MAX_GROUPS] if isinstance(listed, list) else []
+    """Return the groups in the outputs ``groups``, each once; entries without cloud, pool and name are left out."""
+    entries = list_pool_outputs(resources, "groups")[:MAX_GROUPS]
     groups = [
         CloudGroup(**{name: get_nested_text(entry, name) for name in CloudGroup.__dataclass_fields__})
         for entry in entries
         if isinstance(entry, dict)
     ]
-    return [group for group in groups if group.cloud and group.pool and group.name]
+    return list(dict.fromkeys(group for group in groups if group.cloud and group.pool and group.name))
 
 
 def read_simulated_members(

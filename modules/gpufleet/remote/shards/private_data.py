@@ -18,12 +18,13 @@ from typing import Any
 
 from gpufleet.boundary import make_printable
 from gpufleet.errors import InputError
+from gpufleet.remote.plan import PLAYBOOKS, find_ansible_config
 from gpufleet.remote.process_tree import SUPERVISOR
 
 CALLBACKS = "callbacks_enabled"
 REGISTRY_CALLBACK = "gpufleet.fleet.registry"  # this machine writes to the registry, as the events arrive
 NOT_SENT = shutil.ignore_patterns("__pycache__", ".ansible", "artifacts", "*.retry")
-GALAXY = "galaxy"  # next to the playbooks' folder, where ansible.cfg expects it
+GALAXY, ROLES = "galaxy", "roles"  # at the top of the project, where ansible.cfg expects them
 # Settings of this machine's Ansible that mean something on another.
 FORWARDED_VARIABLES = ("ANSIBLE_REMOTE_USER", "ANSIBLE_FORKS", "ANSIBLE_TIMEOUT", "GPUFLEET_REHEARSAL")
 EXTRA = "extra.json"
@@ -35,13 +36,18 @@ def write_runner_private_data(
     folder: Path, root: Path, inventory: Mapping[str, Any], known_hosts: str, extra_vars: Mapping[str, Any]
 ) -> None:
     """Fill an empty folder."""
-    shutil.copytree(root / "playbooks", folder / "project", ignore=NOT_SENT)
-    config = folder / "project" / "ansible.cfg"
-    if config.is_file():
-        config.write_text(remove_registry_callback(config.read_text()))
-    if (root / GALAXY).is_dir():
-        not_sent = shutil.ignore_patterns("__pycache__", ".git")
-        shutil.copytree(root / GALAXY, folder / GALAXY, symlinks=True, ignore=not_sent)
+    config, project = find_ansible_config(root), folder / "project"
+    if (root / PLAYBOOKS).is_dir():
+        shutil.copytree(root / PLAYBOOKS, project, ignore=NOT_SENT)
+    else:
+        project.mkdir()
+    (project / "ansible.cfg").write_text(remove_registry_callback(config.read_text()))
+    # An ansible.cfg at the top of the project expects them next to it, in the place that it has there.
+    parent = project if config.parent == root else folder
+    for name in (GALAXY, *([ROLES] if config.parent == root else [])):
+        if (root / name).is_dir():
+            not_sent = shutil.ignore_patterns("__pycache__", ".git")
+            shutil.copytree(root / name, parent / name, symlinks=name == GALAXY, ignore=not_sent)
     hosts = folder / "inventory"
     hosts.mkdir()
     (hosts / "hosts.json").write_text(json.dumps(build_static_inventory(inventory)))

@@ -86,7 +86,7 @@ class ShardUnit:
                 streamer="transmit",
                 _output=stream,
                 private_data_dir=str(folder),
-                playbook=f"{self.playbook}.yml",
+                playbook=self.playbook,
                 inventory="hosts.json",
                 limit=",".join(self.shard.hosts),
                 ident=self.run_id,

@@ -9,13 +9,15 @@ Reads the controller's folders of roles and collections, as Ansible does when it
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleError
 from ansible.parsing.dataloader import DataLoader
 from ansible.playbook.role.definition import RoleDefinition
 
-REMEDY = "in playbooks/requirements.yml and run ansible-galaxy install -r requirements.yml in that folder"
+REMEDY = "in requirements.yml next to ansible.cfg and run ansible-galaxy install -r requirements.yml there"
+OWN_ROLES = Path(__file__).parents[2] / "roles"
 
 
 def find_role_problem(names: Any, variable_name: str, playbook_folder: str) -> str:
@@ -32,16 +34,30 @@ def find_role_problem(names: Any, variable_name: str, playbook_folder: str) -> s
 
 
 def is_role_installed(name: str, playbook_folder: str) -> bool:
-    """True if Ansible finds the role: in a collection, next to the playbooks, or on its path of roles."""
-    loader = DataLoader()
-    loader.set_basedir(playbook_folder)
+    """True if Ansible finds the role: in a collection, or on its path of roles."""
     try:
-        RoleDefinition(loader=loader).preprocess_data(name)
+        load_role_definition(name, playbook_folder)
     except AnsibleError:
         return False
     return True
 
 
+def locate_role(name: str, playbook_folder: str) -> str:
+    """Return what includes the role: its folder if a role of ours has its name, which a play of ours would take."""
+    if not (OWN_ROLES / name).is_dir():
+        return name
+    return str(load_role_definition(name, playbook_folder).get_role_path())
+
+
+def load_role_definition(name: str, playbook_folder: str) -> Any:
+    """Return Ansible's definition of a role; raise AnsibleError if it is not found."""
+    loader = DataLoader()
+    loader.set_basedir(playbook_folder)
+    definition = RoleDefinition(loader=loader)
+    definition.preprocess_data(name)
+    return definition
+
+
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"role_problem": find_role_problem}
+        return {"role_problem": find_role_problem, "locate_role": locate_role}
