@@ -101,6 +101,22 @@ def test_table_shows_each_host_with_a_mark_and_its_status():
     assert "! poc-blade03 rescued 23/23" in " ".join(text.split())
 
 
+def test_table_is_redrawn_in_its_place_and_fits_the_screen(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("LINES", "6")
+    hosts = {f"b{n}": HostProgress(f"b{n}", "running", task="a long task " * 9) for n in range(9)}
+    stream = io.StringIO()
+    display = TableDisplay(RunProgress(hosts, ("a",)), stream, clock=lambda: 0.0)
+    first = stream.getvalue()
+    display.show_update(None)  # too soon
+    assert stream.getvalue() == first
+    display.close_display()
+    assert stream.getvalue() == f"{first}\x1b[5F{first}"
+    lines = first.replace("\x1b[K", "").splitlines()
+    assert lines[1].startswith("…  b0    running") and lines[1].endswith("…") and len(lines[1]) < 40
+    assert lines[-1] == "and 6 more" and len(lines) == 5
+
+
 def test_finished_host_shows_no_skipped_task():
     skipped = "wipe : Wipe the drives and read them back"
     display = TableDisplay(RunProgress(tasks=(skipped,)), io.StringIO())

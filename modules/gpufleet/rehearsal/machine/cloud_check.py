@@ -10,6 +10,7 @@ from gpufleet.boundary import decode_json_object, read_bytes
 from gpufleet.catalog import CLOUDS
 from gpufleet.catalog.cloud import Cloud, CredentialLocation
 from gpufleet.errors import InputError
+from gpufleet.extra import format_install_command
 from gpufleet.rehearsal.machine.check import MachineCheck
 
 
@@ -41,9 +42,10 @@ def _check_api_client(cloud: Cloud) -> MachineCheck:
     versions = {name: _package_version(name) for name in cloud.api_distributions}
     missing = [name for name, version in versions.items() if not version]
     present = ", ".join(f"{name} {version}" for name, version in versions.items())
-    remedy = f"pip install 'gpufleet[{cloud.api_extra}]'" if cloud.api_extra else "make setup"
     detail = f"not installed: {', '.join(missing)}" if missing else present
-    return MachineCheck(f"{cloud.title} API client", "optional", not missing, detail, remedy)
+    return MachineCheck(
+        f"{cloud.title} API client", "optional", not missing, detail, format_install_command(cloud.name)
+    )
 
 
 def _package_version(package: str) -> str:
