@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date
+from functools import cached_property
 from typing import Literal
 
 from gpufleet.catalog.fact_value import Fabric
@@ -89,7 +90,7 @@ class Machine:
     idle_watts: float | None = None  # of the whole machine, doing nothing
     network_gb_s: float | None = None  # of the whole machine, in each direction
 
-    @property
+    @cached_property
     def fabric(self) -> Fabric | None:
         """Return the fabric of the facts table, which few readers of machines need."""
         from gpufleet.catalog.machine_facts import get_machine_facts
