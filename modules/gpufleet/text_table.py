@@ -1,8 +1,4 @@
-"""A table as lines of text: columns that align in a terminal, a log and a pipe.
-
-rich draws tables too, but its import takes 50 ms, and what it prints depends on the terminal's width: a pipe would
-get lines that are folded or cut.
-"""
+"""A table as lines of text: columns that align in a terminal, a log and a pipe."""
 
 from __future__ import annotations
 

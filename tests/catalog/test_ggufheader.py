@@ -4,10 +4,23 @@ import numpy as np
 import pytest
 
 from gpufleet import catalog, sizing
+from gpufleet.catalog.gguf_type import FILE_TYPES, TENSOR_TYPES
 from gpufleet.errors import InputError
 
 gguf = pytest.importorskip("gguf")
 Q8, Q4K = gguf.GGMLQuantizationType.Q8_0, gguf.GGMLQuantizationType.Q4_K
+
+
+def test_types_match_the_gguf_library():
+    sizes = gguf.GGML_QUANT_SIZES
+    theirs = {kind.value: (kind.name.lower(), *sizes[kind]) for kind in gguf.GGMLQuantizationType}
+    assert {number: theirs[number] for number in TENSOR_TYPES} == TENSOR_TYPES
+    assert {name for name, *_ in theirs.values()} - {name for name, *_ in TENSOR_TYPES.values()} <= {"q2_0"}
+    mixtures = {
+        kind.value: kind.name.removeprefix("MOSTLY_").removeprefix("ALL_").lower()
+        for kind in gguf.LlamaFileType
+    }
+    assert {number: mixtures[number] for number in FILE_TYPES} == FILE_TYPES
 
 
 def write_gguf(path, *, kind="llama", tensors=None, **keys):

@@ -73,7 +73,7 @@ def test_words_of_azure_are_its_enumerations():
 
 
 def test_words_of_google_are_its_enumerations():
-    compute = account.import_sdk("google.cloud.compute_v1", "gcp")
+    compute = account.import_sdk("google.cloud.compute_v1")
     assert set(PROVISIONING_MODELS.values()) <= {kind.name for kind in compute.Scheduling.ProvisioningModel}
     assert all(kind.startswith(GCP_DISK_KINDS) for kind in list_words("gcp", "boot_disk_kinds"))
     interfaces = {kind.name for kind in compute.AttachedDisk.Interface}
@@ -83,7 +83,7 @@ def test_words_of_google_are_its_enumerations():
 
 def test_quota_buckets_of_google_are_its_metrics():
     """The enumeration ends with the H100: newer families are a dimension of one quota (GPUS_PER_GPU_FAMILY)."""
-    compute = account.import_sdk("google.cloud.compute_v1", "gcp")
+    compute = account.import_sdk("google.cloud.compute_v1")
     metrics = {metric.name for metric in compute.Quota.Metric}
     newer = ("H100_MEGA", "H200", "B200")
     for row in load_fact_rows():

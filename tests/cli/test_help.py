@@ -1,4 +1,4 @@
-"""The help of every command, as recorded: options, arguments and what they take.
+"""The help of every command, as recorded: options, arguments and what they take; and the help that starts quickly.
 
 After an intended change: ``pytest tests/cli/test_help.py --regenerate``, and read the difference before you commit it.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+
+from gpufleet import start
 
 RECORD = Path(__file__).resolve().parents[1] / "cases/cli/help.txt"
 # In a process of its own: click keeps a command's help option as its first caller wanted it.
@@ -37,3 +39,33 @@ def test_help_texts_match_the_golden_files(golden):
     )
     assert printed.stdout.count("\n$ ") > 40
     golden(RECORD, printed.stdout)
+
+
+PRINT_TOP_HELP = """
+import sys
+from gpufleet import {module}
+
+sys.argv = ["gpufleet", "--help"]
+try:
+    {module}.main()
+finally:
+    print("click" in sys.modules, file=sys.stderr)
+"""
+
+
+def print_top_help(module, **environment):
+    return subprocess.run(
+        [sys.executable, "-c", PRINT_TOP_HELP.format(module=module)],
+        capture_output=True, text=True, check=True, env=environment,
+    )  # fmt: skip
+
+
+def test_recorded_help_is_the_parser_s(golden):
+    golden(Path(start.HELP_FILE), print_top_help("cli", COLUMNS="80").stdout)
+
+
+def test_help_starts_without_the_parser_and_is_folded_by_it():
+    quick, narrow = print_top_help("start"), print_top_help("start", COLUMNS="60")
+    assert (quick.stdout, quick.stderr) == (Path(start.HELP_FILE).read_text(), "False\n")
+    assert narrow.stderr == "True\n"
+    assert max(map(len, narrow.stdout.splitlines())) < 60

@@ -247,8 +247,7 @@ def test_progress_is_escaped(stream):
     board.show_update(ProgressUpdate(host.name, "failed", 1, HOSTILE, HOSTILE))
     board.show_update(ProgressUpdate(host.name, "ok", 1, HOSTILE))
     board.close_display()
-    rich_codes = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours and cursor moves of rich
-    text = rich_codes.sub("", display_output.getvalue()).replace("\r", "\n")
+    text = re.sub(r"\x1b\[[0-9]*[FK]", "", display_output.getvalue())  # the cursor moves of a table
     for line in text.split("\n"):
         assert boundary.make_printable(line, None) == line
     assert "owned" in text

@@ -113,7 +113,7 @@ def test_missing_package_is_one_line_with_the_remedy(run_in_empty_environment):
     assert result.returncode == 2
     text = result.stdout + result.stderr
     assert "needs the Python package gpufleet on the controller: " in text
-    assert "-m pip install gpufleet (No module named 'gpufleet')" in text
+    assert "-m pip install 'gpufleet[registry]' (No module named 'gpufleet')" in text
     assert "Traceback" not in text
 
 

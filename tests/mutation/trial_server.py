@@ -22,7 +22,7 @@ import pytest
 HEAVY = (
     "hypothesis", "pulumi", "pulumi_aws.ec2", "pulumi_gcp.compute", "pulumi_azure_native.compute",
     "pulumi_azure_native.network", "alembic.command", "sqlalchemy.orm", "boto3", "moto", "paramiko", "pydantic",
-    "ruamel.yaml", "yaml", "rich.table", "click", "altair", "jsonschema", "ansible_runner", "ClusterShell.NodeSet",
+    "ruamel.yaml", "yaml", "click", "altair", "jsonschema", "ansible_runner", "ClusterShell.NodeSet",
     "jinja2", "testinfra", "ansible.plugins.loader", "ansible.playbook", "ansible.executor.task_executor", "gguf",
     "pulumi.automation", "coverage", "defusedxml.ElementTree",
 )  # fmt: skip

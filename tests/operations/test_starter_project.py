@@ -211,7 +211,7 @@ def test_parts_for_a_pulumi_project_leave_its_program_and_stacks(gpufleet, init)
         (init.here / name).write_text(text)
     assert "add --into-existing" in init("--yes").stderr
     result = init("--into-existing", "--cloud", "aws,gcp", "--rack", "blades:2")
-    assert re.search(r"kept     requirements.txt +add the line gpufleet\[aws,gcp\]==", result.stdout)
+    assert re.search(r"kept     requirements.txt +add the line gpufleet\[aws,gcp,registry\]==", result.stdout)
     assert {name: (init.here / name).read_text() for name in theirs} == theirs
     assert not (init.here / "stacks").exists()
     workflow = yaml.safe_load((init.here / ".github/workflows/cost.yml").read_text())

@@ -212,11 +212,11 @@ def test_doctor_prints_json_and_exits_with_3_if_a_requirement_is_missing(gpuflee
     assert "hint: gpufleet doctor --fix" in result.stderr
 
 
-def test_api_clients_of_three_clouds_are_checked(tmp_path, monkeypatch):
+def test_sdks_of_three_clouds_are_checked(tmp_path, monkeypatch):
     checks = checks_by_name(tmp_path, {})
-    assert all(checks[f"{title} API client"].ok for title in ("AWS", "GCP", "Azure"))
+    assert all(checks[f"{title} SDK"].ok for title in ("AWS", "GCP", "Azure"))
     monkeypatch.setattr(cloud_check, "_package_version", lambda _name: "")
-    missing = checks_by_name(tmp_path, {})["Azure API client"]
+    missing = checks_by_name(tmp_path, {})["Azure SDK"]
     assert not missing.ok
-    assert "azure-mgmt-compute" in missing.detail
+    assert "pulumi-azure-native, azure-identity, azure-mgmt-compute" in missing.detail
     assert missing.remedy == "pip install 'gpufleet[azure]'"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,23 @@ def test_table_shows_each_host_with_a_mark_and_its_status():
     text = replay(TableDisplay)
     assert "? poc-blade02 unreachable 1/23" in " ".join(text.split())
     assert "! poc-blade03 rescued 23/23" in " ".join(text.split())
+
+
+def test_table_is_redrawn_in_its_place_and_fits_the_screen(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("LINES", "6")
+    hosts = {f"b{n}": HostProgress(f"b{n}", "running", task="a long task " * 9) for n in range(9)}
+    stream = io.StringIO()
+    display = TableDisplay(RunProgress(hosts, ("a",)), stream, clock=lambda: 0.0)
+    first = stream.getvalue()
+    display.show_update(None)  # too soon
+    assert stream.getvalue() == first
+    display.close_display()
+    assert stream.getvalue() == f"{first}\x1b[5F{first}"
+    lines = first.replace("\x1b[K", "").splitlines()
+    assert re.fullmatch("…  b0    running +0/1 +a long.*…", lines[1])
+    assert max(map(len, lines)) == 39
+    assert lines[4:] == ["and 6 more"]
 
 
 def test_finished_host_shows_no_skipped_task():

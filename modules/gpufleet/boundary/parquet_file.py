@@ -24,10 +24,10 @@ from gpufleet.boundary.limit import KIB, MIB, DocumentLimits
 from gpufleet.boundary.row_file import open_regular_file
 from gpufleet.boundary.text import make_printable
 from gpufleet.errors import EnvironmentFault, InputError
+from gpufleet.extra import format_install_command
 
 GIB = KIB * MIB
 STOP_S = 60  # of a child that has closed its pipe
-INSTALL_HINT = "pip install 'gpufleet[parquet]'"
 # The child needs no secret: only what Python and a library's loader read.
 INHERITED = (
     "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "PYTHONHOME", "PYTHONNOUSERSITE", "PYTHONPATH", "PYTHONTZPATH",
@@ -159,8 +159,10 @@ class ParquetReader:
         if "missing" in message:
             reason = message["missing"]
             problem = f"cannot be loaded: {make_printable(reason, 120)}" if reason else "is not installed"
-            fault = f"{self._name}: pyarrow, which reads Parquet, {problem}"
-            raise EnvironmentFault(fault, hint=INSTALL_HINT)
+            fault = (
+                f"{self._name}: pyarrow, which reads Parquet, {problem}: {format_install_command('parquet')}"
+            )
+            raise EnvironmentFault(fault)
         return message
 
     def _describe_end(self) -> str:

@@ -44,7 +44,6 @@ class Cloud:
     vendor_image_architectures: tuple[str, ...] = ()  # for which there is an image with GPU drivers
     elastic_group_types: tuple[str, ...] = ()  # Pulumi types of groups whose members only the cloud knows
     api_distributions: tuple[str, ...] = ()  # Python distributions that call the cloud's API
-    api_extra: str | None = None  # the extra of gpufleet that installs them; None if they always are
     has_images_by_name: bool = True
     has_spot_price_cap: bool = False
     has_spot_fallback: bool = False
@@ -123,7 +122,6 @@ _CLOUDS = (
             "gcp:compute/instanceGroupManager:InstanceGroupManager",
         ),
         api_distributions=("google-cloud-compute", "google-cloud-quotas"),
-        api_extra="gcp",
         has_zonal_reservations=True,
     ),
     Cloud(
@@ -154,7 +152,6 @@ _CLOUDS = (
         vendor_image_architectures=("x86_64", "arm64"),
         elastic_group_types=("azure-native:compute:VirtualMachineScaleSet",),
         api_distributions=("azure-identity", "azure-mgmt-compute", "azure-mgmt-network"),
-        api_extra="azure",
         has_images_by_name=False,
         has_spot_price_cap=True,
     ),

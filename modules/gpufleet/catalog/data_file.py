@@ -13,7 +13,6 @@ from gpufleet.catalog.entry import (
     MachineRetirement,
     Price,
 )
-from gpufleet.catalog.machine_facts import get_machine_facts
 
 PACKAGE = "gpufleet.catalog"
 Row = CsvRow
@@ -117,13 +116,10 @@ def list_accelerator_regions(cloud: str) -> tuple[str, ...]:
 
 
 def _build_machine(row: Row) -> Machine:
-    facts = get_machine_facts(row["name"], row["cloud"])
     return build_from_row(
         Machine,
         row,
         accelerators=_build_accelerator_counts(row, share=row.get_number("accelerator_share", default=1.0)),
-        fabric=facts.fabric if facts else None,
-        fabric_interfaces=facts.fabric_interfaces if facts else 0,
     )
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date
+from functools import cached_property
 from typing import Literal
 
 from gpufleet.catalog.fact_value import Fabric
@@ -88,8 +89,14 @@ class Machine:
     board: str = ""  # of a machine without a card: the accelerator that the board itself is
     idle_watts: float | None = None  # of the whole machine, doing nothing
     network_gb_s: float | None = None  # of the whole machine, in each direction
-    fabric: Fabric | None = None  # as in the facts table, as is the next field
-    fabric_interfaces: int = 0
+
+    @cached_property
+    def fabric(self) -> Fabric | None:
+        """Return the fabric of the facts table, which few readers of machines need."""
+        from gpufleet.catalog.machine_facts import get_machine_facts
+
+        facts = get_machine_facts(self.name, self.cloud)
+        return facts.fabric if facts else None
 
     @property
     def accelerator_count(self) -> float:

@@ -10,6 +10,7 @@ from typing import Any
 from gpufleet.boundary import shorten_repr
 from gpufleet.catalog.architecture import LatentAttention, MixtureOfExperts, ModelArchitecture
 from gpufleet.catalog.gguf_file import MAGIC, GgufArray, GgufFileHeader, read_gguf_header
+from gpufleet.catalog.gguf_type import FILE_TYPES
 from gpufleet.errors import InputError
 
 FULL_ATTENTION_INTERVALS = {
@@ -207,10 +208,8 @@ def _sliding_layer_count(kind: str, layers: int) -> int:
 
 def _stored_precision(header: GgufModelHeader, sizes: Counter[str]) -> str:
     """Return the quantisation mixture that the file states, or the type of most of its bytes."""
-    from gguf.constants import LlamaFileType
-
     number = header.get_field("general.file_type")
     try:
-        return LlamaFileType(int(number)).name.removeprefix("MOSTLY_").removeprefix("ALL_").lower()
-    except (TypeError, ValueError, OverflowError):
+        return FILE_TYPES[int(number)]
+    except (KeyError, TypeError, ValueError, OverflowError):
         return sizes.most_common(1)[0][0]

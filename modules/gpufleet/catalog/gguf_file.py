@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from gpufleet.catalog.gguf_type import TENSOR_TYPES
+
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 MIN_KEY_BYTES, MIN_TENSOR_BYTES = 13, 24  # bytes that the shortest key and the shortest tensor take
@@ -170,15 +172,13 @@ class _Reader:
 
     def _read_tensor(self) -> tuple[GgufTensor, int]:
         """Return a tensor and where its weights begin in the file's data."""
-        from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
-
         name, dimensions = self._read_text(MAX_KEY_BYTES), self._read_number("I")
         if dimensions > MAX_DIMENSIONS:
             raise InvalidGgufError("more dimensions than a tensor has")
         shape = tuple(self._read_number("Q") for _ in range(dimensions))
-        kind = GGMLQuantizationType(self._read_number("I"))
-        block, size = GGML_QUANT_SIZES[kind]
+        number = self._read_number("I")
+        if number not in TENSOR_TYPES:
+            raise InvalidGgufError("an unknown type of tensor")
+        kind, block, size = TENSOR_TYPES[number]
         elements = math.prod(shape)
-        return GgufTensor(
-            name, shape, kind.name.lower(), elements, elements * size // block
-        ), self._read_number("Q")
+        return GgufTensor(name, shape, kind, elements, elements * size // block), self._read_number("Q")

@@ -86,10 +86,7 @@ def _is_path(text: str) -> bool:
 
 
 def _read_path(path: Path) -> ModelArchitecture:
-    from gpufleet.catalog import (  # the latter imports numpy when it reads
-        gguf_architecture,
-        huggingface_config,
-    )
+    from gpufleet.catalog import gguf_architecture, huggingface_config
 
     path = path.expanduser()
     if path.is_dir():

@@ -6,6 +6,7 @@ import math
 import re
 from dataclasses import dataclass
 from datetime import date
+from functools import cache
 from typing import Literal
 
 from gpufleet.catalog.entry import MachineOffer
@@ -74,6 +75,7 @@ class OfferFilter:
         return self.max_usd_per_hour is None or self.comparison_usd_per_hour(offer) <= self.max_usd_per_hour
 
 
+@cache
 def matches_accelerator_name(query: str, accelerator_name: str) -> bool:
     """Return whether the query matches an accelerator: L4 does not match L40S, A100 matches every A100."""
     model_words = _split_words(accelerator_name)

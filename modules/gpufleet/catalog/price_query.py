@@ -42,7 +42,10 @@ def find_cloud_part_price(
 def _find_newest_price(kind: Kind, key: data_file.PriceKey, on_date: date | None) -> Price | None:
     """Return the newest embedded or stored price; of the same day, the stored one. Undated prices are oldest."""
     listed = data_file.load_machine_prices() if kind == "machine" else data_file.load_cloud_part_prices()
-    embedded = [price for price in (listed.get(key), snapshot.find_snapshot_price(kind, *key)) if price]
+    machine = data_file.load_machines().get((key[0], key[2])) if kind == "machine" else None
+    has_accelerators = machine is not None and bool(machine.accelerators)  # the snapshot has no such machine
+    ordinary_price = None if has_accelerators else snapshot.find_snapshot_price(kind, *key)
+    embedded = [price for price in (listed.get(key), ordinary_price) if price]
     days = [price.earliest_price_date for price in embedded]
     candidates = [
         (day.isoformat() if day else "", price)

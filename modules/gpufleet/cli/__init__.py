@@ -20,6 +20,7 @@ import click  # noqa: E402
 from gpufleet import __version__  # noqa: E402
 from gpufleet.cli import output  # noqa: E402
 from gpufleet.errors import EnvironmentFault, GpufleetError  # noqa: E402
+from gpufleet.extra import explain_missing_packages  # noqa: E402
 
 gc.enable()
 
@@ -92,7 +93,10 @@ def main() -> None:
     """Run the command line and exit with its code."""
     try:
         refuse_stale_rehearsal("".join(sys.argv[1:2]))
-        sys.exit(gpufleet.main(standalone_mode=False))  # the code of a verb that called ctx.exit, else None
+        with explain_missing_packages():
+            sys.exit(
+                gpufleet.main(standalone_mode=False)
+            )  # the code of a verb that called ctx.exit, else None
     except click.Abort:
         sys.exit(130)
     except click.exceptions.NoArgsIsHelpError as error:

@@ -89,7 +89,6 @@ def prices_command(  # noqa: PLR0917 - click hands each option over by name
         return
     from gpufleet.catalog.offer import check_accelerator_name, search_offers
     from gpufleet.catalog.prices import report
-    from gpufleet.catalog.prices.name_suggestion import check_searched_names
 
     _check_search(price_date, {"--gpu": gpu, "--cloud": cloud, "--region": region, "--machine": machine})
     if gpu:
@@ -120,6 +119,8 @@ def prices_command(  # noqa: PLR0917 - click hands each option over by name
             report.format_offers_table(make_values_printable(offer_dicts), count, more=more)
         )
     if not offer_dicts:
+        from gpufleet.catalog.prices.name_suggestion import check_searched_names
+
         check_searched_names(cloud, region, machine)
         raise CheckFailed(
             "no machine with a price matches", hint="gpufleet prices status lists the stored prices"

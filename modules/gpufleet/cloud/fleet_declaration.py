@@ -13,7 +13,8 @@ from gpufleet import catalog
 from gpufleet.cloud.azure_subscription import check_azure_subscription
 from gpufleet.cloud.onprem import RackArgs, RackComponent, WorkstationArgs, WorkstationComponent
 from gpufleet.cloud.pool_plan import PoolPlan
-from gpufleet.errors import InputError
+from gpufleet.errors import EnvironmentFault, InputError
+from gpufleet.extra import explain_missing_packages
 from gpufleet.fleet import Fleet, note_expiry, parse_fleet
 
 PoolFacts = pulumi.Output[list[dict[str, Any]]]
@@ -80,6 +81,13 @@ def _join_lists(lists: Sequence[PoolFacts]) -> PoolFacts:
 
 
 def load_pool_builder(cloud: str) -> PoolBuilder:
-    """Return ``declare_pools`` of the cloud's module ``<cloud>_pool``; only now is its SDK imported."""
-    module = import_module(f"gpufleet.cloud.{cloud}_pool")
+    """Return ``declare_pools`` of the cloud's module ``<cloud>_pool``; only now is its SDK imported.
+
+    Raise InputError with the command that installs the SDK, if it is missing.
+    """
+    try:
+        with explain_missing_packages():
+            module = import_module(f"gpufleet.cloud.{cloud}_pool")
+    except EnvironmentFault as fault:
+        raise InputError(str(fault)) from None
     return cast("PoolBuilder", module.declare_pools)

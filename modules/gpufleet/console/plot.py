@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpufleet.boundary import Json
+from gpufleet.extra import draw_or_explain
 
 # Okabe and Ito's palette: told apart by colour-blind readers too. Shape or text repeats what colour says.
 BEFORE, AFTER = "#999999", "#0072B2"
@@ -16,9 +17,11 @@ def draw_plots(nodes: list[Json], burn_in_reports: list[Json], cost_change: Json
     """Draw what the data allows: ``money`` needs a change, ``measured`` needs burn-in reports."""
     drawn = {}
     if cost_change is not None:
-        drawn["money"] = plot_cost_by_resource(cost_change)
+        drawn["money"] = draw_or_explain(plot_cost_by_resource, cost_change)
     if list_burn_in_measurements(burn_in_reports):
-        drawn["measured"] = plot_measurements_by_node(burn_in_reports, [node["name"] for node in nodes])
+        drawn["measured"] = draw_or_explain(
+            plot_measurements_by_node, burn_in_reports, [node["name"] for node in nodes]
+        )
     return drawn
 
 

@@ -30,7 +30,6 @@ from gpufleet.nodes.part import (
     Placement,
     RepairEntry,
 )
-from gpufleet.nodes.registry import Registry
 from gpufleet.nodes.source_report import ReportOutcome, SourceReport
 from gpufleet.nodes.states import (
     ATTENTION_STATES,
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
         is_rehearsal_address,
     )
     from gpufleet.nodes.pulumi_state import build_pulumi_state_report, list_elastic_groups
+    from gpufleet.nodes.registry import Registry
 
 __all__ = [
     "ATTENTION_STATES",
@@ -95,7 +95,8 @@ __all__ = [
     "read_stack_fabrics",
 ]
 
-# Imported with the first use: with them comes the declared fleet, which no result of a playbook run needs.
+# Imported with the first use: with them comes the declared fleet, which no result of a playbook run needs, or the
+# registry's database, an extra.
 _LATER = {
     "declaration": ("build_rack_report", "build_workstation_report"),
     "expectation": ("build_expected_hardware",),
@@ -103,6 +104,7 @@ _LATER = {
     "host": ("InventoryHost",),
     "inventory": ("AnsibleInventory", "build_ansible_inventory", "is_rehearsal_address"),
     "pulumi_state": ("build_pulumi_state_report", "list_elastic_groups"),
+    "registry": ("Registry",),
 }
 
 __getattr__ = make_module_getattr(__name__, _LATER)

@@ -20,6 +20,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from gpufleet.boundary import shorten_repr
 from gpufleet.errors import EnvironmentFault, InputError
+from gpufleet.extra import format_install_command
 from gpufleet.nodes.database_error import URL_REMEDY, convert_database_errors, damaged_registry_error
 from gpufleet.nodes.registry_file import ensure_registry_file, sqlite_file_path
 
@@ -118,17 +119,17 @@ def _parse_url(url: str) -> URL:
 
 
 def _engine(url: URL, timeout: float, pragmas: Sequence[str] = SQLITE_PRAGMAS) -> Engine:
+    if url.get_backend_name() == "sqlite":
+        engine = create_engine(url, connect_args={"timeout": timeout})
+        event.listen(engine, "connect", partial(_prepare_sqlite, pragmas))
+        event.listen(engine, "begin", _begin_sqlite)
+        return engine
+    limits = {} if "connect_timeout" in url.query else {"connect_timeout": max(2, round(timeout))}
     try:
-        if url.get_backend_name() == "sqlite":
-            engine = create_engine(url, connect_args={"timeout": timeout})
-            event.listen(engine, "connect", partial(_prepare_sqlite, pragmas))
-            event.listen(engine, "begin", _begin_sqlite)
-            return engine
-        limits = {} if "connect_timeout" in url.query else {"connect_timeout": max(2, round(timeout))}
         return create_engine(url, connect_args=limits)
     except (NoSuchModuleError, ModuleNotFoundError) as error:
-        hint = "pip install 'gpufleet[postgresql]'"
-        raise EnvironmentFault(f"{url.drivername} needs a driver: {error}", hint=hint) from None
+        command = format_install_command("postgresql")
+        raise EnvironmentFault(f"{url.drivername} needs a driver: {error}: {command}") from None
 
 
 def _prepare_sqlite(pragmas: Sequence[str], connection: Any, _record: Any) -> None:

@@ -242,7 +242,6 @@ def _list_common_files(values: dict[str, Any], racks: Sequence[RackRequest]) -> 
 
 def _build_values(clouds: Sequence[str], racks: Sequence[RackRequest]) -> dict[str, Any]:
     key = _read_own_key()
-    extras = f"[{','.join(clouds)}]" if clouds else ""
     pools, rack_settings = _read_data("pools.yaml"), _read_data("racks.yaml")
     budget = sum(pools[cloud]["budget_usd_per_month"] for cloud in clouds)
     budget += sum(rack.count * rack_settings[rack.name]["budget_usd_per_month"] for rack in racks)
@@ -254,7 +253,7 @@ def _build_values(clouds: Sequence[str], racks: Sequence[RackRequest]) -> dict[s
         "owner": _find_owner(),
         "key": key or EXAMPLE_KEY,
         "is_example_key": not key,
-        "requirement": f"gpufleet{extras}=={__version__}",
+        "requirement": f"gpufleet[{','.join([*clouds, 'registry'])}]=={__version__}",
     }
 
 

@@ -5,17 +5,16 @@ Both write to a stream given to them (standard error), never to standard output.
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+from typing import Any, Protocol, TextIO
 
 from gpufleet.boundary import make_printable
 from gpufleet.boundary.name_range import fold_names_to_ranges
 from gpufleet.remote.progress import HostProgress, ProgressUpdate, RunProgress
-
-if TYPE_CHECKING:
-    from rich.table import Table
+from gpufleet.text_table import align_columns
 
 # A long task (burn-in, one host after the other) says how far it is this often.
 QUIET_SECONDS = 5.0
@@ -102,35 +101,39 @@ MARKS = {
 
 
 class TableDisplay:
-    """A live table on a terminal: one row per host."""
+    """A live table on a terminal: one row per host, redrawn in its place and never wider or higher than the screen."""
 
-    def __init__(self, progress: RunProgress, stream: TextIO) -> None:
-        from rich.console import Console
-        from rich.live import Live
-
-        self.progress = progress
-        console = Console(file=stream, highlight=False)
-        self.live = Live(self.build_host_table(), console=console, refresh_per_second=REFRESH_PER_SECOND)
-        self.live.start()
+    def __init__(
+        self, progress: RunProgress, stream: TextIO, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.progress, self.stream, self.clock = progress, stream, clock
+        self.task = ""
+        self.height = 0
+        self.draw_host_table()
 
     def show_update(self, update: ProgressUpdate | None) -> None:  # noqa: ARG002 - the table shows states, not steps
-        """Draw the present state; rich limits how often that reaches the screen."""
-        self.live.update(self.build_host_table())
+        """Draw the present state when a task starts, else at most four times a second."""
+        if self.progress.task != self.task or self.clock() - self.last >= 1 / REFRESH_PER_SECOND:
+            self.draw_host_table()
 
-    def build_host_table(self) -> Table:
-        """Draw every host with how far it is."""
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for title in ("", "host", "state", "done", "task"):
-            table.add_column(title, no_wrap=title != "task")
-        for name in sorted(self.progress.hosts):
-            # As Text: in a plain string rich would obey [markup], with which a host could draw links.
-            table.add_row(
-                *(Text(make_printable(cell, None)) for cell in self.build_host_row(self.progress.hosts[name]))
-            )
-        return table
+    def draw_host_table(self) -> None:
+        """Write every host with how far it is over the table that was written before."""
+        self.task, self.last = self.progress.task, self.clock()
+        columns, screen_rows = shutil.get_terminal_size()
+        names = sorted(self.progress.hosts)
+        shown = names if len(names) < screen_rows - 2 else names[: max(screen_rows - 3, 1)]
+        rows = [
+            [make_printable(cell, None) for cell in self.build_host_row(self.progress.hosts[name])]
+            for name in shown
+        ]
+        lines = align_columns(("", "host", "state", "done", "task"), rows)
+        if hidden := len(names) - len(shown):
+            lines.append(f"and {hidden} more")
+        shortened = (line if len(line) < columns else f"{line[: columns - 2]}…" for line in lines)
+        to_first_line = f"\x1b[{self.height}F" if self.height else ""
+        self.stream.write(to_first_line + "".join(f"{line}\x1b[K\n" for line in shortened))
+        self.stream.flush()
+        self.height = len(lines)
 
     def build_host_row(self, host: HostProgress) -> tuple[str, str, str, str, str]:
         """Return one host's cells; the state is next to its mark, so that nothing depends on colour."""
@@ -141,8 +144,7 @@ class TableDisplay:
 
     def close_display(self) -> None:
         """Leave the last state on the screen."""
-        self.live.update(self.build_host_table())
-        self.live.stop()
+        self.draw_host_table()
 
 
 def open_run_display(progress: RunProgress, stream: TextIO) -> RunDisplay:

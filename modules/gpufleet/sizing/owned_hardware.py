@@ -13,8 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gpufleet import catalog, paths
-from gpufleet.boundary import decode_plain_yaml, read_text
+from gpufleet import boundary, catalog, paths
 from gpufleet.errors import InputError
 from gpufleet.sizing.hardware import Hardware, HardwareOffer, Origin
 from gpufleet.sizing.node_hardware import build_accelerator_hardware, build_machine_hardware
@@ -103,10 +102,10 @@ def _load_owned(root: Path | None) -> tuple[OwnedMachine, ...]:
 
 
 def _load_racks(path: Path, root: Path) -> Iterator[OwnedMachine]:
-    text = read_text(path)
+    text = boundary.read_text(path)
     if RACK_MARK not in text:
         return
-    data = decode_plain_yaml(text, path.name)
+    data = boundary.decode_plain_yaml(text, path.name)
     try:
         rack = _parse_rack(data) if isinstance(data, Mapping) else None
     except PARSE_ERRORS:
@@ -139,12 +138,13 @@ def _load_rack_with_models(path: Path, root: Path) -> OwnedMachine:
 
 
 def _load_workstations(path: Path) -> Iterator[OwnedMachine]:
-    text = read_text(path)
+    text = boundary.read_text(path)
     if "workstations:" not in text:
         return
     try:
         yield from [
-            _parse_workstation(item) for item in _workstation_entries(decode_plain_yaml(text, path.name))
+            _parse_workstation(item)
+            for item in _workstation_entries(boundary.decode_plain_yaml(text, path.name))
         ]
     except PARSE_ERRORS:
         return  # a stack that cannot be read has no workstations to place a model on

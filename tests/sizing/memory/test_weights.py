@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gpufleet import catalog, sizing
 from gpufleet.errors import InputError
-from gpufleet.sizing.memory.quantization import GGUF_BLOCKS, GGUF_FILE_TYPES, normalize_precision
+from gpufleet.sizing.memory.quantization import GGUF_FILE_TYPES, normalize_precision
 
 GIB = 2**30
 # ggml-org/llama.cpp tools/quantize/README.md@311c2c9: sizes of Llama-3.1-8B, measured by its authors
@@ -44,17 +44,6 @@ def test_bits_of_mixed_quantisations_match_llama_cpp_to_four_digits(row):
 def test_file_sizes_match_published_ones(model, precision, gib, source):
     predicted = sizing.weight_bytes(catalog.get_model(model), precision) / GIB
     assert predicted == pytest.approx(gib, rel=0.025 if "README" in source else 0.001), source
-
-
-def test_block_sizes_match_the_gguf_library():
-    constants = pytest.importorskip("gguf.constants")
-    theirs = {kind.name.lower(): size for kind, size in constants.GGML_QUANT_SIZES.items()}
-    assert {name: theirs[name] for name in GGUF_BLOCKS} == GGUF_BLOCKS
-    unquantized = {"f64", "i8", "i16", "i32", "i64"}
-    assert set(theirs) - set(GGUF_BLOCKS) - unquantized <= {
-        "q1_0",
-        "q2_0",
-    }  # experimental, in no mixture we know
 
 
 @pytest.mark.parametrize(

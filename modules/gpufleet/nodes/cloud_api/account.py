@@ -8,9 +8,10 @@ from datetime import datetime
 from importlib import import_module
 from typing import Any, TypeVar
 
-from gpufleet import catalog, fleet
+from gpufleet import fleet
 from gpufleet.boundary import make_printable
 from gpufleet.errors import EnvironmentFault
+from gpufleet.extra import explain_missing_packages
 
 MAX_RESOURCES = 20_000  # of one kind in one listing; more is a mistake of ours or of the service
 CONNECT_TIMEOUT_S, READ_TIMEOUT_S, TRIES = 5, 20, 3
@@ -66,16 +67,12 @@ def format_sdk_error(error: Exception) -> str:
     return make_printable((str(error) or type(error).__name__).splitlines()[0], 200)
 
 
-def import_sdk(module: str, cloud: str) -> Any:
+def import_sdk(module: str) -> Any:
     """Import a module of a cloud's SDK; EnvironmentFault with the extra that installs it."""
-    try:
+    with explain_missing_packages():
         if module.startswith("google."):
             share_status_message()
         return import_module(module)
-    except ImportError:
-        extra = catalog.CLOUDS[cloud].api_extra
-        hint = f"pip install 'gpufleet[{extra}]'"
-        raise EnvironmentFault(f"{cloud}: {module} is not installed", hint=hint) from None
 
 
 def share_status_message() -> None:

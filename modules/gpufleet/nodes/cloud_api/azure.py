@@ -57,7 +57,7 @@ class AzureApi:
     def _make_client(self, module: str, name: str) -> Any:
         credential = self.credential or create_credential(os.environ)
         scopes = {"credential_scopes": [f"{self.endpoint}/.default"]} if self.endpoint else {}
-        return getattr(import_sdk(module, "azure"), name)(
+        return getattr(import_sdk(module), name)(
             credential,
             self.subscription,
             base_url=self.endpoint,
@@ -79,7 +79,7 @@ class AzureApi:
     @contextmanager
     def translate_errors(self, permission: str) -> Iterator[None]:
         """Translate the SDK's errors into those of gpufleet."""
-        errors = import_sdk("azure.core.exceptions", "azure")
+        errors = import_sdk("azure.core.exceptions")
         name = f"azure {self.subscription}"
         hint = f"give Azure credentials (az login, AZURE_CLIENT_ID …) that allow {permission}"
         try:
@@ -99,7 +99,7 @@ class AzureApi:
 
 def create_credential(environment: Mapping[str, str]) -> Any:
     """Return the credential of Pulumi's variables (``ARM_…``) if they are complete, else Azure's default chain."""
-    identity = import_sdk("azure.identity", "azure")
+    identity = import_sdk("azure.identity")
     # Without a handler Python prints the SDK's warnings as they are; the error that we raise says the same in one line.
     logging.getLogger("azure").addHandler(logging.NullHandler())
     names = ("ARM_TENANT_ID", "ARM_CLIENT_ID", "ARM_CLIENT_SECRET")

@@ -40,13 +40,13 @@ class GcpApi:
         """Return the client of a service of Compute Engine, such as ``Instances``."""
         with self.translate_errors(f"compute.{service.lower()}.list"):
             credentials = self._credentials  # before the import, which takes seconds
-            compute = import_sdk("google.cloud.compute_v1", "gcp")
+            compute = import_sdk("google.cloud.compute_v1")
             return getattr(compute, f"{service}Client")(credentials=credentials, client_options=self._options)
 
     @cached_property
     def quotas(self) -> Any:
         """Return the client of Cloud Quotas."""
-        quotas = import_sdk("google.cloud.cloudquotas_v1", "gcp")
+        quotas = import_sdk("google.cloud.cloudquotas_v1")
         with self.translate_errors("cloudquotas.quotas.get"):
             return quotas.CloudQuotasClient(
                 credentials=self._credentials, transport="rest", client_options=self._options
@@ -56,7 +56,7 @@ class GcpApi:
     def _credentials(self) -> Any:
         if self.credentials is not None:
             return self.credentials
-        auth = import_sdk("google.auth", "gcp")
+        auth = import_sdk("google.auth")
         return auth.default(scopes=["https://www.googleapis.com/auth/cloud-platform"])[0]
 
     @property
@@ -65,7 +65,7 @@ class GcpApi:
 
     def call_options(self) -> dict[str, Any]:
         """Return the timeout and the bounded retry of one call."""
-        retry = import_sdk("google.api_core.retry", "gcp")
+        retry = import_sdk("google.api_core.retry")
         predicate = retry.if_transient_error
         return {
             "timeout": READ_TIMEOUT_S,
@@ -88,10 +88,10 @@ class GcpApi:
     def translate_errors(self, permission: str) -> Iterator[None]:
         """Translate the SDK's errors into those of gpufleet."""
         errors, auth = (
-            import_sdk("google.api_core.exceptions", "gcp"),
-            import_sdk("google.auth.exceptions", "gcp"),
+            import_sdk("google.api_core.exceptions"),
+            import_sdk("google.auth.exceptions"),
         )
-        unreadable = import_sdk("google.protobuf.json_format", "gcp").Error
+        unreadable = import_sdk("google.protobuf.json_format").Error
         name = f"gcp {self.project}"
         hint = f"give Google credentials (gcloud auth application-default login) that allow {permission}"
         try:
@@ -111,7 +111,7 @@ def resource_path(link: str) -> str:
 
 def to_dict(message: Any) -> Json:
     """Return a message of Google's SDK as plain values, without the fields that it does not set."""
-    json_format = import_sdk("google.protobuf.json_format", "gcp")
+    json_format = import_sdk("google.protobuf.json_format")
     values: Json = json_format.MessageToDict(type(message).pb(message), preserving_proto_field_name=True)
     return values
 

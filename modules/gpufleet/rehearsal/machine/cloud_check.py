@@ -10,6 +10,7 @@ from gpufleet.boundary import decode_json_object, read_bytes
 from gpufleet.catalog import CLOUDS
 from gpufleet.catalog.cloud import Cloud, CredentialLocation
 from gpufleet.errors import InputError
+from gpufleet.extra import format_install_command
 from gpufleet.rehearsal.machine.check import MachineCheck
 
 
@@ -18,7 +19,7 @@ def check_cloud_prerequisites(home: Path, environment: Mapping[str, str]) -> Ite
     for cloud in CLOUDS.values():
         yield _check_plugin(home, environment, cloud.pulumi_package, cloud.pulumi_python_distribution)
     for cloud in CLOUDS.values():
-        yield _check_api_client(cloud)
+        yield _check_sdk(cloud)
     for cloud in CLOUDS.values():
         yield _check_credentials(home, environment, cloud.credentials)
     yield _check_backend(home, environment)
@@ -36,14 +37,16 @@ def _check_plugin(home: Path, environment: Mapping[str, str], name: str, package
     )  # fmt: skip
 
 
-def _check_api_client(cloud: Cloud) -> MachineCheck:
-    """Look for the libraries that `nodes sync --cloud-api`, `quota` and `nodes sweep` call the cloud with."""
-    versions = {name: _package_version(name) for name in cloud.api_distributions}
+def _check_sdk(cloud: Cloud) -> MachineCheck:
+    """Look for what Pulumi programs of the cloud import, and what calls its API (`quota`, `nodes sweep`)."""
+    names = (cloud.pulumi_python_distribution, *cloud.api_distributions)
+    versions = {name: _package_version(name) for name in names}
     missing = [name for name, version in versions.items() if not version]
     present = ", ".join(f"{name} {version}" for name, version in versions.items())
-    remedy = f"pip install 'gpufleet[{cloud.api_extra}]'" if cloud.api_extra else "make setup"
     detail = f"not installed: {', '.join(missing)}" if missing else present
-    return MachineCheck(f"{cloud.title} API client", "optional", not missing, detail, remedy)
+    return MachineCheck(
+        f"{cloud.title} SDK", "optional", not missing, detail, format_install_command(cloud.name)
+    )
 
 
 def _package_version(package: str) -> str:

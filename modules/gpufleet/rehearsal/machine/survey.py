@@ -16,14 +16,7 @@ from gpufleet.rehearsal.machine import cloud_check
 from gpufleet.rehearsal.machine.check import MachineCheck, PackagedProgram, Requirement
 
 PYTHON_FLOOR = (3, 11)
-PYTHON_PACKAGES = (
-    "pulumi",
-    "pulumi-aws",
-    "pulumi-gcp",
-    "pulumi-azure-native",
-    "ansible-core",
-    "ansible-runner",
-)
+PYTHON_PACKAGES = ("pulumi", "ansible-core", "ansible-runner")
 # Measured on Debian 12, x86-64: Go's module and build caches take 3.3 GB while the engine is built, which
 # leaves 0.13 GB; a base image of rehearsed hosts takes 0.35 GB and twenty hosts write less than that.
 BUILD_GIB, WORK_GIB = 4.0, 1.0

@@ -8,6 +8,7 @@ import sys
 
 from gpufleet.boundary import decode_json_object, make_values_printable, validate_with_pydantic
 from gpufleet.errors import InputError
+from gpufleet.extra import format_install_command
 from gpufleet.remote.bmc.model import PowerReport, PowerRequest
 
 LIBRARIES = {"redfish": "sushy", "ipmi": "pyghmi"}
@@ -17,9 +18,7 @@ def run_power_action(request: PowerRequest) -> PowerReport:
     """Return what the BMC reported; everything that goes wrong with it is the report's problem."""
     library = LIBRARIES[request.bmc.protocol]
     if importlib.util.find_spec(library) is None:
-        return PowerReport(
-            problem=f"{request.bmc.protocol} needs the Python package {library}: pip install 'gpufleet[bmc]'"
-        )
+        return PowerReport(problem=f"{request.bmc.protocol} needs {library}: {format_install_command('bmc')}")
     try:
         completed = subprocess.run(
             [sys.executable, "-P", "-m", "gpufleet.remote.bmc"],  # -P: no module of the current folder

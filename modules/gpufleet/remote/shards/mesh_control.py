@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 
 from gpufleet.boundary import make_printable
 from gpufleet.errors import EnvironmentFault, InputError
+from gpufleet.extra import explain_missing_packages
 
 WORK_TYPE = "ansible-runner"  # as AWX names it
 TLS_CLIENT = "tlsclient"  # the name of the tls-client section in the controller's configuration
@@ -87,12 +88,8 @@ class MeshControl:
     @contextmanager
     def _connect(self, on_created: Callable[[str], None] | None = None) -> Iterator[Any]:
         """Yield a connection; raise EnvironmentFault for anything that goes wrong with it."""
-        try:
+        with explain_missing_packages():
             from receptorctl.socket_interface import ReceptorControl
-        except ImportError as missing:
-            raise EnvironmentFault(
-                "receptorctl is not installed", hint="pip install receptorctl"
-            ) from missing
 
         class Control(ReceptorControl):  # type: ignore[misc] # untyped
             """Reports a unit's name also where its submission then fails: it must be released."""

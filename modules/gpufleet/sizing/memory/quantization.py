@@ -5,38 +5,14 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from gpufleet.catalog.gguf_type import TENSOR_TYPES
 from gpufleet.errors import InputError
 
-# GGUF tensor types: weights per block, bytes per block (gguf 0.19 GGML_QUANT_SIZES; a test compares them).
+# GGUF tensor types of weights: weights per block, bytes per block.
 GGUF_BLOCKS: dict[str, tuple[int, int]] = {
-    "f32": (1, 4),
-    "f16": (1, 2),
-    "bf16": (1, 2),
-    "q4_0": (32, 18),
-    "q4_1": (32, 20),
-    "q5_0": (32, 22),
-    "q5_1": (32, 24),
-    "q8_0": (32, 34),
-    "q8_1": (32, 40),
-    "q2_k": (256, 84),
-    "q3_k": (256, 110),
-    "q4_k": (256, 144),
-    "q5_k": (256, 176),
-    "q6_k": (256, 210),
-    "q8_k": (256, 292),
-    "iq1_s": (256, 50),
-    "iq1_m": (256, 56),
-    "iq2_xxs": (256, 66),
-    "iq2_xs": (256, 74),
-    "iq2_s": (256, 82),
-    "iq3_xxs": (256, 98),
-    "iq3_s": (256, 110),
-    "iq4_nl": (32, 18),
-    "iq4_xs": (256, 136),
-    "tq1_0": (256, 54),
-    "tq2_0": (256, 66),
-    "mxfp4": (32, 17),
-    "nvfp4": (64, 36),
+    name: (weights, size)
+    for name, weights, size in TENSOR_TYPES.values()
+    if name not in {"f64", "i8", "i16", "i32", "i64", "q1_0"}  # q1_0 is experimental, in no mixture we know
 }
 # Other formats: bits per weight of a quantised matrix.
 # int4: group of 128 with a 16-bit scale and a 4-bit zero (GPTQ, AWQ); gN: a group of N.

@@ -22,7 +22,8 @@ from gpufleet.cost.analysis.policy.verdict import check_policy
 from gpufleet.cost.pricing.billing import price_resources
 from gpufleet.cost.pricing.rates import PriceBook
 from gpufleet.engine import UNKNOWN, StateResource
-from gpufleet.errors import EnvironmentFault, InputError
+from gpufleet.errors import InputError
+from gpufleet.extra import explain_missing_packages
 
 PROGRAM = "gpufleet-cost.sh"  # for engines whose Python host does not run policy packs
 INCREASES: dict[str, Any] = {
@@ -36,10 +37,8 @@ Report = Callable[[str, str | None], None]
 
 def run_policy_pack(file: Path) -> None:
     """Run the policy pack until the engine stops."""
-    try:
+    with explain_missing_packages():
         from pulumi_policy import EnforcementLevel, PolicyPack, StackValidationPolicy
-    except ImportError:
-        raise EnvironmentFault("pulumi-policy is not installed", hint="install gpufleet[policy]") from None
     policy = load_policy(file)
 
     def report_stack_violations(args: Any, report: Report) -> None:

@@ -14,6 +14,7 @@ from gpufleet.cost.analysis.diff import CostDiff
 from gpufleet.cost.analysis.what_if import WhatIfRow
 from gpufleet.cost.money import ZERO
 from gpufleet.cost.pricing.bill import Bill, Charge
+from gpufleet.extra import draw_or_explain
 
 # Okabe and Ito's palette, distinct for colour-blind readers too. Order and text repeat the meaning of colours.
 BEFORE, AFTER = "#999999", "#0072B2"
@@ -110,7 +111,7 @@ def _draw_bars(rows: list[Json], order: list[str]) -> str:
     scale = {"domain": ["before", "after"], "range": [BEFORE, AFTER]}
     bars = {"mark": {"type": "bar"}, "encoding": {"color": times | {"scale": scale, "title": None}, **places}}
     layers = [bars, _build_amounts(places)]
-    return _render_svg({"layer": layers, "data": {"values": rows}, "height": {"step": 17}})
+    return draw_or_explain(_render_svg, {"layer": layers, "data": {"values": rows}, "height": {"step": 17}})
 
 
 def _draw_purchase_kinds(rows: list[Json], current: list[Json], order: list[str]) -> str:
@@ -131,7 +132,7 @@ def _draw_purchase_kinds(rows: list[Json], current: list[Json], order: list[str]
         },
     }
     layers = [bars, _build_amounts(places), ticks]
-    return _render_svg({"layer": layers, "data": {"values": rows}, "height": {"step": 17}})
+    return draw_or_explain(_render_svg, {"layer": layers, "data": {"values": rows}, "height": {"step": 17}})
 
 
 def _draw_lines(rows: list[Json]) -> str:
@@ -143,7 +144,9 @@ def _draw_lines(rows: list[Json]) -> str:
         "color": {"field": "what", "type": "nominal", "title": None, "legend": legend},
     }
     mark = {"type": "line", "interpolate": "step-after", "point": True}
-    return _render_svg({"data": {"values": rows}, "mark": mark, "encoding": encoding, "height": 220})
+    return draw_or_explain(
+        _render_svg, {"data": {"values": rows}, "mark": mark, "encoding": encoding, "height": 220}
+    )
 
 
 def _build_name_axis(order: list[str]) -> Json:

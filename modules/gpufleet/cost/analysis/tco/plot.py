@@ -8,6 +8,7 @@ from typing import Any
 from gpufleet.cost.analysis.tco.cloud import CloudAlternative
 from gpufleet.cost.analysis.tco.comparison import RackCloudComparison
 from gpufleet.cost.analysis.tco.report import format_payback_headline, format_tco_table
+from gpufleet.extra import draw_or_explain
 
 # Okabe and Ito's palette, distinct for colour-blind readers too; dashes repeat the difference.
 RACK, RENTED = "#0072B2", "#D55E00"
@@ -92,7 +93,7 @@ def render_tco_html(comparison: RackCloudComparison, alternatives: list[CloudAlt
 
     text = (files("gpufleet.cost") / "data" / "tco.html.j2").read_text(encoding="utf-8")
     template = Environment(autoescape=True, undefined=StrictUndefined).from_string(text)
-    plot = Markup(draw_cumulative_cost_svg(comparison))  # noqa: S704 - drawn by the line above, not given by a user
+    plot = Markup(draw_or_explain(draw_cumulative_cost_svg, comparison))  # noqa: S704 - drawn here, not given by a user
     return template.render(
         headline=format_payback_headline(comparison),
         plot=plot,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from typing import Any
 
@@ -9,11 +10,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from gpufleet.boundary import DocumentLimits, decode_json, make_printable, validate_with_pydantic
 from gpufleet.errors import InputError
+from gpufleet.extra import find_extra, format_install_command
 
 MIB = 1 << 20
 REGISTRATIONS = DocumentLimits(bytes=32 * MIB, depth=64, values=2_000_000, characters=MIB)
 RECORDS = 50_000
 LONGEST_ERROR = 1000
+MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 PROTECTION_OPTIONS = ("trust-program", "allow-unconfined")
 SEPARATORS = b",[{"  # each value needs one, so their count bounds the number of values
 
@@ -105,8 +108,17 @@ def make_input_error(error: ProgramError, root: str, label: str, untracked: str 
         make_printable_without_root(error.problem),
         where=where,
         key=make_printable_without_root(error.key),
-        remedy=make_printable_without_root(untracked_remedy(untracked) if untracked else error.remedy),
+        remedy=make_printable_without_root(
+            (untracked and untracked_remedy(untracked)) or _find_install_command(error) or error.remedy
+        ),
     )
+
+
+def _find_install_command(error: ProgramError) -> str:
+    """Return the command that installs the SDK that a program misses, empty for every other error."""
+    missing = MISSING_MODULE.search(error.problem)
+    extra = find_extra(missing[1]) if missing else None
+    return format_install_command(extra) if extra else ""
 
 
 def untracked_remedy(path: str) -> str:

@@ -27,6 +27,7 @@ with defer_import_errors():
     from gpufleet import nodes, paths
     from gpufleet.boundary import make_printable
     from gpufleet.errors import GpufleetError
+    from gpufleet.nodes import Registry  # noqa: F401 - read below; its database is an extra, so it may be missing
 
 # What one reading of the inventory has built and added, by the data that it fills. Each reading builds anew, so that
 # nothing is stale; within one, 500 rack files ask for the same model.

@@ -28,5 +28,5 @@ def require_gpufleet() -> None:
     if _import_errors:
         raise AnsibleError(
             "The collection gpufleet.fleet needs the Python package gpufleet on the controller: "
-            f"{sys.executable} -m pip install gpufleet ({_import_errors[0]})"
+            f"{sys.executable} -m pip install 'gpufleet[registry]' ({_import_errors[0]})"
         )
