@@ -18,7 +18,7 @@ from gpufleet.fleet import FleetSpec
 MODULE = Path(__file__).parents[1] / "modules/gpufleet/cloud/pool_args.py"
 SUFFIX = "ArgsDict"
 # What a pool of a program of its own does not take from a fleet, and what is GpuPool's first argument.
-WITHOUT = ("pools", "workstations", "racks", "budget_usd_per_month", "name")
+WITHOUT = ("pools", "workstations", "racks", "budget_usd_per_month", "accounts", "account", "name")
 HEAD = '''"""What ``GpuPool`` takes, as typed dictionaries.
 
 `python -m tools.pool_args` writes this from the spec's models.

@@ -20,7 +20,10 @@ from gpufleet.cloud.program_call import find_program_call
 from gpufleet.errors import InputError
 from gpufleet.fleet import Fleet, FleetSpec, Pool, parse_fleet
 
-FLEET_KEYS = frozenset(FleetSpec.model_fields) - {"pools", "workstations", "racks", "budget_usd_per_month"}
+# What a pool takes of a fleet: its account is aws, gcp or azure, or the provider in ``opts``.
+FLEET_KEYS = frozenset(FleetSpec.model_fields) - {
+    "pools", "workstations", "racks", "budget_usd_per_month", "accounts"
+}  # fmt: skip
 
 
 class GpuPool(pulumi.ComponentResource):

@@ -45,6 +45,17 @@ class ApplicationVolumeArgsDict(TypedDict, total=False):
     kind: Literal["nvme", "ssd"]
 
 
+class AwsAccountArgsDict(TypedDict, total=False):
+    """Where AWS pools are built; without it, the caller's own credentials decide."""
+
+    profile: str | None
+    """the profile of ~/.aws/config whose credentials are used"""
+    role_arn: str | None
+    """the role that is assumed, with the profile's credentials or the caller's"""
+    account_id: str | None
+    """the only account in which anything is done; that of role_arn when left out"""
+
+
 class AzureAccountArgsDict(TypedDict, total=False):
     """Where Azure pools are built; without it, the provider's own configuration decides."""
 
@@ -316,6 +327,7 @@ class GpuPoolArgsDict(TypedDict, total=False):
     expires: str | date | None
     """after this day a sweep lists what is left of the stack; never when left out"""
     ssh: SshAccessArgsDict
+    aws: AwsAccountArgsDict | None
     gcp: GcpAccountArgsDict | None
     azure: AzureAccountArgsDict | None
     hardware_profiles: Mapping[str, HardwareProfileArgsDict]

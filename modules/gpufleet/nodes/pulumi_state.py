@@ -65,7 +65,7 @@ def _stack_output_nodes(resources: Sequence[StateResource]) -> dict[str, Facts]:
 
 def _member(fact: Facts, stack: str, source: str, at: datetime) -> NodeObservation:
     """Return a group's member, of which the state has no resource."""
-    names = ("cloud", "pool", "template", "purchase", "machine", "region")
+    names = ("cloud", "account", "pool", "template", "purchase", "machine", "region")
     declared: Facts = {name: get_nested_text(fact, name) for name in names} | {
         "kind": "cloud_vm",
         "stack": stack,
@@ -113,6 +113,7 @@ def _observation(
     declared = {
         "kind": "cloud_vm",
         "cloud": cloud,
+        "account": tags.get("gpufleet-account"),
         "pool": tags.get("gpufleet-pool"),
         "stack": tags.get("gpufleet-stack"),
         "template": tags.get("gpufleet-template"),

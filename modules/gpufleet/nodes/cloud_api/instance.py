@@ -63,6 +63,7 @@ class CloudGroup:
     purchase: str = ""
     template: str = ""
     ssh_user: str = ""
+    account: str = ""
 
     @property
     def key(self) -> str:
@@ -104,7 +105,8 @@ def read_simulated_members(
         group = next((group for group in groups if group.owns(texts.get("group", ""))), None)
         if group is None or not texts.get("id") or not texts.get("name"):
             continue
-        tags = {"stack": stack, "pool": group.pool, "template": group.template, "purchase": group.purchase}
+        names = ("pool", "template", "purchase", "account")
+        tags = {"stack": stack} | {name: getattr(group, name) for name in names}
         instances.append(
             CloudInstance(
                 cloud=group.cloud,
@@ -158,12 +160,13 @@ def build_stack_report(
     observed_at: datetime,
     groups: Iterable[CloudGroup],
     *,
+    account: str,
     prefer_public: bool,
 ) -> SourceReport:
     """Return the report of an account that lists more than one stack: the instances with the stack's tag."""
     return build_instance_report(
         [instance for instance in instances if instance.tags.get(STACK_TAG) == stack_tag],
-        f"{cloud}:{stack_tag}",
+        ":".join(filter(None, (cloud, stack_tag, account))),
         observed_at,
         [group for group in groups if group.cloud == cloud],
         prefer_public=prefer_public,
@@ -171,7 +174,8 @@ def build_stack_report(
 
 
 def _describe_by_group(instance: CloudInstance, group: CloudGroup) -> CloudInstance:
-    known = {"pool": group.pool, "template": group.template, "purchase": group.purchase}
+    names = ("pool", "template", "purchase", "account")
+    known = {name: getattr(group, name) for name in names}
     tags = {f"gpufleet-{key}": value for key, value in known.items() if value} | dict(instance.tags)
     return replace(instance, tags=tags)
 
@@ -190,6 +194,7 @@ def _observe(
         "pool": tags.get("gpufleet-pool"),
         "stack": tags.get("gpufleet-stack"),
         "template": tags.get("gpufleet-template"),
+        "account": tags.get("gpufleet-account"),
         "purchase": instance.purchase,
         "machine": instance.machine,
         "zone": instance.zone,
