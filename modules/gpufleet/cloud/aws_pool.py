@@ -95,12 +95,13 @@ def _add_provider(
     """
     if account is None:
         return opts
-    allowed = account.allowed_account_id
+    allowed, role = account.allowed_account_id, account.role_arn
     own = aws.Provider(
         name,
         region=region,
         profile=account.profile,
-        assume_roles=[{"role_arn": account.role_arn}] if account.role_arn else None,
+        # Not a dictionary: a provider's settings are JSON, in which pulumi 3.258 leaves its key as role_arn.
+        assume_roles=[aws.ProviderAssumeRoleArgs(role_arn=role)] if role else None,
         allowed_account_ids=[allowed] if allowed else None,
         opts=opts,
     )
