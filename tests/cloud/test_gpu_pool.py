@@ -254,6 +254,19 @@ def test_typed_arguments_are_those_of_the_spec():
 
 
 def test_documented_program_is_the_example():
-    page = (ROOT / "docs/cloud.md").read_text()
+    page = (ROOT / "docs/own-pulumi-program.md").read_text()
     program = (ROOT / "docs/examples/gpu-pool/__main__.py").read_text().partition("\n")[2]
     assert f"```python\n{program}```" in page
+
+
+@pytest.mark.parametrize(
+    ("text", "mistake"),
+    [("standard", "standart"), ('"spot"', '"spott"'), (f'["{KEY}"]', f'[pulumi.Output.from_input("{KEY}")]')],
+)
+def test_documented_mistake_is_the_printed_one(run_program, text, mistake):
+    page = (ROOT / "docs/own-pulumi-program.md").read_text()
+    program = (ROOT / "docs/examples/gpu-pool/__main__.py").read_text()
+    program = program.replace('pulumi.Config().require("key")', f'"{KEY}"')
+    with pytest.raises(pulumi.RunError) as caught:
+        run_program(program.replace(text, mistake))
+    assert str(caught.value).removeprefix("infra/") in page.splitlines()
