@@ -79,7 +79,7 @@ def _member(fact: Facts, stack: str, source: str, at: datetime) -> NodeObservati
     )
     observed: Facts = {name: get_nested_text(fact, name) for name in _ADDRESSES}
     observed |= {"accelerators": list_machine_accelerators(machine), "zone": get_nested_text(fact, "zone")}
-    identity = NodeIdentity(instance_id=get_nested_text(fact, "id"))
+    identity = NodeIdentity(instance_id=get_nested_text(fact, "id"), account=get_nested_text(fact, "account"))
     return NodeObservation(
         source, get_nested_text(fact, "name"), identity, _drop_unknown(declared), _drop_unknown(observed), at
     )
@@ -135,7 +135,7 @@ def _observation(
         "accelerators": _without_sku(facts["cards"]) or list_machine_accelerators(facts["machine"]),
         "urn": resource.urn,
     }
-    identity = NodeIdentity(instance_id=instance_id)
+    identity = NodeIdentity(instance_id=instance_id, account=get_nested_text(tags, "gpufleet-account"))
     return NodeObservation(source, name, identity, _drop_unknown(declared), _drop_unknown(observed), at)
 
 

@@ -87,7 +87,8 @@ def fetch_aws_instance_report(
     prefer_public: bool = False,
 ) -> SourceReport:
     """Return a stack's instances in one region and account; EnvironmentFault when the API does not answer."""
-    instances = list(list_aws_instances(region, {f"tag:{STACK_TAG}": [stack_tag]}, create))
+    listed = list_aws_instances(region, {f"tag:{STACK_TAG}": [stack_tag]}, create)
+    instances = [each for each in listed if each.is_of(stack_tag, account)]
     regional = [group for group in groups if (group.cloud, group.region) == ("aws", region)]
     source = ":".join(filter(None, ("aws", stack_tag, region, account)))
     return build_instance_report(instances, source, observed_at, regional, prefer_public=prefer_public)

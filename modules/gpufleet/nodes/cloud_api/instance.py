@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from gpufleet.engine import StateResource
-from gpufleet.nodes.cloud_api.account import STACK_TAG
+from gpufleet.nodes.cloud_api.account import ACCOUNT_TAG, STACK_TAG
 from gpufleet.nodes.declaration import list_machine_accelerators
 from gpufleet.nodes.identity import NodeIdentity
 from gpufleet.nodes.model import NodeObservation
@@ -40,6 +40,10 @@ class CloudInstance:
     accelerators: Mapping[str, int] = field(
         default_factory=dict
     )  # by the cloud's own type, where it lists them
+
+    def is_of(self, stack_tag: str, account: str) -> bool:
+        """Return whether it is of a stack and a named account of it: two names may lead to one account."""
+        return self.tags.get(STACK_TAG) == stack_tag and self.tags.get(ACCOUNT_TAG, "") == account
 
     @property
     def purchase(self) -> str | None:
@@ -165,7 +169,7 @@ def build_stack_report(
 ) -> SourceReport:
     """Return the report of an account that lists more than one stack: the instances with the stack's tag."""
     return build_instance_report(
-        [instance for instance in instances if instance.tags.get(STACK_TAG) == stack_tag],
+        [each for each in instances if each.is_of(stack_tag, account)],
         ":".join(filter(None, (cloud, stack_tag, account))),
         observed_at,
         [group for group in groups if group.cloud == cloud],
@@ -194,7 +198,7 @@ def _observe(
         "pool": tags.get("gpufleet-pool"),
         "stack": tags.get("gpufleet-stack"),
         "template": tags.get("gpufleet-template"),
-        "account": tags.get("gpufleet-account"),
+        "account": tags.get(ACCOUNT_TAG),
         "purchase": instance.purchase,
         "machine": instance.machine,
         "zone": instance.zone,
@@ -211,5 +215,5 @@ def _observe(
         ),
     }
     values = {key: value for key, value in observed.items() if value not in (None, "")}
-    identity = NodeIdentity(instance_id=instance.instance_id)
+    identity = NodeIdentity(instance_id=instance.instance_id, account=tags.get(ACCOUNT_TAG, ""))
     return NodeObservation(source, instance.name, identity, observed=values, observed_at=at)
