@@ -69,8 +69,9 @@ def declare_fleet(fleet: Fleet) -> None:
     for part, cloud in product(fleet.split_by_account(), catalog.CLOUDS):
         plans = [PoolPlan(part, pool) for pool in part.pools if pool.cloud == cloud]
         if plans:
-            components += load_pool_builder(cloud)(
-                part, plans, prefix=f"{part.account}-" if part.account else ""
+            build = load_pool_builder(cloud)
+            components += (
+                build(part, plans, prefix=f"{part.account}-") if part.account else build(part, plans)
             )
             fabrics += [plan.fabric_plan.as_output(plan.pool.name) for plan in plans if plan.fabric_plan]
     pulumi.export("nodes", _join_lists([component.nodes for component in components]))
