@@ -20,10 +20,12 @@ STACK = "aws-purchases"
 INSTANCE, GROUP = "aws:ec2/instance:Instance", "aws:autoscaling/group:Group"
 BLOCK = {"kind": "capacity_block", "reservation": "cr-0123456789abcdef0"}
 HELD = {"kind": "reserved", "reservation": "cr-0fedcba9876543210"}
+ROLE = "arn:aws:iam::444455556666:role/gpufleet"
 SMALL = {"machine": "g5.2xlarge", "zones": ["us-east-1a"], "count": 2}
 LARGE = {"machine": "p4d.24xlarge", "zones": ["us-east-1a"], "count": 2, "fabric": "efa"}
 POOLS = {
     "demand": {**SMALL, "purchase": {"kind": "on_demand"}, "template": "disks"},
+    "away": {**SMALL, "purchase": {"kind": "on_demand"}, "account": "batch"},
     "committed": {**SMALL, "purchase": {"kind": "committed", "term": "1y"}},
     "reserved": {**LARGE, "purchase": {"kind": "reserved", "reservation": "create"}},
     "held": {**LARGE, "purchase": HELD},
@@ -41,7 +43,7 @@ POOLS = {
         "purchase": {"ladder": [BLOCK, HELD, {"kind": "spot"}, {"kind": "on_demand"}]},
     },
 }
-SINGLE = ("demand", "committed", "reserved", "held", "block")
+SINGLE = ("demand", "away", "committed", "reserved", "held", "block")
 CHANGED_PURCHASES = {
     "committed": {"kind": "on_demand"},
     "held": BLOCK,
@@ -51,9 +53,9 @@ CHANGED_PURCHASES = {
 
 
 def build_settings(pools):
-    return format_settings(
-        "aws", "us-east-1", pools, {"allowed_cidrs": ["10.0.0.0/8"]}, config={"aws:region": "us-east-1"}
-    )
+    ssh, config = {"allowed_cidrs": ["10.0.0.0/8"]}, {"aws:region": "us-east-1"}
+    spec = {"accounts": {"batch": {"aws": {"role_arn": ROLE}}}}
+    return format_settings("aws", "us-east-1", pools, ssh, spec=spec, config=config)
 
 
 # What the cloud lacks from the start: the pools with another rung, or another machine, come up all the same.
@@ -152,7 +154,7 @@ def test_preemption_of_one_of_four_nodes_replaces_one(lifecycle):
 
 def test_outputs_have_nodes_groups_and_fabric(lifecycle):
     outputs = lifecycle["outputs"]
-    assert len(outputs["nodes"]) == 10
+    assert len(outputs["nodes"]) == 12
     assert {group["pool"] for group in outputs["groups"]} == set(POOLS) - set(SINGLE)
     assert {fabric["pool"] for fabric in outputs["fabric"]} == {"reserved", "held", "block", "ladder"}
     assert all(node["access"] == "ssm" for node in outputs["nodes"] if node["machine"] == "p4d.24xlarge")
@@ -170,7 +172,7 @@ def test_more_nodes_touch_no_running_one(lifecycle):
     groups = operations(lifecycle["changed"], GROUP)
     # An update of the number alone: a group's nodes are not Pulumi's.
     assert {groups[name] for name in groups if name.startswith(("fallback", "ladder"))} == {"update"}
-    assert len(same_purchase) == 3
+    assert len(same_purchase) == 4
 
 
 def test_finding_8_changed_purchase_makes_new_nodes(lifecycle):
@@ -189,6 +191,16 @@ def test_changes_arrive_in_the_state(lifecycle):
     state = {resource.name: resource for resource in lifecycle["changed_state"] if resource.type == INSTANCE}
     assert state["held-1"].inputs["instanceMarketOptions"] == {"marketType": "capacity-block"}
     assert "spot-3" in state
+
+
+def test_pool_of_another_account_has_its_provider_and_network(lifecycle):
+    state = {resource.name: resource for resource in lifecycle["changed_state"] if "$aws:" in resource.urn}
+    providers = {r.name: r for r in lifecycle["changed_state"] if r.type == "pulumi:providers:aws"}
+    role = providers["batch-aws-us-east-1"]
+    assert json.loads(role.inputs["assumeRoles"]) == [{"roleArn": ROLE}]
+    of_role = {name for name, resource in state.items() if resource.provider.startswith(role.urn)}
+    assert {"away-1", "away-3", "batch-aws-us-east-1"} <= of_role
+    assert of_role.isdisjoint({"demand-1", "aws-us-east-1"})
 
 
 def test_destroy_leaves_nothing(lifecycle):

@@ -101,7 +101,7 @@ def test_example_runs_from_the_installed_wheel(program, environment):
     refused.write_text(text.replace('"g2-standard-4"', '"g2-standart-4"'))
     output = program.run("pulumi preview -s dev", fails=True)
     refused.write_text(text)
-    assert "GpuPool('render')" in output
+    assert '__main__.py:11: GpuPool "render": machine: ' in output
     assert "g2-standart-4" in output
     assert "Traceback" not in output
     program.run("pulumi destroy -s dev --yes --skip-preview")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -26,6 +27,10 @@ T4 = {"model": "T4", "count": 1}
 
 # rule, what is put into the pool, what the line says
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICnjZVo0X23w6Lv+MS0nX7ZSNB6ZUf6PUl3b3SBAbmnn you"
+ROLE = {"role_arn": "arn:aws:iam::444455556666:role/gpufleet"}
+LAB = {"project": "acme-lab"}
+NODES = "gpu-nodes@acme-lab.iam.gserviceaccount.com"
+PRIVATE = {"authorized_keys": [KEY], "access": "private"}
 REFUSED = [
     (
         "spot-reservation",
@@ -235,11 +240,76 @@ def test_rules_accept_a_valid_pool(parse_pool, pool):
         ),
         ("key-for-nodes", {"ssh": {"allowed_cidrs": ["10.0.0.0/8"]}}),
         ("workstation-known", {"workstations": [{"name": "m", "machine": "MacBook Air"}]}),
+        (
+            "accounts-differ",
+            {"accounts": {"a": {"gcp": LAB}, "b": {"gcp": LAB | {"service_account": NODES}}}},
+        ),
+        ("accounts-differ", {"gcp": LAB, "accounts": {"a": {"gcp": LAB}}}),
+        ("private-account-profile", {"ssh": PRIVATE, "accounts": {"a": {"aws": ROLE}}}),
+        ("private-account-profile", {"ssh": PRIVATE, "aws": ROLE}),
     ],
 )
 def test_rule_refuses_an_invalid_fleet(spec, tmp_path, rule, change):
     with pytest.raises(InputError, match=rf"\(rule {rule}\)"):
         fleet.parse_fleet(spec | change, root=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("account", "message"),
+    [
+        ("research", "account 'research' is not declared (rule account-declared); accounts: lab"),
+        (
+            "lab",
+            "account 'lab' is of gcp, the pool is on aws (rule account-declared); name an account of aws",
+        ),
+    ],
+)
+def test_account_of_a_pool_is_declared_for_its_cloud(spec, tmp_path, account, message):
+    pool = spec["pools"][0] | {"account": account}
+    with pytest.raises(InputError, match=re.escape(f"pools[0].account: {message}")):
+        fleet.parse_fleet(spec | {"pools": [pool], "accounts": {"lab": {"gcp": LAB}}}, root=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("account", "message"),
+    [
+        ({}, "accounts.a: is of no cloud; give one of aws: {profile: …}"),
+        ({"aws": {"profile": "p"}, "gcp": LAB}, "accounts.a: is of aws and gcp"),
+        ({"aws": {}}, "accounts.a.aws: has neither profile nor role_arn"),
+        ({"aws": {"profile": "a b"}}, "accounts.a.aws.profile: is 'a b'; give a profile of ~/.aws/config"),
+        ({"aws": {"role_arn": "gpufleet"}}, "accounts.a.aws.role_arn: is 'gpufleet'; give the ARN of a role"),
+        (
+            {"aws": ROLE | {"account_id": "111122223333"}},
+            "account_id is 111122223333, but the role is in 4444",
+        ),
+        ({"aws": {"profile": "p", "account_id": 111122223333}}, "accounts.a.aws.account_id: is 111122223333"),
+        ({"gcp": {"project": "Lab"}}, "accounts.a.gcp.project: is 'Lab'; give a project id"),
+        ({"azure": {"subscription": "lab"}}, "accounts.a.azure.subscription: is 'lab'"),
+    ],
+)
+def test_invalid_account_is_one_line(spec, tmp_path, account, message):
+    with pytest.raises(InputError, match=re.escape(message)):
+        fleet.parse_fleet(spec | {"accounts": {"a": account}}, root=tmp_path)
+
+
+def test_pools_of_an_account_are_a_part_with_its_keys(spec, tmp_path):
+    own = spec["pools"][0]
+    pools = [own, own | {"name": "night", "account": "batch"}]
+    accounts = {"batch": {"aws": ROLE}, "lab": {"gcp": LAB}}
+    declared = fleet.parse_fleet(spec | {"pools": pools, "accounts": accounts}, root=tmp_path)
+    parts = declared.split_by_account()
+    assert [(part.account, [pool.name for pool in part.pools]) for part in parts] == [
+        ("", [own["name"]]),
+        ("batch", ["night"]),
+        ("lab", []),
+    ]
+    assert [part.aws and part.aws.allowed_account_id for part in parts] == [None, "444455556666", None]
+    assert [part.clouds for part in parts[1:]] == [{"aws"}, {"gcp"}]
+    assert [declared.find_account_part(name).account for name in ("night", own["name"], None)] == [
+        "batch",
+        "",
+        "",
+    ]
 
 
 def test_purchase_that_a_cloud_does_not_sell_is_refused(parse_pool, monkeypatch):
@@ -289,6 +359,9 @@ def test_every_rule_is_tested_and_has_a_reason():
         "ssh-not-public",
         "key-for-nodes",
         "workstation-known",
+        "account-declared",
+        "accounts-differ",
+        "private-account-profile",
         "purchase-sold",
         "infiniband-without-reservation",
     }

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import boto3
@@ -7,6 +8,7 @@ import pytest
 
 import cloud_http
 from gpufleet.errors import EnvironmentFault
+from gpufleet.fleet import AwsAccount
 from gpufleet.nodes import Registry, build_pulumi_state_report
 from gpufleet.nodes.cloud_api import aws
 from gpufleet.nodes.cloud_api.aws import fetch_aws_instance_report, parse_aws_instance
@@ -153,3 +155,57 @@ def test_a_service_that_refuses_is_one_line(ec2, lab, monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     with pytest.raises(EnvironmentFault, match="aws us-east-1"):
         fetch_aws_instance_report("dev", "us-east-1", lab.minutes(0))
+
+
+@pytest.fixture
+def profiles(ec2, tmp_path, monkeypatch):
+    """Declare the profile research, and nothing else, in a configuration of its own."""
+    config = tmp_path / "config"
+    config.write_text(
+        "[profile research]\naws_access_key_id = a\naws_secret_access_key = b\nregion = us-east-1\n"
+    )
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+
+
+MOTO_ACCOUNT, OTHER_ACCOUNT = "123456789012", "111122223333"
+
+
+@pytest.mark.parametrize(
+    "account",
+    [
+        {"profile": "research"},
+        {"profile": "research", "account_id": MOTO_ACCOUNT},
+        {"role_arn": f"arn:aws:iam::{MOTO_ACCOUNT}:role/gpufleet"},
+        {"role_arn": f"arn:aws:iam::{MOTO_ACCOUNT}:role/gpufleet", "profile": "research"},
+    ],
+)
+def test_instances_are_listed_with_the_credentials_of_an_account(ec2, lab, profiles, account):
+    start(ec2, stack="dev", pool="train", node="dev-train-1", account="research")
+    create = aws.build_client_factory(AwsAccount(**account))
+    report = fetch_aws_instance_report("dev", "us-east-1", lab.minutes(0), (), create, account="research")
+    assert report.source == "aws:dev:us-east-1:research"
+    assert [seen.observed["account"] for seen in report.observations] == ["research"]
+
+
+@pytest.mark.parametrize(
+    ("account", "message"),
+    [
+        (
+            {"profile": "research", "account_id": OTHER_ACCOUNT},
+            "aws research: the credentials are of account 1234",
+        ),
+        ({"profile": "absent"}, "The config profile (absent) could not be found"),
+    ],
+)
+def test_credentials_of_another_account_are_refused(ec2, lab, profiles, account, message):
+    create = aws.build_client_factory(AwsAccount(**account))
+    with pytest.raises(EnvironmentFault, match=re.escape(message)):
+        fetch_aws_instance_report("dev", "us-east-1", lab.minutes(0), (), create)
+
+
+def test_role_gives_other_credentials_than_the_callers(ec2, profiles):
+    role = AwsAccount(role_arn=f"arn:aws:iam::{OTHER_ACCOUNT}:role/gpufleet")
+    identity = aws.build_client_factory(role)("sts", "us-east-1").get_caller_identity()
+    assert identity["Account"] == OTHER_ACCOUNT
+    assert identity["Arn"].endswith("assumed-role/gpufleet/gpufleet")

@@ -183,8 +183,11 @@ PRIVATE = {
 }  # fmt: skip
 
 
-def private_arguments(cloud="aws", access="private", **changes):
+def private_arguments(cloud="aws", access="private", account=None, **changes):
     spec = {**PRIVATE, "ssh": {"access": access}}
+    if account:
+        pools = [{**pool, "account": "other"} for pool in PRIVATE["pools"] if pool["cloud"] == cloud]
+        spec |= {"pools": pools, "accounts": {"other": {cloud: account}}}
     declared = fleet.Fleet.from_spec(fleet.spec.FleetSpec.model_validate(spec), "dev", ())
     pool, name = {"aws": ("train", "dev-train-1"), "gcp": ("serve", "dev-serve-1")}[cloud]
     values = {"name": name, "instance_id": "i-0a1b2c3d4e5f60718", "pool": pool, "cloud": cloud, **changes}
@@ -192,6 +195,11 @@ def private_arguments(cloud="aws", access="private", **changes):
         id="n-000000000000", state="discovered", state_since=NEVER, state_reason="", kind="cloud_vm", **values
     )
     return build_private_ssh_arguments(declared, node)
+
+
+def test_private_nodes_of_an_account_are_reached_with_its_keys():
+    assert private_arguments(account={"profile": "research"}).endswith(" --profile research'")
+    assert " --project=acme-lab " in private_arguments("gcp", account={"project": "acme-lab"})
 
 
 def test_private_nodes_are_reached_through_their_clouds_own_path():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import boto3
 import pytest
@@ -16,7 +17,10 @@ from gpufleet.operations.quota import check, list_quota_needs
 from gpufleet.operations.quota.aws import is_in_bucket, read_aws_usage
 from gpufleet.operations.quota.azure import read_azure_usage
 from gpufleet.operations.quota.gcp import is_of_bucket, read_gcp_usage
+from gpufleet.operations.quota.increase import build_aws_request
+from gpufleet.operations.quota.usage import BucketUsage
 
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICnjZVo0X23w6Lv+MS0nX7ZSNB6ZUf6PUl3b3SBAbmnn test"
 SUBSCRIPTION = "11111111-2222-3333-4444-555555555555"
 TRAIN = {"name": "train", "cloud": "aws", "region": "us-east-1", "machine": "g5.2xlarge", "count": 4}
 SERVE = {"name": "serve", "cloud": "gcp", "region": "us-central1", "machine": "a2-highgpu-1g", "count": 3}
@@ -363,3 +367,33 @@ def test_a_size_that_azure_does_not_offer_is_not_checked(azure, subscription_api
     assert (result.status, result.request) == ("not_checked", None)
     with pytest.raises(EnvironmentFault, match="1 of 1 buckets were not checked"):
         check.QuotaReport("dev", (result,)).raise_if_not_enough()
+
+
+def test_accounts_are_checked_one_by_one_with_their_own_keys(project, monkeypatch):
+    monkeypatch.delenv("GPUFLEET_REHEARSAL", raising=False)
+    role = "arn:aws:iam::444455556666:role/gpufleet"
+    accounts = {"research": {"aws": {"profile": "research"}}, "batch": {"aws": {"role_arn": role}},
+                "lab": {"gcp": {"project": "acme-lab"}}}  # fmt: skip
+    own = {**TRAIN, "purchase": ON_DEMAND}
+    pools = [own, {**own, "name": "r", "account": "research"}, {**own, "name": "b", "account": "batch"}]
+    pools.append({**SERVE, "zones": ["us-central1-a"], "name": "l", "account": "lab", "purchase": ON_DEMAND})
+    spec = {"owner": "research", "ssh": {"authorized_keys": [KEY]}, "accounts": accounts, "pools": pools}
+    (project / "stacks/Pulumi.two.yaml").write_text(json.dumps({"config": {"gpufleet:fleet": spec}}))
+    asked = []
+
+    def read_aws(needs, part):
+        asked.append((part.account, part.aws and (part.aws.profile or part.aws.role_arn)))
+        request = partial(build_aws_request, part.aws, "us-east-1", "L-1")
+        return {need: BucketUsage(8, 0, 0, "a double", request) for need in needs}
+
+    readers = {"aws": read_aws, "gcp": lambda needs, part: dict.fromkeys(needs, part.gcp.project)}
+    report = check.check_stack_quotas("two", readers, project)
+    assert asked == [("", None), ("research", "research"), ("batch", role)]
+    lines = list(report.format_lines())
+    assert [line for line in lines if line.startswith("short")] == [
+        f"short        aws {account}us-east-1 L-DB2E81BA (on_demand): needs 32 vCPUs, limit 8, used 0; 24 missing"
+        for account in ("", "research ", "batch ")
+    ]
+    requests = [line.partition("--region us-east-1")[2] for line in lines if "request-service-quota" in line]
+    assert requests == ["", " --profile research", f"  # with the credentials of {role}"]
+    assert all(row["reason"] == "acme-lab" for row in report.as_json()["buckets"] if row["account"] == "lab")

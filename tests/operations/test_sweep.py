@@ -10,10 +10,13 @@ import pytest
 
 import cloud_http
 from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
+from gpufleet.fleet import Fleet, FleetSpec
 from gpufleet.nodes import NodeIdentity, NodeObservation, Registry, SourceReport
 from gpufleet.nodes.cloud_api.azure import AzureApi
 from gpufleet.nodes.cloud_api.gcp import GcpApi
+from gpufleet.nodes.cloud_api.instance import CloudGroup
 from gpufleet.nodes.model import utc_now
+from gpufleet.operations.member_sync import list_cloud_sources
 from gpufleet.operations.sweep import CloudResource, SweepOptions, SweepRun
 from gpufleet.operations.sweep.aws import list_aws_resources
 from gpufleet.operations.sweep.azure import list_azure_resources
@@ -387,3 +390,46 @@ def test_azure_lists_and_deletes_through_its_sdk(sweep, tmp_path):
         assert not any(result.problem for result in run.delete_confirmed(report))
         assert azure.deleted() == [scale_set["id"], machine["id"], disk["id"], address["id"]]
         assert all("api-version" in query for method, _, query in azure.seen if method == "DELETE")
+
+
+def test_each_account_is_swept_with_its_own_keys(sweep, project):
+    pool = {"name": "own", "cloud": "aws", "region": "us-east-1", "machine": "g5.2xlarge", "count": 1,
+            "purchase": {"kind": "on_demand"}}  # fmt: skip
+    accounts = {"research": {"aws": {"profile": "research"}}, "lab": {"gcp": {"project": PROJECT}}}
+    ssh = {
+        "authorized_keys": [
+            "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICnjZVo0X23w6Lv+MS0nX7ZSNB6ZUf6PUl3b3SBAbmnn t"
+        ]
+    }
+    pools = [pool, pool | {"name": "train", "account": "research", "region": "us-west-2"}]
+    spec = {"owner": "research", "ssh": ssh, "accounts": accounts, "pools": pools}
+    (project / "stacks/Pulumi.dev.yaml").write_text(json.dumps({"config": {"gpufleet:fleet": spec}}))
+    run = sweep(None)
+    keys = {name: lister.args[0].aws and lister.args[0].aws.profile for name, lister in run.listers.items()}
+    assert keys == {"aws us-east-1": None, "aws us-west-2 research": "research", "gcp lab": None}
+    assert run.listers["gcp lab"].args[0].gcp.project == PROJECT
+
+
+def test_each_account_is_a_source_of_nodes_with_its_own_groups(project):
+    pool = {
+        "cloud": "aws",
+        "region": "us-east-1",
+        "machine": "g5.2xlarge",
+        "purchase": {"kind": "spot"},
+        "count": 1,
+    }
+    accounts = {"research": {"aws": {"profile": "research"}}, "eu": {"azure": {"subscription": SUBSCRIPTION}}}
+    pools = [{"name": "own", **pool}, {"name": "train", "account": "research", **pool}]
+    spec = FleetSpec.model_validate({"owner": "research", "accounts": accounts, "pools": pools})
+    groups = [
+        CloudGroup(name, "aws", "us-east-1", "autoscaling_group", name, name, account=account)
+        for name, account in (("own", ""), ("train", "research"))
+    ]
+    declared = Fleet.from_spec(spec, "dev", ())
+    sources = dict(list_cloud_sources(declared, groups, {}, utc_now()))
+    assert list(sources) == ["aws:dev:us-east-1", "aws:dev:us-east-1:research", "azure:dev:eu"]
+    assert [[group.pool for group in fetch.args[4]] for fetch in list(sources.values())[:2]] == [
+        ["own"],
+        ["train"],
+    ]
+    assert sources["aws:dev:us-east-1:research"].args[0].aws.profile == "research"

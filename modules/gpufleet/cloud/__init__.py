@@ -10,7 +10,7 @@ that the fleet uses.
 from __future__ import annotations
 
 from gpufleet.cloud.fleet_declaration import declare_fleet, declare_stack
-from gpufleet.cloud.gpu_pool import GpuPool
+from gpufleet.cloud.gpu_pool import GpuPool, Rack
 from gpufleet.cloud.pool_plan import PoolPlan
 
-__all__ = ["GpuPool", "PoolPlan", "declare_fleet", "declare_stack"]
+__all__ = ["GpuPool", "PoolPlan", "Rack", "declare_fleet", "declare_stack"]

@@ -16,7 +16,7 @@ from gpufleet.cloud.aws_parts import AwsPoolParts
 from gpufleet.cloud.aws_security import declare_security_group
 from gpufleet.cloud.images import build_aws_image_query
 from gpufleet.cloud.pool_plan import PoolPlan
-from gpufleet.fleet import Fleet
+from gpufleet.fleet import AwsAccount, Fleet
 
 MAX_SPOT_ZONES = (
     4  # more add little capacity, and a private pool's gateways would use up the account's five addresses
@@ -73,10 +73,39 @@ def declare_pools(
 ) -> list[AwsPool]:
     """Declare one network per region, then the pools. ``opts`` are those of each, ``prefix`` begins its name."""
     regions = sorted({plan.pool.region for plan in plans})
+    options = {region: _add_provider(opts, f"{prefix}aws-{region}", region, fleet.aws) for region in regions}
     networks = {
-        region: AwsNetwork(f"{prefix}aws-{region}", AwsNetworkArgs(fleet, region), opts) for region in regions
+        region: AwsNetwork(f"{prefix}aws-{region}", AwsNetworkArgs(fleet, region), own)
+        for region, own in options.items()
     }
-    return [AwsPool(plan.pool.name, AwsPoolArgs(plan, networks[plan.pool.region]), opts) for plan in plans]
+    return [
+        AwsPool(plan.pool.name, AwsPoolArgs(plan, networks[region]), options[region])
+        for plan in plans
+        if (region := plan.pool.region)
+    ]
+
+
+def _add_provider(
+    opts: pulumi.ResourceOptions | None, name: str, region: str, account: AwsAccount | None
+) -> pulumi.ResourceOptions | None:
+    """Return the options with a provider for an account, if the spec names one.
+
+    One for each region: a provider whose region changes may replace all that it made (pulumi-terraform-bridge,
+    ForcesProviderReplace), so a region must not depend on which other pools there are.
+    """
+    if account is None:
+        return opts
+    allowed, role = account.allowed_account_id, account.role_arn
+    own = aws.Provider(
+        name,
+        region=region,
+        profile=account.profile,
+        # Not a dictionary: a provider's settings are JSON, in which pulumi 3.258 leaves its key as role_arn.
+        assume_roles=[aws.ProviderAssumeRoleArgs(role_arn=role)] if role else None,
+        allowed_account_ids=[allowed] if allowed else None,
+        opts=opts,
+    )
+    return pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(provider=own))
 
 
 def needs_groups(plan: PoolPlan) -> bool:

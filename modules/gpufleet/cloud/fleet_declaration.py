@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Sequence
 from importlib import import_module
+from itertools import product
 from typing import Any, Protocol, cast
 
 import pulumi
@@ -57,7 +58,7 @@ def declare_stack() -> None:
 
 def declare_fleet(fleet: Fleet) -> None:
     """Declare every resource of the fleet and export the stack outputs ``nodes``, ``groups`` and ``fabric``."""
-    check_azure_subscription(fleet, f"stacks/Pulumi.{fleet.stack}.yaml")
+    check_azure_subscription(fleet.select_account(None), f"stacks/Pulumi.{fleet.stack}.yaml")
     if note := note_expiry(fleet):
         pulumi.log.warn(note)
     for rack in fleet.racks:
@@ -66,10 +67,13 @@ def declare_fleet(fleet: Fleet) -> None:
         WorkstationComponent(station.name, WorkstationArgs.from_spec(station))
     components: list[PoolComponent] = []
     fabrics: list[dict[str, Any]] = []
-    for cloud in catalog.CLOUDS:
-        plans = [PoolPlan(fleet, pool) for pool in fleet.pools if pool.cloud == cloud]
+    for part, cloud in product(fleet.split_by_account(), catalog.CLOUDS):
+        plans = [PoolPlan(part, pool) for pool in part.pools if pool.cloud == cloud]
         if plans:
-            components += load_pool_builder(cloud)(fleet, plans)
+            build = load_pool_builder(cloud)
+            components += (
+                build(part, plans, prefix=f"{part.account}-") if part.account else build(part, plans)
+            )
             fabrics += [plan.fabric_plan.as_output(plan.pool.name) for plan in plans if plan.fabric_plan]
     pulumi.export("nodes", _join_lists([component.nodes for component in components]))
     pulumi.export("groups", _join_lists([component.groups for component in components]))

@@ -74,6 +74,9 @@ def declare_pools(
     fleet: Fleet, plans: Sequence[PoolPlan], opts: pulumi.ResourceOptions | None = None, prefix: str = ""
 ) -> list[GcpPool]:
     """Declare one network, then the pools. ``opts`` are those of each, ``prefix`` begins the network's name."""
+    if fleet.account and fleet.gcp:  # lookups of images too belong to the account
+        own = gcp.Provider(f"{prefix}gcp", project=fleet.gcp.project, opts=opts)
+        opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(provider=own))
     regions = sorted({plan.pool.region for plan in plans})
     network = GcpNetwork(f"{prefix}gcp", GcpNetworkArgs(fleet, tuple(regions), find_network_mtu(plans)), opts)
     return [GcpPool(plan.pool.name, GcpPoolArgs(plan, network), opts) for plan in plans]

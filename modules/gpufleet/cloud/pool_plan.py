@@ -120,6 +120,7 @@ class PoolPlan:
             "hours-per-month": None if pool.hours_per_month is None else str(pool.hours_per_month),
             "template": pool.template,
             "fallback": pool.purchase.fallback,
+            "account": pool.account,
             **extra,
         }
         tags = {f"gpufleet-{key}": value for key, value in values.items() if value is not None}
@@ -156,7 +157,7 @@ class PoolPlan:
             "private_address": private,
             "public_address": public,
         }
-        return {**declared, **observed}
+        return {**declared, **self._account_facts, **observed}
 
     def build_group_facts(self, kind: str, *, id: Any, name: Any, purchase: str) -> dict[str, Any]:  # noqa: A002 - the output's key
         """Return one entry of the stack output ``groups``: where ``nodes sync`` asks the cloud for members."""
@@ -171,7 +172,12 @@ class PoolPlan:
             "purchase": purchase,
             "template": pool.template,
             "ssh_user": SSH_USER,
+            **self._account_facts,
         }
+
+    @property
+    def _account_facts(self) -> dict[str, str]:
+        return {"account": self.pool.account} if self.pool.account else {}
 
     def build_input_error(self, key: str, problem: str, remedy: str) -> InputError:
         """Return an error with the place in the stack's file."""

@@ -7,6 +7,7 @@ Combinations that a cloud refuses are refused here first, each by a rule with id
 
 from __future__ import annotations
 
+from gpufleet.fleet.account import AwsAccount, NamedAccount
 from gpufleet.fleet.bmc import Bmc
 from gpufleet.fleet.boot import BootMode, FirstBootSettings, NetbootServer
 from gpufleet.fleet.container_file import installed_name
@@ -53,6 +54,7 @@ __all__ = [
     "CONFIG_KEY",
     "RULES",
     "AcceleratorRequest",
+    "AwsAccount",
     "Blueprint",
     "Bmc",
     "BootMode",
@@ -63,6 +65,7 @@ __all__ = [
     "HardwareCost",
     "HardwareProfile",
     "MonthlyBudget",
+    "NamedAccount",
     "NetbootServer",
     "NodeFabric",
     "NodeHardware",

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from gpufleet.boundary import validate_with_pydantic
 from gpufleet.errors import InputError
 from gpufleet.fleet import (  # noqa: F401 - they fill the tables
+    rules_account,
     rules_capacity,
     rules_fabric,
     rules_fleet,

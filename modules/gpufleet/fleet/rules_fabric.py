@@ -81,7 +81,7 @@ def check_gpudirect_single_zone(pool: Pool) -> Iterator[SpecProblem]:
 )
 def check_rdma_project_known(spec: FleetSpec) -> Iterator[SpecProblem]:
     for index, pool in enumerate(spec.pools):
-        if find_pool_fabric(pool) == "gpudirect_rdma" and spec.gcp is None:
+        if find_pool_fabric(pool) == "gpudirect_rdma" and spec.select_account(pool.account).gcp is None:
             text = "GPUDirect RDMA needs the project, and gcp.project is missing"
             yield SpecProblem(("pools", index, "fabric"), text, "add gcp: {project: …} to the fleet")
 

@@ -8,9 +8,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, IPvAnyNetwork
 
+from gpufleet.fleet.account import AwsAccount, AzureAccount, GcpAccount, NamedAccount
 from gpufleet.fleet.application import Application
 from gpufleet.fleet.container_file import ContainerFile
-from gpufleet.fleet.frozen_model import FrozenModel, Name, Owner, StrictInt, build_pattern_annotations
+from gpufleet.fleet.frozen_model import FrozenModel, Name, Owner, StrictInt
 from gpufleet.fleet.hardware import HardwareCost
 from gpufleet.fleet.image import Image
 from gpufleet.fleet.pool_request import AcceleratorRequest, CloudName, MonthlyBudget, NodeCount
@@ -38,34 +39,6 @@ class SshAccess(FrozenModel):
     def has_public_source(self) -> bool:
         """Return whether SSH comes from public networks; private ones come by VPN or peering."""
         return any(block.is_global for block in self.allowed_cidrs)
-
-
-_project, _project_schema = build_pattern_annotations(
-    r"[a-z][a-z0-9-]{4,28}[a-z0-9]", "a project id, 6 to 30 lowercase letters, digits, hyphens"
-)
-_service_account, _service_account_schema = build_pattern_annotations(
-    r"[a-z][a-z0-9-]{4,28}[a-z0-9]@[a-z0-9-]+\.iam\.gserviceaccount\.com",
-    "a service account like gpu-nodes@my-project.iam.gserviceaccount.com",
-)
-_subscription, _subscription_schema = build_pattern_annotations(
-    r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "a subscription id, a lowercase UUID"
-)
-
-
-class GcpAccount(FrozenModel):
-    """Where GCP pools are built; without it, the provider's own configuration decides."""
-
-    project: Annotated[str, _project, _project_schema]
-    service_account: Annotated[
-        Annotated[str, _service_account, _service_account_schema] | None,
-        Field(description="identity of the nodes, e.g. to read a bucket; without it they have none"),
-    ] = None
-
-
-class AzureAccount(FrozenModel):
-    """Where Azure pools are built; without it, the provider's own configuration decides."""
-
-    subscription: Annotated[str, _subscription, _subscription_schema]
 
 
 class BootDisk(FrozenModel):
@@ -110,6 +83,10 @@ class Pool(FrozenModel):
         ),
     ] = "login"
     template: Name | None = None
+    account: Annotated[
+        Name | None,
+        Field(description="one of the fleet's accounts; without it the fleet's own of that cloud"),
+    ] = None
 
 
 class Workstation(FrozenModel):
@@ -170,8 +147,12 @@ class FleetSpec(FrozenModel):
         Field(description="after this day a sweep lists what is left of the stack; never when left out"),
     ] = None
     ssh: SshAccess = SshAccess()
+    aws: AwsAccount | None = None
     gcp: GcpAccount | None = None
     azure: AzureAccount | None = None
+    accounts: dict[Name, NamedAccount] = Field(
+        default_factory=dict, description="further accounts, which pools name"
+    )
     pools: tuple[Pool, ...] = ()
     workstations: tuple[Workstation, ...] = ()
     racks: tuple[RackReference, ...] = ()
@@ -179,6 +160,13 @@ class FleetSpec(FrozenModel):
     software_profiles: dict[Name, SoftwareProfile] = Field(default_factory=dict)
     applications: dict[Name, Application] = Field(default_factory=dict)
     templates: dict[Name, NodeTemplate] = Field(default_factory=dict)
+
+    def select_account(self, name: str | None) -> Self:
+        """Return the part of one account: its pools, and its cloud's keys in place of the fleet's own."""
+        pools = tuple(pool for pool in self.pools if pool.account == name)
+        account = self.accounts.get(name or "")
+        own = {account.cloud: getattr(account, account.cloud)} if account else {}
+        return self.model_copy(update={"pools": pools, **own})
 
     def resolve_blueprint(self, template_name: str | None) -> Blueprint:
         """Return a template by name with every step looked up; nodes that name none get the plain one."""
@@ -199,6 +187,24 @@ class Fleet(FleetSpec):
     # The accounts that the stack's file names for Pulumi's providers: they count where the spec names none.
     provider_project: str = ""
     provider_subscription: str = ""
+    account: str = ""  # the name of the account of which this is the part
+
+    def split_by_account(self) -> tuple[Self, ...]:
+        """Return the parts of the accounts: that of pools which name none, then one for each declared account."""
+        named = (self.select_account(name).model_copy(update={"account": name}) for name in self.accounts)
+        return (self.select_account(None), *named)
+
+    def find_account_part(self, pool_name: str | None) -> Self:
+        """Return the part with a pool; that of pools which name no account if there is no such pool."""
+        parts = self.split_by_account()
+        return next((part for part in parts if part.find_pool(pool_name or "")), parts[0])
+
+    @property
+    def clouds(self) -> set[str]:
+        """Return the clouds of the pools, and that of a named account, also after its last pool is gone."""
+        return {pool.cloud for pool in self.pools} | (
+            {self.accounts[self.account].cloud} if self.account else set()
+        )
 
     @classmethod
     def from_spec(

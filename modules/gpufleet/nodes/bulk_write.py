@@ -59,7 +59,8 @@ def insert_nodes(connection: Connection, node_rows: Sequence[dict[str, Any]]) ->
 def convert_to_node_columns(merged_fields: dict[str, Any]) -> dict[str, Any]:
     """Return merged fields as the node's row has them."""
     slot = None if merged_fields["slot"] is None else str(merged_fields["slot"])
-    return {**merged_fields, "kind": merged_fields["kind"] or "server", "slot": slot}
+    account = merged_fields["account"] or ""
+    return {**merged_fields, "kind": merged_fields["kind"] or "server", "slot": slot, "account": account}
 
 
 def build_new_node_row(

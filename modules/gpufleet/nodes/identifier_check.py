@@ -17,6 +17,7 @@ IDENTIFIER_KINDS = {
     "public_address": "address",
     "machine": "model",
     "template": "name",
+    "account": "name",
     "region": "name",
     "zone": "name",
     "cloud": "name",
@@ -38,9 +39,9 @@ def remove_malformed_identifiers(observation: NodeObservation) -> tuple[NodeObse
     for kind, value in (("name", observation.name), ("instance id", identity.instance_id)):
         if value is not None and not is_identifier(value, kind):
             return None, [_problem_line(observation, kind, value)]
-    for field in ("rack", "slot"):
+    for field in ("rack", "slot", "account"):
         value = getattr(identity, field)
-        if value is not None and not is_identifier(value, "name"):
+        if value not in (None, "") and not is_identifier(value, "name"):
             return None, [_problem_line(observation, field, value)]
     serial = (
         identity.serial.strip().strip("\x00").strip() if isinstance(identity.serial, str) else identity.serial

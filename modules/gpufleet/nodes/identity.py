@@ -26,6 +26,12 @@ class NodeIdentity:
     instance_id: str | None = None
     rack: str | None = None
     slot: str | None = None
+    account: str = ""  # of the instance, as the spec names it: ids of two accounts may be the same
+
+    @property
+    def instance(self) -> tuple[str, str]:
+        """Return the instance with its account, ids empty where there is none."""
+        return (self.account, self.instance_id or "")
 
     @property
     def rack_slot(self) -> Slot | None:

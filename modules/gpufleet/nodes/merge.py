@@ -16,6 +16,7 @@ DECLARED_FIRST = (
     "name",
     "kind",
     "cloud",
+    "account",
     "region",
     "pool",
     "rack",

@@ -104,6 +104,7 @@ class Node:
     address: str | None = None
     serial: str | None = None
     instance_id: str | None = None
+    account: str = ""
     accelerators: tuple[dict[str, Any], ...] = ()
     hardware: dict[str, Any] = field(default_factory=dict)
     usd_per_hour: float | None = None
@@ -118,6 +119,13 @@ class Node:
     @property
     def rack_slot(self) -> Slot | None:
         return (self.rack, self.slot) if self.rack and self.slot else None
+
+    @property
+    def place(self) -> NodeIdentity:
+        """Return the identity without the serial: what a report about this node is entered under."""
+        return NodeIdentity(
+            instance_id=self.instance_id, rack=self.rack, slot=self.slot, account=self.account
+        )
 
     @property
     def slot_number(self) -> int | str | None:

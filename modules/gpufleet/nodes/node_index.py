@@ -24,6 +24,7 @@ class LiveNode:
     instance_id: str | None = None
     rack: str | None = None
     slot: str | None = None
+    account: str = ""
 
     @property
     def rack_slot(self) -> Slot | None:
@@ -46,7 +47,7 @@ class NodeIndex:
 
     nodes: dict[str, LiveNode] = field(default_factory=dict)
     by_serial: dict[str, str] = field(default_factory=dict)
-    by_instance: dict[str, str] = field(default_factory=dict)
+    by_instance: dict[tuple[str, str], str] = field(default_factory=dict)
     by_rack_slot: dict[Slot, str] = field(default_factory=dict)
     by_name: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
@@ -57,7 +58,7 @@ class NodeIndex:
         if node.serial:
             self.by_serial[node.serial] = node.id
         if node.instance_id:
-            self.by_instance[node.instance_id] = node.id
+            self.by_instance[node.account, node.instance_id] = node.id
         if node.rack_slot:
             self.by_rack_slot[node.rack_slot] = node.id
         self.by_name[node.name].append(node.id)
@@ -68,7 +69,7 @@ class NodeIndex:
         if old is None:
             return
         self.by_serial.pop(old.serial or "", None)
-        self.by_instance.pop(old.instance_id or "", None)
+        self.by_instance.pop((old.account, old.instance_id or ""), None)
         if old.rack_slot:
             self.by_rack_slot.pop(old.rack_slot, None)
         self.by_name[old.name].remove(node_id)
@@ -80,7 +81,7 @@ class NodeIndex:
         serial = observation.identity.identifying_serial
         hits = {
             "serial": self.by_serial.get(serial or ""),
-            "instance": self.by_instance.get(observation.identity.instance_id or ""),
+            "instance": self.by_instance.get(observation.identity.instance),
             "slot": self.by_rack_slot.get(observation.identity.rack_slot)
             if observation.identity.rack_slot
             else None,

@@ -23,6 +23,7 @@ def build_private_ssh_arguments(declared: fleet.Fleet, node: Node) -> str | None
 
     Azure Bastion has no such path: ``az network bastion tunnel`` listens on a port of its own (docs/cloud.md).
     """
+    declared = declared.find_account_part(node.pool)
     pool = declared.find_pool(node.pool or "")
     if declared.ssh.access != "private" or pool is None or pool.cloud != node.cloud:
         return None
@@ -31,7 +32,7 @@ def build_private_ssh_arguments(declared: fleet.Fleet, node: Node) -> str | None
         command = (
             f"aws ssm start-session --region {pool.region} --target {node.instance_id} "
             "--document-name AWS-StartSSHSession --parameters portNumber=%p"
-        )
+        ) + (f" --profile {declared.aws.profile}" if declared.aws else "")
     elif (
         pool.cloud == "gcp" and declared.gcp and len(pool.zones) == 1 and _INSTANCE_NAME.fullmatch(node.name)
     ):

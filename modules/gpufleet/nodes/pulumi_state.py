@@ -70,7 +70,7 @@ def list_pool_outputs(resources: Sequence[StateResource], name: str) -> list[Any
 
 def _member(fact: Facts, stack: str, source: str, at: datetime) -> NodeObservation:
     """Return a group's member, of which the state has no resource."""
-    names = ("cloud", "pool", "template", "purchase", "machine", "region")
+    names = ("cloud", "account", "pool", "template", "purchase", "machine", "region")
     declared: Facts = {name: get_nested_text(fact, name) for name in names} | {
         "kind": "cloud_vm",
         "stack": stack,
@@ -84,7 +84,7 @@ def _member(fact: Facts, stack: str, source: str, at: datetime) -> NodeObservati
     )
     observed: Facts = {name: get_nested_text(fact, name) for name in _ADDRESSES}
     observed |= {"accelerators": list_machine_accelerators(machine), "zone": get_nested_text(fact, "zone")}
-    identity = NodeIdentity(instance_id=get_nested_text(fact, "id"))
+    identity = NodeIdentity(instance_id=get_nested_text(fact, "id"), account=get_nested_text(fact, "account"))
     return NodeObservation(
         source, get_nested_text(fact, "name"), identity, _drop_unknown(declared), _drop_unknown(observed), at
     )
@@ -118,6 +118,7 @@ def _observation(
     declared = {
         "kind": "cloud_vm",
         "cloud": cloud,
+        "account": tags.get("gpufleet-account"),
         "pool": tags.get("gpufleet-pool"),
         "stack": tags.get("gpufleet-stack"),
         "template": tags.get("gpufleet-template"),
@@ -139,7 +140,7 @@ def _observation(
         "accelerators": _without_sku(facts["cards"]) or list_machine_accelerators(facts["machine"]),
         "urn": resource.urn,
     }
-    identity = NodeIdentity(instance_id=instance_id)
+    identity = NodeIdentity(instance_id=instance_id, account=get_nested_text(tags, "gpufleet-account"))
     return NodeObservation(source, name, identity, _drop_unknown(declared), _drop_unknown(observed), at)
 
 

@@ -67,7 +67,7 @@ def load_node_index(connection: Connection) -> tuple[NodeIndex, set[tuple[str, .
     columns = schema.node.c
     identity_columns = (columns.id, columns.name, columns.state, columns.serial, columns.instance_id)
     index, previous = NodeIndex(), set[tuple[str, ...]]()
-    for row in connection.execute(select(*identity_columns, columns.rack, columns.slot)):
+    for row in connection.execute(select(*identity_columns, columns.rack, columns.slot, columns.account)):
         if row.state == "retired":
             previous |= {(row.name,), (row.rack or "", row.slot or "")}
         else:
@@ -111,7 +111,7 @@ def _well_formed(index: NodeIndex, match: ReportMatch) -> Iterator[NodeObservati
         match.outcome.bad += problems
         if checked is not None:
             yield checked
-        elif (node_id := index.by_instance.get(str(observation.identity.instance_id))) is not None:
+        elif (node_id := index.by_instance.get(observation.identity.instance)) is not None:
             match.contradicted.add(node_id)
 
 
@@ -125,6 +125,7 @@ def _with_identity(node: LiveNode, observation: NodeObservation) -> LiveNode:
         identity.instance_id or node.instance_id,
         identity.rack or node.rack,
         identity.slot or node.slot,
+        identity.account or node.account,
     )
 
 

@@ -70,6 +70,7 @@ node = Table(
     Column("address", String(255)),
     Column("serial", String(255)),
     Column("instance_id", String(512)),
+    Column("account", String(64), nullable=False, server_default="", default=""),
     Column("accelerators", JSON, nullable=False),
     Column("usd_per_hour", Float),
     Column("reachable", Boolean),
@@ -84,7 +85,7 @@ node = Table(
 _LIVE = text("state <> 'retired'")
 for _name, _columns in {
     "one_live_node_per_serial": (node.c.serial,),
-    "one_live_node_per_instance": (node.c.instance_id,),
+    "one_live_node_per_instance": (node.c.account, node.c.instance_id),
     "one_live_node_per_slot": (node.c.rack, node.c.slot),
 }.items():
     Index(_name, *_columns, unique=True, sqlite_where=_LIVE, postgresql_where=_LIVE)

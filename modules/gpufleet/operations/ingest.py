@@ -12,13 +12,14 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from gpufleet.boundary import make_printable
 from gpufleet.errors import EnvironmentFault, InputError, ProjectFileError
-from gpufleet.nodes import NEW_STATES, Node, NodeIdentity, NodeObservation, Registry
+from gpufleet.nodes import NEW_STATES, Node, NodeObservation, Registry
 from gpufleet.nodes.model import format_utc_time
 from gpufleet.operations.event_report import (
     BASE,
@@ -266,9 +267,7 @@ def _matches_identity(
 ) -> bool:
     """Record the facts that the node reports; return False if its serial is not the one in the registry."""
     serial = facts.get("serial")
-    identity = NodeIdentity(
-        serial if isinstance(serial, str) else None, node.instance_id, node.rack, node.slot
-    )
+    identity = replace(node.place, serial=serial if isinstance(serial, str) else None)
     observed = {key: value for key, value in facts.items() if key != "serial"}
     observation = NodeObservation(source, node.name, identity, observed=observed, observed_at=event.at)
     conflicts = ingest.apply_event_observation(observation, event)
@@ -284,7 +283,7 @@ def _apply_configuration(ingest: EventIngester, node_name: str, event: TaskEvent
     observed = merge_configured_parts(ingest.registry, node_name, event, part, is_configured=is_configured)
     if part == BASE or facts:
         observed |= {"configuration" if part == BASE else f"configuration_{part}": dict(facts)}
-    identity = NodeIdentity(instance_id=node.instance_id, rack=node.rack, slot=node.slot)
+    identity = node.place
     ingest.apply_event_observation(
         NodeObservation("configuration", node.name, identity, observed=observed, observed_at=event.at), event
     )
@@ -303,7 +302,7 @@ def _apply_drivers(ingest: EventIngester, node_name: str, event: TaskEvent) -> N
         if failed
         else {"drivers": dict(facts)}
     )
-    identity = NodeIdentity(instance_id=node.instance_id, rack=node.rack, slot=node.slot)
+    identity = node.place
     observation = NodeObservation(
         "configuration", node.name, identity, observed=observed, observed_at=event.at
     )
@@ -320,7 +319,7 @@ def _apply_kernel(ingest: EventIngester, node_name: str, event: TaskEvent) -> No
     if (name := event.report.get("event")) == "kernel_upgrade_failed":
         ingest.registry.add_history_entry_once(node_name, name, describe_task_failure(facts), event.at)
         return
-    place = NodeIdentity(instance_id=node.instance_id, rack=node.rack, slot=node.slot)
+    place = node.place
     seen = {"kernel_upgrade": dict(facts)}
     observation = NodeObservation("configuration", node.name, place, observed=seen, observed_at=event.at)
     ingest.apply_event_observation(observation, event)
@@ -333,7 +332,7 @@ def _apply_hardware(ingest: EventIngester, node_name: str, event: TaskEvent) -> 
     node, name = ingest.registry.get_node(node_name), str(event.report.get("event"))
     observed: dict[str, Any] = {name: dict(mapping_or_empty(report.get("facts")))}
     observed[f"{name}_reasons"] = reasons if isinstance(reasons, list) else []
-    identity = NodeIdentity(instance_id=node.instance_id, rack=node.rack, slot=node.slot)
+    identity = node.place
     ingest.apply_event_observation(
         NodeObservation("ansible", node.name, identity, observed=observed, observed_at=event.at), event
     )

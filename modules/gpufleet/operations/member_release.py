@@ -9,12 +9,17 @@ from collections.abc import Callable
 from typing import Any
 
 from gpufleet.errors import EnvironmentFault
+from gpufleet.fleet import AwsAccount
 
 AZURE_TIMEOUT_S = 600  # deleting a machine takes minutes; the set's size must be restored after it
 
 
 def release_aws_member(
-    region: str, instance_id: str, report: Callable[[str], None], create: Any = None
+    region: str,
+    instance_id: str,
+    report: Callable[[str], None],
+    account: AwsAccount | None = None,
+    create: Any = None,
 ) -> None:
     """Terminate a member; its group starts another. One that is gone already is released.
 
@@ -24,11 +29,11 @@ def release_aws_member(
     from botocore.exceptions import ClientError
 
     from gpufleet.catalog.prices.refresh.aws import translate_boto_errors
-    from gpufleet.nodes.cloud_api.aws import create_client
+    from gpufleet.nodes.cloud_api.aws import build_client_factory
 
     permission = "autoscaling:TerminateInstanceInAutoScalingGroup"
     with translate_boto_errors(permission, f"aws {region}"):
-        client = (create or create_client)("autoscaling", region)
+        client = (create or build_client_factory(account))("autoscaling", region)
         listed = client.describe_auto_scaling_instances(InstanceIds=[instance_id])["AutoScalingInstances"]
         if not listed:
             report(f"{instance_id} is in no group any more")

@@ -25,24 +25,40 @@ def list_cloud_sources(
     declared: fleet.Fleet, groups: Sequence[CloudGroup], environment: Mapping[str, str], at: datetime
 ) -> Iterator[MemberSource]:
     """Yield every account that the stack's pools use, with the function that lists its instances."""
-    clouds = {pool.cloud for pool in declared.pools} | {group.cloud for group in groups}
-    stack_tag = fleet.slugify(declared.stack)
-    options = {"prefer_public": declared.ssh.has_public_source}
-    for region in list_aws_regions(declared, (group.region for group in groups if group.cloud == "aws")):
-        yield f"aws:{stack_tag}:{region}", partial(_fetch_aws, stack_tag, region, at, groups, **options)
-    if "gcp" in clouds:
-        yield f"gcp:{stack_tag}", partial(_fetch_gcp, declared, environment, stack_tag, at, groups, **options)
-    if "azure" in clouds:
-        yield (
-            f"azure:{stack_tag}",
-            partial(_fetch_azure, declared, environment, stack_tag, at, groups, **options),
+    for part in declared.split_by_account():
+        yield from _list_account_sources(
+            part, [g for g in groups if g.account == part.account], environment, at
         )
 
 
-def _fetch_aws(stack_tag: str, region: str, at: datetime, groups: Any, **options: Any) -> SourceReport:
-    from gpufleet.nodes.cloud_api.aws import fetch_aws_instance_report
+def _list_account_sources(
+    part: fleet.Fleet, groups: Sequence[CloudGroup], environment: Mapping[str, str], at: datetime
+) -> Iterator[MemberSource]:
+    clouds = part.clouds | {group.cloud for group in groups}
+    stack_tag = fleet.slugify(part.stack)
+    suffix = f":{part.account}" if part.account else ""
+    options = {"account": part.account, "prefer_public": part.ssh.has_public_source}
+    for region in list_aws_regions(part, (group.region for group in groups if group.cloud == "aws")):
+        fetch = partial(_fetch_aws, part, stack_tag, region, at, groups, **options)
+        yield f"aws:{stack_tag}:{region}{suffix}", fetch
+    if "gcp" in clouds:
+        yield (
+            f"gcp:{stack_tag}{suffix}",
+            partial(_fetch_gcp, part, environment, stack_tag, at, groups, **options),
+        )
+    if "azure" in clouds:
+        yield (
+            f"azure:{stack_tag}{suffix}",
+            partial(_fetch_azure, part, environment, stack_tag, at, groups, **options),
+        )
 
-    return fetch_aws_instance_report(stack_tag, region, at, groups, **options)
+
+def _fetch_aws(declared: fleet.Fleet, *arguments: Any, **options: Any) -> SourceReport:
+    from gpufleet.nodes.cloud_api.aws import build_client_factory, fetch_aws_instance_report
+
+    stack_tag, region, at, groups = arguments
+    create = build_client_factory(declared.aws)
+    return fetch_aws_instance_report(stack_tag, region, at, groups, create, **options)
 
 
 def _fetch_gcp(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from gpufleet import paths, remote
-from gpufleet.nodes import Node, NodeIdentity, NodeObservation, Registry, is_rehearsal_address
+from gpufleet.nodes import Node, NodeObservation, Registry, is_rehearsal_address
 from gpufleet.nodes.model import utc_now
 
 SYSTEM_FOLDER = Path("/etc/ssh")
@@ -93,7 +93,7 @@ def _record_reached(
 ) -> None:
     """Record an answer; a board that is not this node's is reported as a conflict and changes nothing."""
     observed = {key: value for key, value in asdict(facts).items() if value and key != "serial"}
-    identity = NodeIdentity(facts.serial or None, node.instance_id, node.rack, node.slot)
+    identity = replace(node.place, serial=facts.serial or None)
     observation = NodeObservation("ssh", node.name, identity, observed=observed, observed_at=utc_now())
     with registry.transaction():
         outcome = registry.apply_observation(observation)

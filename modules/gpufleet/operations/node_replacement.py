@@ -126,15 +126,14 @@ def _find_release(
     node: Node, stack: str, group: str, values: Mapping[str, Any], request: ReplacementRequest
 ) -> Callable[[Callable[[str], None]], None]:
     """Return the call of the cloud's API that gives a member back such that its group keeps its size."""
+    declared = fleet.load_fleet(stack, paths.find_project_root()).find_account_part(node.pool)
     if node.cloud == "aws":
-        return partial(release_aws_member, str(node.region), str(node.instance_id))
+        return partial(release_aws_member, str(node.region), str(node.instance_id), account=declared.aws)
     if node.cloud == "gcp":
-        declared = fleet.load_fleet(stack, paths.find_project_root())
         project = find_gcp_project(declared, request.environment)
         zone = str(values.get("observed.zone") or "")
         return partial(release_gcp_member, project, group, zone, node.name, str(node.region))
     if node.cloud == "azure":
-        declared = fleet.load_fleet(stack, paths.find_project_root())
         subscription = find_azure_subscription(declared, request.environment)
         return partial(release_azure_member, subscription, group, str(node.instance_id))
     raise InputError(f"gpufleet gives no members of groups back to {node.cloud}", where=node.name)

@@ -18,7 +18,7 @@ from gpufleet.catalog.prices.refresh.aws import (
 )
 from gpufleet.errors import InputError
 from gpufleet.nodes.cloud_api.account import take_bounded
-from gpufleet.nodes.cloud_api.aws import create_client
+from gpufleet.nodes.cloud_api.aws import build_client_factory, create_client
 
 NAME = "spot price history"
 MAX_CHANGES = 20_000
@@ -57,7 +57,7 @@ class ZoneSpotPrices:
 
 
 def summarise_pool_spot_prices(
-    stack: str, pool_name: str, days: int, root: Path | None = None, create: ClientFactory = create_client
+    stack: str, pool_name: str, days: int, root: Path | None = None, create: ClientFactory | None = None
 ) -> list[ZoneSpotPrices]:
     """Return the zones of a pool, cheapest mean first."""
     declared = fleet.load_fleet(stack, root or paths.find_project_root())
@@ -76,6 +76,7 @@ def summarise_pool_spot_prices(
     cap = next((rung.max_usd_per_hour for rung in rungs), None)
     until_now = datetime.now(UTC)
     since = until_now - timedelta(days=days)
+    create = create or build_client_factory(declared.find_account_part(pool.name).aws)
     history = fetch_history(pool.region, [pool.machine, *others], since, until_now, create)
     zones = set(pool.zones)
     chosen = {key: changes for key, changes in history.items() if not zones or key[1] in zones}

@@ -15,7 +15,7 @@ from gpufleet.extra import explain_missing_packages
 
 MAX_RESOURCES = 20_000  # of one kind in one listing; more is a mistake of ours or of the service
 CONNECT_TIMEOUT_S, READ_TIMEOUT_S, TRIES = 5, 20, 3
-STACK_TAG = "gpufleet-stack"
+STACK_TAG, ACCOUNT_TAG = "gpufleet-stack", "gpufleet-account"
 
 GCP_PROJECT_VARIABLES = ("GOOGLE_CLOUD_PROJECT", "GOOGLE_PROJECT", "CLOUDSDK_CORE_PROJECT")
 AZURE_SUBSCRIPTION_VARIABLES = ("ARM_SUBSCRIPTION_ID", "AZURE_SUBSCRIPTION_ID")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from gpufleet.catalog.prices.refresh.aws import (
@@ -11,6 +12,8 @@ from gpufleet.catalog.prices.refresh.aws import (
     iterate_page_items,
     translate_boto_errors,
 )
+from gpufleet.errors import EnvironmentFault
+from gpufleet.fleet import AwsAccount
 from gpufleet.nodes.cloud_api.account import (
     CONNECT_TIMEOUT_S,
     READ_TIMEOUT_S,
@@ -26,7 +29,7 @@ _GROUP_TAG = "aws:autoscaling:groupName"
 _PAGE_SIZE = 500
 
 
-def create_client(service: str, region: str) -> Any:
+def create_client(service: str, region: str, session: Any = None) -> Any:
     """Return a client with small timeouts and few tries: a person waits for the answer."""
     import boto3
     from botocore.config import Config
@@ -36,8 +39,41 @@ def create_client(service: str, region: str) -> Any:
         read_timeout=READ_TIMEOUT_S,
         retries={"mode": "standard", "total_max_attempts": TRIES},
     )
-    make_client: Any = boto3.client  # one overload per service in the stubs; the name is only known here
+    make_client: Any = (
+        session or boto3
+    ).client  # one overload per service in the stubs; the name is only known here
     return make_client(service, region_name=region, config=config)
+
+
+def build_client_factory(account: AwsAccount | None) -> ClientFactory:
+    """Return what creates clients with an account's credentials, the caller's own without an account.
+
+    A call raises EnvironmentFault if the credentials cannot be had, or are those of another account.
+    """
+    if account is None:
+        return create_client
+
+    @cache
+    def get_session(region: str) -> Any:
+        import boto3
+
+        name = f"aws {account.role_arn or account.profile}"
+        with translate_boto_errors("sts:AssumeRole" if account.role_arn else "sts:GetCallerIdentity", name):
+            session = boto3.Session(profile_name=account.profile)
+            if account.role_arn:
+                sts = create_client("sts", region, session)
+                keys = sts.assume_role(RoleArn=account.role_arn, RoleSessionName="gpufleet")["Credentials"]
+                session = boto3.Session(keys["AccessKeyId"], keys["SecretAccessKey"], keys["SessionToken"])
+            if account.allowed_account_id:
+                found = create_client("sts", region, session).get_caller_identity()["Account"]
+                if found != account.allowed_account_id:
+                    problem = (
+                        f"{name}: the credentials are of account {found}, not {account.allowed_account_id}"
+                    )
+                    raise EnvironmentFault(problem, hint="nothing was read or changed there")
+        return session
+
+    return lambda service, region: create_client(service, region, get_session(region))
 
 
 def fetch_aws_instance_report(
@@ -47,14 +83,15 @@ def fetch_aws_instance_report(
     groups: Iterable[CloudGroup] = (),
     create: ClientFactory = create_client,
     *,
+    account: str = "",
     prefer_public: bool = False,
 ) -> SourceReport:
-    """Return a stack's instances in one region; EnvironmentFault when the API does not answer."""
-    instances = list(list_aws_instances(region, {f"tag:{STACK_TAG}": [stack_tag]}, create))
+    """Return a stack's instances in one region and account; EnvironmentFault when the API does not answer."""
+    listed = list_aws_instances(region, {f"tag:{STACK_TAG}": [stack_tag]}, create)
+    instances = [each for each in listed if each.is_of(stack_tag, account)]
     regional = [group for group in groups if (group.cloud, group.region) == ("aws", region)]
-    return build_instance_report(
-        instances, f"aws:{stack_tag}:{region}", observed_at, regional, prefer_public=prefer_public
-    )
+    source = ":".join(filter(None, ("aws", stack_tag, region, account)))
+    return build_instance_report(instances, source, observed_at, regional, prefer_public=prefer_public)
 
 
 def list_aws_instances(

@@ -115,11 +115,18 @@ def fetch_azure_instance_report(
     observed_at: datetime,
     groups: Iterable[CloudGroup] = (),
     *,
+    account: str = "",
     prefer_public: bool = False,
 ) -> SourceReport:
     """Return a stack's instances in one subscription; EnvironmentFault when the API does not answer."""
     return build_stack_report(
-        "azure", list_azure_instances(api), stack_tag, observed_at, groups, prefer_public=prefer_public
+        "azure",
+        list_azure_instances(api),
+        stack_tag,
+        observed_at,
+        groups,
+        account=account,
+        prefer_public=prefer_public,
     )
 
 

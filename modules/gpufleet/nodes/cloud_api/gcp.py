@@ -122,11 +122,18 @@ def fetch_gcp_instance_report(
     observed_at: datetime,
     groups: Iterable[CloudGroup] = (),
     *,
+    account: str = "",
     prefer_public: bool = False,
 ) -> SourceReport:
     """Return a stack's instances in one project; EnvironmentFault when the API does not answer."""
     return build_stack_report(
-        "gcp", list_gcp_instances(api), stack_tag, observed_at, groups, prefer_public=prefer_public
+        "gcp",
+        list_gcp_instances(api),
+        stack_tag,
+        observed_at,
+        groups,
+        account=account,
+        prefer_public=prefer_public,
     )
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from gpufleet.engine import StateResource
-from gpufleet.nodes.cloud_api.account import STACK_TAG
+from gpufleet.nodes.cloud_api.account import ACCOUNT_TAG, STACK_TAG
 from gpufleet.nodes.declaration import list_machine_accelerators
 from gpufleet.nodes.identity import NodeIdentity
 from gpufleet.nodes.model import NodeObservation
@@ -41,6 +41,10 @@ class CloudInstance:
         default_factory=dict
     )  # by the cloud's own type, where it lists them
 
+    def is_of(self, stack_tag: str, account: str) -> bool:
+        """Return whether it is of a stack and a named account of it: two names may lead to one account."""
+        return self.tags.get(STACK_TAG) == stack_tag and self.tags.get(ACCOUNT_TAG, "") == account
+
     @property
     def purchase(self) -> str | None:
         """Return the purchase as tags spell it; a spot instance is one whatever its group's tag says."""
@@ -63,6 +67,7 @@ class CloudGroup:
     purchase: str = ""
     template: str = ""
     ssh_user: str = ""
+    account: str = ""
 
     @property
     def key(self) -> str:
@@ -102,7 +107,8 @@ def read_simulated_members(
         group = next((group for group in groups if group.owns(texts.get("group", ""))), None)
         if group is None or not texts.get("id") or not texts.get("name"):
             continue
-        tags = {"stack": stack, "pool": group.pool, "template": group.template, "purchase": group.purchase}
+        names = ("pool", "template", "purchase", "account")
+        tags = {"stack": stack} | {name: getattr(group, name) for name in names}
         instances.append(
             CloudInstance(
                 cloud=group.cloud,
@@ -156,12 +162,13 @@ def build_stack_report(
     observed_at: datetime,
     groups: Iterable[CloudGroup],
     *,
+    account: str,
     prefer_public: bool,
 ) -> SourceReport:
     """Return the report of an account that lists more than one stack: the instances with the stack's tag."""
     return build_instance_report(
-        [instance for instance in instances if instance.tags.get(STACK_TAG) == stack_tag],
-        f"{cloud}:{stack_tag}",
+        [each for each in instances if each.is_of(stack_tag, account)],
+        ":".join(filter(None, (cloud, stack_tag, account))),
         observed_at,
         [group for group in groups if group.cloud == cloud],
         prefer_public=prefer_public,
@@ -169,7 +176,8 @@ def build_stack_report(
 
 
 def _describe_by_group(instance: CloudInstance, group: CloudGroup) -> CloudInstance:
-    known = {"pool": group.pool, "template": group.template, "purchase": group.purchase}
+    names = ("pool", "template", "purchase", "account")
+    known = {name: getattr(group, name) for name in names}
     tags = {f"gpufleet-{key}": value for key, value in known.items() if value} | dict(instance.tags)
     return replace(instance, tags=tags)
 
@@ -188,6 +196,7 @@ def _observe(
         "pool": tags.get("gpufleet-pool"),
         "stack": tags.get("gpufleet-stack"),
         "template": tags.get("gpufleet-template"),
+        "account": tags.get(ACCOUNT_TAG),
         "purchase": instance.purchase,
         "machine": instance.machine,
         "zone": instance.zone,
@@ -204,5 +213,5 @@ def _observe(
         ),
     }
     values = {key: value for key, value in observed.items() if value not in (None, "")}
-    identity = NodeIdentity(instance_id=instance.instance_id)
+    identity = NodeIdentity(instance_id=instance.instance_id, account=tags.get(ACCOUNT_TAG, ""))
     return NodeObservation(source, instance.name, identity, observed=values, observed_at=at)

@@ -15,7 +15,7 @@ from gpufleet.catalog.prices.refresh.aws import (
     translate_boto_errors,
 )
 from gpufleet.nodes.cloud_api.account import STACK_TAG, take_bounded
-from gpufleet.nodes.cloud_api.aws import create_client, list_aws_instances
+from gpufleet.nodes.cloud_api.aws import build_client_factory, list_aws_instances
 from gpufleet.nodes.cloud_api.instance import CloudInstance
 from gpufleet.operations.quota.increase import build_aws_request
 from gpufleet.operations.quota.need import QuotaNeed
@@ -37,9 +37,10 @@ class _Use:
 
 
 def read_aws_usage(
-    needs: Sequence[QuotaNeed], declared: fleet.Fleet, create: ClientFactory = create_client
+    needs: Sequence[QuotaNeed], declared: fleet.Fleet, create: ClientFactory | None = None
 ) -> Mapping[QuotaNeed, BucketUsage | str]:
     """Return the usage of each bucket."""
+    create = create or build_client_factory(declared.aws)
     answers: dict[QuotaNeed, BucketUsage | str] = {}
     stack_tag = fleet.slugify(declared.stack)
     for region in sorted({need.region for need in needs}):
@@ -60,7 +61,7 @@ def read_aws_usage(
                 used=sum(use.vcpus for use in counted),
                 used_by_stack=sum(use.vcpus for use in counted if use.stack == stack_tag),
                 source="Service Quotas; running instances and unused reservations",
-                request=partial(build_aws_request, region, str(need.bucket)),
+                request=partial(build_aws_request, declared.aws, region, str(need.bucket)),
             )
     return answers
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from itertools import product
 from typing import Any, Literal
 
-from gpufleet import fleet, paths
+from gpufleet import catalog, fleet, paths
 from gpufleet.boundary import make_printable
 from gpufleet.errors import CheckFailed, EnvironmentFault, GpufleetError
 from gpufleet.operations.quota.increase import IncreaseRequest
@@ -34,10 +35,11 @@ class QuotaCheck:
     def as_json(self) -> dict[str, Any]:
         """Return the check for programs."""
         need = self.need
-        row = {key: getattr(need, key) for key in ("cloud", "region", "purchase", "bucket", "unit")}
+        names = ("cloud", "account", "region", "purchase", "bucket", "unit")
+        row = {key: getattr(need, key) for key in names}
         row |= {"pools": list(need.pools), "machines": list(need.machines), "need": need.amount}
-        names = ("status", "reason", "limit", "used", "used_by_stack", "missing", "source")
-        row |= {key: getattr(self, key) for key in names}
+        own_names = ("status", "reason", "limit", "used", "used_by_stack", "missing", "source")
+        row |= {key: getattr(self, key) for key in own_names}
         return {**row, "request": asdict(self.request) if self.request else None}
 
 
@@ -80,19 +82,23 @@ def check_stack_quotas(
 ) -> QuotaReport:
     """Return the quota check of a stack; in a rehearsal nothing is checked, because simulated clouds have no quota."""
     declared = fleet.load_fleet(stack, root or paths.find_project_root())
-    needs = list_quota_needs(declared)
+    parts = [(part, list_quota_needs(part)) for part in declared.split_by_account()]
     if readers is None and os.environ.get("GPUFLEET_REHEARSAL"):
         reason = "a rehearsal has no quotas"
-        return QuotaReport(stack, tuple(QuotaCheck(need, "not_checked", reason) for need in needs))
+        checks = (QuotaCheck(need, "not_checked", reason) for _, needs in parts for need in needs)
+        return QuotaReport(stack, tuple(checks))
     usage: dict[QuotaNeed, BucketUsage | str] = {}
-    for cloud in sorted({need.cloud for need in needs}):
-        cloud_needs = [need for need in needs if need.cloud == cloud]
+    for part, cloud in product(parts, catalog.CLOUDS):
+        cloud_needs = [need for need in part[1] if need.cloud == cloud]
+        if not cloud_needs:
+            continue
         try:
-            usage |= (readers or default_readers())[cloud](cloud_needs, declared)
+            usage |= (readers or default_readers())[cloud](cloud_needs, part[0])
         except GpufleetError as error:
             line = make_printable(error.message, 200)
             usage |= dict.fromkeys(cloud_needs, f"{line} ({error.hint})" if error.hint else line)
-    return QuotaReport(stack, tuple(_compare(need, usage.get(need, "no answer")) for need in needs))
+    checks = (_compare(need, usage.get(need, "no answer")) for _, needs in parts for need in needs)
+    return QuotaReport(stack, tuple(checks))
 
 
 def default_readers() -> dict[str, UsageReader]:
@@ -131,7 +137,8 @@ def vars_of(need: QuotaNeed) -> dict[str, Any]:
 
 def _format_check(check: QuotaCheck) -> str:
     need = check.need
-    place = f"{need.cloud} {need.region} {need.bucket or ' '.join(need.machines)} ({need.purchase})"
+    account = f"{need.account} " if need.account else ""
+    place = f"{need.cloud} {account}{need.region} {need.bucket or ' '.join(need.machines)} ({need.purchase})"
     if check.status == "not_checked":
         return f"not checked  {place}: {check.reason}"
     unit = {"vcpus": "vCPUs", "gpus": "GPUs"}[need.unit or "vcpus"]

@@ -6,6 +6,8 @@ import json
 import shlex
 from dataclasses import dataclass
 
+from gpufleet.fleet import AwsAccount
+
 AZURE_QUOTA_VERSION = "2023-02-01"  # learn.microsoft.com/rest/api/quota/quota/create-or-update
 
 
@@ -20,11 +22,19 @@ class IncreaseRequest:
     body: str = ""
 
 
-def build_aws_request(region: str, quota_code: str, limit: int) -> IncreaseRequest:
-    """Return the request for an EC2 quota (Service Quotas, RequestServiceQuotaIncrease)."""
+def build_aws_request(
+    account: AwsAccount | None, region: str, quota_code: str, limit: int
+) -> IncreaseRequest:
+    """Return the request for an EC2 quota (Service Quotas, RequestServiceQuotaIncrease).
+
+    The AWS CLI takes no role: where the spec names one, the command ends with whose credentials it needs.
+    """
     options = ["--service-code", "ec2", "--quota-code", quota_code, "--desired-value", str(limit)]
     command = ["aws", "service-quotas", "request-service-quota-increase", *options, "--region", region]
-    return IncreaseRequest(limit, shlex.join(command))
+    if account and account.profile and not account.role_arn:
+        command += ["--profile", account.profile]
+    role = f"  # with the credentials of {account.role_arn}" if account and account.role_arn else ""
+    return IncreaseRequest(limit, shlex.join(command) + role)
 
 
 def build_gcp_request(project: str, quota_id: str, dimensions: dict[str, str], limit: int) -> IncreaseRequest:

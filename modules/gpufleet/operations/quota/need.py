@@ -35,6 +35,7 @@ class QuotaNeed:
     amount: int | None
     pools: tuple[str, ...]
     machines: tuple[str, ...]
+    account: str = ""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -43,13 +44,13 @@ class QuotaNeed:
 
 
 def list_quota_needs(declared: fleet.Fleet) -> list[QuotaNeed]:
-    """Return the needs of all pools, one per bucket. Each rung of a ladder needs the whole count."""
+    """Return the needs of all pools of one account, one per bucket. Each rung of a ladder needs the whole count."""
     needs: dict[tuple[str, str, str], QuotaNeed] = {}
     for pool in declared.pools:
         for need in _list_pool_needs(pool):
             known = needs.get(need.key)
             needs[need.key] = need if known is None else _add(known, need)
-    return sorted(needs.values(), key=lambda need: need.key)
+    return [replace(need, account=declared.account) for _, need in sorted(needs.items())]
 
 
 def _add(first: QuotaNeed, second: QuotaNeed) -> QuotaNeed:

@@ -103,23 +103,25 @@ class SweepRun:
             yield DeletionResult(current, _delete(current))
 
     def _list_accounts(self) -> dict[str, Lister]:
-        stack_tag = fleet.slugify(self.stack)
-        clouds = {pool.cloud for pool in self.declared.pools}
-        accounts: dict[str, Lister] = {
-            f"aws {region}": partial(_list_aws, stack_tag, region)
-            for region in list_aws_regions(self.declared, self.options.regions)
-        }
-        if "gcp" in clouds:
-            accounts["gcp"] = partial(_list_gcp, self.declared, self.options.environment)
-        if "azure" in clouds:
-            accounts["azure"] = partial(_list_azure, self.declared, self.options.environment)
+        accounts: dict[str, Lister] = {}
+        for part in self.declared.split_by_account():
+            suffix = f" {part.account}" if part.account else ""
+            regions = self.options.regions if not part.account or "aws" in part.clouds else ()
+            for region in list_aws_regions(part, regions):
+                accounts[f"aws {region}{suffix}"] = partial(_list_aws, part, region)
+            if "gcp" in part.clouds:
+                accounts[f"gcp{suffix}"] = partial(_list_gcp, part, self.options.environment)
+            if "azure" in part.clouds:
+                accounts[f"azure{suffix}"] = partial(_list_azure, part, self.options.environment)
         return accounts
 
 
-def _list_aws(stack_tag: str, region: str) -> Iterable[CloudResource]:
+def _list_aws(declared: fleet.Fleet, region: str) -> Iterable[CloudResource]:
+    from gpufleet.nodes.cloud_api.aws import build_client_factory
     from gpufleet.operations.sweep.aws import list_aws_resources
 
-    return list_aws_resources(stack_tag, region)
+    create = build_client_factory(declared.aws)
+    return list_aws_resources(fleet.slugify(declared.stack), region, create)
 
 
 def _list_gcp(declared: fleet.Fleet, environment: Mapping[str, str]) -> Iterable[CloudResource]:

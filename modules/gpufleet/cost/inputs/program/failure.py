@@ -34,9 +34,13 @@ def describe_error(error: BaseException, job: Job, *, is_input_error: bool) -> d
 
 def find_better_stack_error(error: BaseException, job: Job, *, is_input_error: bool) -> BaseException:
     """Read the stack's file again as the command line does: its error has the line number."""
-    if read_input_error_parts(error) is None or (
-        is_input_error and not (Path(job["root"]) / "stacks").is_dir()
-    ):
+    parts = read_input_error_parts(error)
+    is_about_stack_file = (
+        (Path(job["root"]) / "stacks").is_dir()
+        if is_input_error
+        else parts is not None and parts["where"] == f"stacks/Pulumi.{job['stack']}.yaml"
+    )
+    if not is_about_stack_file:
         return error
     try:
         load = importlib.import_module("gpufleet.fleet").load_fleet
