@@ -61,11 +61,9 @@ class HardwareCost(FrozenModel):
     out is not in the cost: ``missing_cost_parts`` names it.
     """
 
-    capital_usd: SourcedFigure | None = None
-    capital_eur: SourcedFigure | None = None
-    usd_per_eur: Annotated[
-        SourcedFigure | None, Field(description="planning rate; needed with capital_eur")
-    ] = None
+    capital_usd: Figure | None = None
+    capital_eur: Figure | None = None
+    usd_per_eur: Annotated[Figure | None, Field(description="planning rate; needed with capital_eur")] = None
     life_years: Figure
     residual_fraction: Annotated[Figure, Field(description="share of capital left at the end")] = DEFAULT_ZERO
     watts_per_node: Annotated[Figure, Field(description="measured; or of full load, with utilisation")]
