@@ -46,12 +46,6 @@ def load_machines() -> dict[tuple[str, str], Machine]:
 
 
 @cache
-def load_boards() -> dict[str, str]:
-    """Return the boards (Raspberry Pi, blades) whose CPU runs models: their row of accelerators, by machine."""
-    return {row["name"]: row["board"] for row in load_catalog_rows("hosts.csv") if row["board"]}
-
-
-@cache
 def load_retirements() -> dict[tuple[str, str], MachineRetirement]:
     """Return every retired machine by cloud and name."""
     retirements = read_table(MachineRetirement, PACKAGE, "data/retired.csv")

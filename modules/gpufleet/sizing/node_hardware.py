@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpufleet import catalog
-from gpufleet.catalog import Accelerator, Machine, data_file
+from gpufleet.catalog import Accelerator, Machine
 from gpufleet.sizing.hardware import Hardware
 from gpufleet.sizing.host import find_default_host, find_device_interconnect, find_machine_network
 
@@ -95,9 +95,8 @@ def _find_machine_network(machine: Machine, accelerator: Accelerator) -> tuple[f
 
 def _build_board_hardware(machine: Machine) -> Hardware | None:
     """Return an owned board (blades, Raspberry Pi) as hardware: the model runs on its CPU."""
-    board = data_file.load_boards().get(machine.name) if machine.cloud == "onprem" else None
-    if board is None:
+    if not machine.board:
         return None
-    accelerator = scale_accelerator(catalog.get_accelerator(board), machine.memory_gib, 1.0)
+    accelerator = scale_accelerator(catalog.get_accelerator(machine.board), machine.memory_gib, 1.0)
     hardware = replace(build_accelerator_hardware(accelerator), name=machine.name, machine=machine.name)
     return replace(hardware, origin="workstation", host_source=machine.source)

@@ -47,6 +47,7 @@ def _find_accelerator(name: str) -> Accelerator:
 
 def _find_board(name: str) -> Accelerator | None:
     """Return a blade or board by its name in rack files (Compute Blade CM4 8GB), with its own memory."""
-    machine = next((each for each in data_file.load_boards() if each.lower() == name.lower()), None)
-    hardware = build_machine_hardware(catalog.get_machine(machine, "onprem")) if machine else None
+    boards = (machine for machine in data_file.load_machines().values() if machine.board)
+    machine = next((board for board in boards if board.name.lower() == name.lower()), None)
+    hardware = build_machine_hardware(machine) if machine else None
     return replace(hardware.accelerator, name=hardware.name) if hardware else None

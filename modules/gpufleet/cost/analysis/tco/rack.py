@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gpufleet import catalog
-from gpufleet.catalog import data_file
 from gpufleet.cost.money import HOURS_PER_MONTH
 from gpufleet.errors import InputError
 
@@ -101,7 +100,8 @@ def compute_rack_cost(rack: Rack) -> RackCost:
 
 def _find_cortex(node: RackNode) -> int:
     """Return Arm's number of a board's core, as its row of the catalogue names it (4xA76), 0 for other machines."""
-    board = data_file.load_boards().get(node.machine)
+    machine = catalog.find_machine(node.machine, "onprem")
+    board = machine.board if machine else ""
     core = re.search(r"xA(\d+)", catalog.get_accelerator(board).architecture) if board else None
     return int(core[1]) if core else 0
 
