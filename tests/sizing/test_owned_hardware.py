@@ -117,6 +117,10 @@ def test_plain_capital_and_newer_cores_count_in_the_tco(racks):
     rack = tco.compute_rack_cost(own)
     assert rack.purchase_price_usd == 900
     assert "capital" in own.cost.assumed_figure_names
+    assert (own.usd_per_hour_as_of, own.usd_per_hour_source) == (
+        None,
+        "a number in the file, without a source",
+    )
     machines = {each.machine for each in tco.find_cloud_alternatives(rack, tco.CloudMachineRequest())}
     assert "c6g.xlarge" in machines  # Neoverse N1, made from the core of the Pi 5
     assert "a1.xlarge" not in machines  # the core of the Pi 4
