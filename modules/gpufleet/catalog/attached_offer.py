@@ -9,16 +9,24 @@ from datetime import date
 from gpufleet.catalog import data_file
 from gpufleet.catalog.entry import Machine, MachineAccelerators, MachineOffer, Price
 from gpufleet.catalog.machine_facts import get_machine_facts
+from gpufleet.catalog.offer_filter import OfferFilter, matches_accelerator_name
 from gpufleet.catalog.price_query import find_machine_price
 from gpufleet.catalog.prices.part_offer import search_part_offers
 from gpufleet.catalog.query import get_accelerator
 
 
-def iterate_attached_offers(on_date: date | None = None) -> Iterator[MachineOffer]:
-    """Yield each machine with each number of cards that it takes, where both have a price, as ``cost`` adds them up."""
+def iterate_attached_offers(offer_filter: OfferFilter) -> Iterator[MachineOffer]:
+    """Yield the matching machines with each number of cards that they take, at the prices that ``cost`` adds up."""
     for machine in data_file.load_machines().values():
+        if offer_filter.cloud not in {None, machine.cloud} or offer_filter.machine not in {
+            None,
+            machine.name,
+        }:
+            continue
         for model in machine.attachable:
-            yield from _iterate_offers_with_card(machine, model, on_date)
+            if matches_accelerator_name(offer_filter.accelerator or model, model):
+                offers = _iterate_offers_with_card(machine, model, offer_filter.on_date)
+                yield from filter(offer_filter.matches_offer, offers)
 
 
 def _iterate_offers_with_card(machine: Machine, model: str, on_date: date | None) -> Iterator[MachineOffer]:

@@ -31,6 +31,7 @@ def search_offers(
     compare_by: ComparisonUnit = "machine",
     min_vcpus: int | None = None,
     min_memory_gib: float | None = None,
+    has_attached: bool = True,
     limit: int | None = None,
 ) -> Iterator[MachineOffer]:
     """Yield the matching offers, cheapest first.
@@ -40,7 +41,7 @@ def search_offers(
     """
     offer_filter = OfferFilter(
         cloud, region, machine, purchase, accelerator, count, max_usd_per_hour, on_date, compare_by, min_vcpus,
-        min_memory_gib,
+        min_memory_gib, has_attached,
     )  # fmt: skip
     return islice(iterate_matching_offers(offer_filter, limit), limit)
 
@@ -52,11 +53,10 @@ def iterate_matching_offers(offer_filter: OfferFilter, limit: int | None = None)
     ]
     listed.sort(key=_sort_key(offer_filter))
     attached: list[MachineOffer] = []
-    if offer_filter.accelerator or offer_filter.needs_accelerators:
+    if offer_filter.includes_attached_cards:
         from gpufleet.catalog.attached_offer import iterate_attached_offers
 
-        attached += filter(offer_filter.matches_offer, iterate_attached_offers(offer_filter.on_date))
-        attached.sort(key=_sort_key(offer_filter))
+        attached += sorted(iterate_attached_offers(offer_filter), key=_sort_key(offer_filter))
     store = reader.open_price_reader()
     embedded: Iterable[MachineOffer] = listed
     if offer_filter.includes_ordinary_machines:
