@@ -26,6 +26,12 @@ def test_affordable_hours_are_budget_divided_by_price():
     assert (option.hours, option.machines_all_month) == (412, 0)
 
 
+def test_machine_is_bought_with_each_number_of_attached_cards():
+    options = find_budget_options(Decimal(200), accelerator="T4", cloud="gcp", purchase="on_demand")
+    counts = {each.offer.accelerator_count for each in options if each.offer.machine.name == "n1-standard-4"}
+    assert counts == {1, 2, 4}
+
+
 def test_budget_below_a_monthly_commitment_buys_none():
     def options_for(budget):
         return find_budget_options(Decimal(budget), machine="p4d.24xlarge", cloud="aws", purchase="on_demand")

@@ -144,6 +144,36 @@ def test_same_inputs_are_no_change(case, compare):
     assert "does not change" in cost.render_diff(diff, "table").splitlines()[0]
 
 
+OWN = {
+    "name": "dgx",
+    "machine": "DGX H100",
+    "nodes": 2,
+    "usd_per_hour_source": "inventory/dgx.yaml has no cost facts",
+}
+
+
+@pytest.mark.parametrize("type_", ["gpufleet:onprem:Rack", "gpufleet:onprem:Workstation"])
+def test_own_machines_without_a_price_leave_the_headline_known(type_, compare, make_resource):
+    def own(**changes):
+        return resource(type_, {**OWN, **changes}, custom=False)
+
+    def headline(before, after):
+        return cost.render_diff(compare(before, after, LIMITS), "table").splitlines()[0]
+
+    grown = [own(), make_resource(), make_resource("b")]
+    assert headline([own(), make_resource()], grown).startswith(
+        "This change raises the monthly cost of prod by"
+    )
+    assert headline([own(), make_resource()], grown).endswith("not counting 1 item without a price.")
+    unchanged = headline([own()], [own(template="trainer", owner="ml")])
+    assert unchanged.startswith("The monthly cost of prod does not change: it stays at $0.00")
+    for before, after in [
+        ([], [own()]), ([own()], []), ([own()], [own(nodes=3)]), ([own()], [own(machine="DGX B200")]),
+        ([own()], [own(usd_per_hour=UNKNOWN)]), ([own(usd_per_hour=1)], [own()]),
+    ]:  # fmt: skip
+        assert "is not known: no price for 1 changed resource. What has a price" in headline(before, after)
+
+
 def test_deleted_resource_has_no_known_effect(case, compare):
     diff = compare(case[1], [], LIMITS)
     assert "is deleted" in str(diff.unknown_changes[0])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet import fleet, nodes
+from gpufleet import fleet
 from gpufleet.errors import InputError
 from gpufleet.nodes.declaration import list_declared_nodes
+from gpufleet.nodes.inventory import _block_connections, assemble_ansible_inventory
 
 RACK = """\
 plugin: gpufleet.fleet.rack
@@ -39,11 +40,16 @@ def test_nodes_get_their_bmc_from_the_rack_and_their_entry(load_rack):
     assert (third.address, third.ca_file, third.certificate_sha256) == ("bmc03.lab", None, "0a" * 32)
 
 
+def test_server_without_a_bmc_may_be_in_a_rack_with_one(load_rack):
+    rack = load_rack('"gpu[01-02]"}', "gpu01}\n  - {name: gpu02, bmc: false}")
+    assert [node.bmc and node.bmc.address for node in rack.nodes] == ["10.9.1.11", None, "bmc03.lab"]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
         ("ca_file: /etc/bmc-ca.pem, ", "", "must be verified in exactly one way"),
-        (", network: {cidr: 10.9.1.0/24}", "", "the BMC of gpu01 has no address"),
+        (", network: {cidr: 10.9.1.0/24}", "", "or bmc: false there if it has none"),
         ("protocol: redfish", "protocol: ipmi", "IPMI has no certificates"),
         ("protocol: redfish", "protocol: ilo", "ilo"),
         ("bmc03.lab", "10.9.1.12", "gpu02 and gpu03 share the BMC 10.9.1.12"),
@@ -51,7 +57,8 @@ def test_nodes_get_their_bmc_from_the_rack_and_their_entry(load_rack):
         ("bmc03.lab", "'user@10.9.1.13'", "is not an address"),
         ("bmc03.lab", "'fe80::1%eth0'", "is not an address"),
         ("/etc/bmc-ca.pem", "bmc-ca.pem", "an absolute path"),
-        ("bmc03.lab", "bmc03.lab, password: x", "password"),
+        ("bmc03.lab", "bmc03.lab, password: x", "unknown key 'password'"),
+        ("bmc: {address: bmc03.lab, certificate_sha256: " + "0a" * 32 + "}", "bmc: true", "bmc: is True"),
     ],
 )
 def test_unusable_declaration_is_one_line(load_rack, old, new, message):
@@ -64,6 +71,6 @@ def test_unusable_declaration_is_one_line(load_rack, old, new, message):
 def test_rehearsal_gets_no_real_bmc(load_rack):
     rack = load_rack()
     bmcs = {("r1", "1"): rack.nodes[0].bmc.model_dump(exclude_none=True)}
-    inventory = nodes.inventory.assemble_ansible_inventory([], list_declared_nodes(rack), bmcs=bmcs)
+    inventory = assemble_ansible_inventory([], list_declared_nodes(rack), bmcs=bmcs)
     assert inventory.hosts[0].vars["gpufleet_bmc"]["address"] == "10.9.1.11"
-    assert "gpufleet_bmc" not in nodes.inventory._block_connections(inventory.hosts[0]).vars
+    assert "gpufleet_bmc" not in _block_connections(inventory.hosts[0]).vars

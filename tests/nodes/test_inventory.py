@@ -34,6 +34,25 @@ def test_unsynced_racks_are_listed_as_expected(repo_root, missing_registry_url, 
     assert not (tmp_path / "none.db").exists()
 
 
+def test_racks_of_other_stacks_are_left_out_once_a_stack_is_registered(project, tmp_path):
+    from datetime import UTC, datetime
+
+    from gpufleet.operations.sync import register_declared_racks
+
+    rack = project / "inventory/spare.yaml"  # no stack names it
+    text = (project / "inventory/bench-1.yaml").read_text()
+    rack.write_text(text.replace("bench-1", "spare").replace("bench01", "spare01"))
+    url = f"sqlite:///{tmp_path}/r.db"
+    with Registry(url) as registry:
+        register_declared_racks(registry, project, "poc", datetime.now(UTC))
+    inventory = build_ansible_inventory(project, url)
+    assert {host.rack for host in inventory.hosts} == {"blades-poc", "spare"}
+    assert set(inventory.racks) == {"bench-1", "blades-1", "blades-poc", "spare"}  # all were read
+    with Registry(url) as registry:  # a run on an unregistered host
+        register_declared_racks(registry, project, None, datetime.now(UTC))
+        assert {node.rack for node in registry.list_nodes()} == {"blades-poc", "spare"}
+
+
 def test_rehearsal_lists_only_racks_of_its_stack(repo_root, missing_registry_url):
     hosts_by_name = hosts(build_ansible_inventory(repo_root, missing_registry_url, rehearsal="production"))
     assert set(hosts_by_name) == {f"blade{n:02}" for n in range(1, 21)} | {"bench01"}

@@ -31,6 +31,7 @@ def search_offers(
     compare_by: ComparisonUnit = "machine",
     min_vcpus: int | None = None,
     min_memory_gib: float | None = None,
+    has_attached: bool = True,
     limit: int | None = None,
 ) -> Iterator[MachineOffer]:
     """Yield the matching offers, cheapest first.
@@ -40,7 +41,7 @@ def search_offers(
     """
     offer_filter = OfferFilter(
         cloud, region, machine, purchase, accelerator, count, max_usd_per_hour, on_date, compare_by, min_vcpus,
-        min_memory_gib,
+        min_memory_gib, has_attached,
     )  # fmt: skip
     return islice(iterate_matching_offers(offer_filter, limit), limit)
 
@@ -51,6 +52,11 @@ def iterate_matching_offers(offer_filter: OfferFilter, limit: int | None = None)
         offer for offer in _list_embedded_offers(offer_filter.on_date) if offer_filter.matches_offer(offer)
     ]
     listed.sort(key=_sort_key(offer_filter))
+    attached: list[MachineOffer] = []
+    if offer_filter.includes_attached_cards:
+        from gpufleet.catalog.attached_offer import iterate_attached_offers
+
+        attached += sorted(iterate_attached_offers(offer_filter), key=_sort_key(offer_filter))
     store = reader.open_price_reader()
     embedded: Iterable[MachineOffer] = listed
     if offer_filter.includes_ordinary_machines:
@@ -59,7 +65,7 @@ def iterate_matching_offers(offer_filter: OfferFilter, limit: int | None = None)
         ordinary = iterate_ordinary_offers(offer_filter, limit if store is None else None)
         embedded = heapq.merge(listed, ordinary, key=_sort_key(offer_filter))
     if store is None:
-        return iter(embedded)
+        return heapq.merge(embedded, attached, key=_sort_key(offer_filter))
     newer_embedded = (
         offer
         for offer in embedded
@@ -70,7 +76,7 @@ def iterate_matching_offers(offer_filter: OfferFilter, limit: int | None = None)
         for offer, day in _query_stored_offers(store, offer_filter)
         if _find_embedded_day(offer, offer_filter.on_date) <= day
     )
-    return iter(heapq.merge(newer_embedded, newer_stored, key=_sort_key(offer_filter)))
+    return heapq.merge(newer_embedded, newer_stored, attached, key=_sort_key(offer_filter))
 
 
 def _find_embedded_day(offer: MachineOffer, on_date: date | None) -> str:
@@ -227,11 +233,14 @@ def _price_day(price: Price) -> str:
 def find_cheapest_commitments(
     offers: Iterable[MachineOffer], on_date: date | None = None
 ) -> dict[tuple[str, ...], Price]:
-    """Return the cheapest commitment for the machine and region of each spot offer."""
+    """Return the cheapest commitment for the machine and region of each spot offer; attached cards have none."""
     from gpufleet.catalog.price_query import find_machine_price
     from gpufleet.catalog.prices.row import COMMITMENTS
 
-    keys = {_offer_key(offer)[:3] for offer in offers if offer.purchase == "spot"}
+    spot = (offer for offer in offers if offer.purchase == "spot")
+    keys = {
+        _offer_key(offer)[:3] for offer in spot if not (offer.machine.attachable and offer.accelerator_count)
+    }
     cheapest: dict[tuple[str, ...], Price] = {}
     for cloud, region, name in keys:
         commitments = [

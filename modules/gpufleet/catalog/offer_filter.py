@@ -18,7 +18,8 @@ ComparisonUnit = Literal["machine", "accelerator"]
 class OfferFilter:
     """Which offers to find: None means any. ``count`` accelerators in total, bought as whole machines.
 
-    Machines without accelerators are found by name, or by vCPUs and memory: there are thousands of them.
+    Machines without accelerators are found by name, or by vCPUs and memory: there are thousands of them. Machines with
+    attached cards are found by their accelerators, unless ``has_attached`` is false: to read their prices takes 0.2 s.
     """
 
     cloud: str | None = None
@@ -32,6 +33,7 @@ class OfferFilter:
     compare_by: ComparisonUnit = "machine"
     min_vcpus: int | None = None
     min_memory_gib: float | None = None
+    has_attached: bool = True
 
     def comparison_usd_per_hour(self, offer: MachineOffer) -> float:
         """Return the USD per hour by which offers are compared."""
@@ -44,6 +46,11 @@ class OfferFilter:
     def needs_accelerators(self) -> bool:
         """True if only machines with accelerators can be compared."""
         return bool(self.count) or self.compare_by == "accelerator"
+
+    @property
+    def includes_attached_cards(self) -> bool:
+        """True if machines with attached cards are found."""
+        return self.has_attached and bool(self.accelerator or self.needs_accelerators)
 
     @property
     def includes_ordinary_machines(self) -> bool:

@@ -101,7 +101,9 @@ def _choice_options(command: Command) -> Command:
                 help="on_demand, spot, reserved_1y, reserved_3y, owned.",
             ),
             click.option("--owned", is_flag=True, help="Only racks and workstations of this project."),
-            click.option("--rank", default="cost", show_default=True, help="cost, time, speed or power."),
+            click.option(
+                "--rank", default="", help="cost, time, speed or power (default cost; with --owned, speed)."
+            ),
             click.option("--top", default=20, show_default=True, help="Number of plans; 0 shows all."),
         )
     ):

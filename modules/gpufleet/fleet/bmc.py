@@ -5,9 +5,9 @@ Credentials are not part of it. They are variables of a run (role ``power``), so
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from gpufleet.boundary import is_identifier
 from gpufleet.fleet.frozen_model import FrozenModel, StrictInt, build_pattern_annotations, build_spec_error
@@ -78,6 +78,17 @@ class NodeBmc(FrozenModel):
     certificate_sha256: CertificateSha256 | None = None
 
 
+class NoBmc(NodeBmc):
+    """``bmc: false`` in a node's entry: this node has none, although its rack has."""
+
+
+def _read_no_bmc(value: Any) -> Any:
+    return NoBmc() if value is False else value
+
+
+EntryBmc = Annotated[NodeBmc, BeforeValidator(_read_no_bmc, json_schema_input_type=NodeBmc | Literal[False])]
+
+
 class RackBmc(FrozenModel):
     """What the BMCs of a rack share; ``network`` gives each slot its BMC's address."""
 
@@ -86,13 +97,19 @@ class RackBmc(FrozenModel):
     port: Port | None = None
     ca_file: CaFile | None = None
 
-    def build_node_bmc(self, name: str, slot: int, entry: NodeBmc | None) -> Bmc:
-        """Return one node's BMC; a validation error if it has no address or its certificate is not verified."""
+    def build_node_bmc(self, name: str, slot: int, entry: NodeBmc | None) -> Bmc | None:
+        """Return one node's BMC, None if its entry says that it has none.
+
+        A validation error if it has no address or its certificate is not verified.
+        """
+        if isinstance(entry, NoBmc):
+            return None
         entry = entry or NodeBmc()
         address = entry.address or (self.network.address_of_slot(slot) if self.network else None)
         if address is None:
             raise build_spec_error(
-                f"the BMC of {name} has no address", "give bmc.network, or bmc.address in the node's entry"
+                f"the BMC of {name} has no address",
+                "give bmc.network, or bmc.address in the node's entry, or bmc: false there if it has none",
             )
         # A certificate of its own replaces the rack's authority: some BMCs only have self-signed ones.
         ca_file = None if entry.certificate_sha256 else self.ca_file

@@ -61,11 +61,9 @@ class HardwareCost(FrozenModel):
     out is not in the cost: ``missing_cost_parts`` names it.
     """
 
-    capital_usd: SourcedFigure | None = None
-    capital_eur: SourcedFigure | None = None
-    usd_per_eur: Annotated[
-        SourcedFigure | None, Field(description="planning rate; needed with capital_eur")
-    ] = None
+    capital_usd: Figure | None = None
+    capital_eur: Figure | None = None
+    usd_per_eur: Annotated[Figure | None, Field(description="planning rate; needed with capital_eur")] = None
     life_years: Figure
     residual_fraction: Annotated[Figure, Field(description="share of capital left at the end")] = DEFAULT_ZERO
     watts_per_node: Annotated[Figure, Field(description="measured; or of full load, with utilisation")]
@@ -171,17 +169,18 @@ class HardwareCost(FrozenModel):
 
     @property
     def oldest_figure_date(self) -> str | None:
-        """Return the day of the oldest figure; None while one of them is undated."""
+        """Return the day of the oldest figure; None while one of them is undated, or none has a source."""
         days = [fact.as_of for fact in self.sourced_figures.values()]
-        return None if None in days else str(min(day for day in days if day is not None))
+        return None if None in days or not days else str(min(day for day in days if day is not None))
 
     @property
     def figure_sources_text(self) -> str:
         """Return where the figures are from, assumptions named as such, as one line."""
-        return "; ".join(
+        sources = (
             f"{name}: {'assumption, ' if fact.assumption else ''}{fact.source}"
             for name, fact in self.sourced_figures.items()
         )
+        return "; ".join(sources) or PLAIN_NUMBER_SOURCE
 
     @property
     def assumed_figure_names(self) -> tuple[str, ...]:

@@ -73,6 +73,16 @@ def list_stack_host_declarations(root: Path) -> Iterator[HostNameDeclaration]:
             )
 
 
+def list_rack_stacks(root: Path) -> dict[str, set[str]]:
+    """Return the stacks that name each rack, as far as their files can be read; racks of no stack are left out."""
+    stacks: dict[str, set[str]] = {}
+    for path in (root / "stacks").glob("Pulumi.*.yaml"):
+        spec = _read_spec(path)
+        for use in _only_mappings(spec.get("racks") if isinstance(spec, Mapping) else None):
+            stacks.setdefault(str(use.get("name")), set()).add(path.name.split(".")[1])
+    return stacks
+
+
 def check_project_host_names(
     root: Path, stack: str = "", spec: FleetSpec | None = None, where: str = ""
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from gpufleet.boundary import is_identifier
-from gpufleet.fleet.bmc import Bmc, NodeBmc, RackBmc
+from gpufleet.fleet.bmc import Bmc, EntryBmc, NoBmc, RackBmc
 from gpufleet.fleet.boot import FirstBootSettings
 from gpufleet.fleet.frozen_model import (
     NAME,
@@ -76,7 +76,7 @@ class RackNodeEntry(FrozenModel):
     storage_gb: PositiveFloat | None = None
     accelerators: tuple[AcceleratorRequest, ...] | None = None
     hardware: NodeHardware | None = None
-    bmc: NodeBmc | None = None
+    bmc: EntryBmc | None = None
 
 
 def _check_not_empty(entries: tuple[RackNodeEntry, ...]) -> tuple[RackNodeEntry, ...]:
@@ -167,7 +167,7 @@ class Rack(FrozenModel):
                 )
             if target is not None:
                 seen[target] = node.name
-        if self.bmc is None and any(entry.bmc for entry in self.entries):
+        if self.bmc is None and any(entry.bmc and not isinstance(entry.bmc, NoBmc) for entry in self.entries):
             raise build_spec_error("a node has a BMC and the rack names no protocol", "give bmc.protocol")
         return self
 

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         AnsibleInventory,
         build_ansible_inventory,
         is_rehearsal_address,
+        list_racks_in_use,
     )
     from gpufleet.nodes.pulumi_state import build_pulumi_state_report, list_elastic_groups
     from gpufleet.nodes.registry import Registry
@@ -91,6 +92,7 @@ __all__ = [
     "is_rehearsal_address",
     "latest_values_by_key",
     "list_elastic_groups",
+    "list_racks_in_use",
     "normalize_serial",
     "read_stack_fabrics",
 ]
@@ -102,7 +104,7 @@ _LATER = {
     "expectation": ("build_expected_hardware",),
     "fabric": ("declare_pool_fabrics", "read_stack_fabrics"),
     "host": ("InventoryHost",),
-    "inventory": ("AnsibleInventory", "build_ansible_inventory", "is_rehearsal_address"),
+    "inventory": ("AnsibleInventory", "build_ansible_inventory", "is_rehearsal_address", "list_racks_in_use"),
     "pulumi_state": ("build_pulumi_state_report", "list_elastic_groups"),
     "registry": ("Registry",),
 }

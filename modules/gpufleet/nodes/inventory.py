@@ -1,7 +1,8 @@
 """The model that Ansible's inventory shows: every live node of the registry and every declared rack slot.
 
 The whole model is built and checked before anything is handed over: half an inventory is worse than none.
-In a rehearsal only the racks of the rehearsed stack have hosts, so only those are shown.
+In a rehearsal only the racks of the rehearsed stack have hosts, so only those are shown. Elsewhere racks of other
+stacks than those in the registry are left out: they are another fleet's, or examples.
 """
 
 from __future__ import annotations
@@ -73,10 +74,15 @@ def build_ansible_inventory(
 ) -> AnsibleInventory:
     """Return the inventory of a project; with ``rack`` only that rack's hosts."""
     uses = _rack_uses(project_root, rehearsal)
+    registered = list(_registered_nodes(registry_url))
+    read_racks = tuple(rack.name for rack, _, _ in uses)
+    if not rehearsal:
+        names = list_racks_in_use(read_racks, project_root, registered)
+        uses = [use for use in uses if use[0].name in names]
     declared = [node for use in uses for node in list_declared_nodes(*use)]
     load_stack = cache(partial(fleet.load_fleet, root=project_root))  # once for both lookups
     inventory = assemble_ansible_inventory(
-        _registered_nodes(registry_url),
+        registered,
         declared,
         include_missing=include_missing,
         blueprint_lookup=make_node_blueprint_lookup(project_root, load_stack),
@@ -85,7 +91,7 @@ def build_ansible_inventory(
         access_lookup=None if rehearsal else _make_access_lookup(project_root, load_stack),
         bmcs={key: bmc for use in uses for key, bmc in _list_bmcs(use[0])},
     )
-    inventory = replace(inventory, racks=tuple(use[0].name for use in uses))
+    inventory = replace(inventory, racks=read_racks)
     if rehearsal:
         inventory = replace(inventory, hosts=tuple(map(_block_connections, inventory.hosts)))
     return inventory if rack is None else inventory.filter_by_rack(rack)
@@ -97,6 +103,22 @@ def is_rehearsal_address(address: str | None) -> bool:
         return ip_address(address or "") in TEST_RANGE
     except ValueError:
         return False
+
+
+def list_racks_in_use(racks: Iterable[str], root: Path, registered_nodes: Iterable[Node]) -> set[str]:
+    """Return the racks without those that only stacks name of which the registry has no node.
+
+    Before the first ``nodes sync`` it has none of any stack: then all are in use.
+    """
+    nodes = list(registered_nodes)
+    synced = {_slug(node.stack) for node in nodes if node.stack}
+    known = {node.rack for node in nodes}
+    stacks = fleet.list_rack_stacks(root) if synced else {}
+    return {
+        rack
+        for rack in racks
+        if rack in known or rack not in stacks or not synced.isdisjoint(map(_slug, stacks[rack]))
+    }
 
 
 def _block_connections(host: InventoryHost) -> InventoryHost:

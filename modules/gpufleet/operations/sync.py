@@ -177,15 +177,16 @@ def sync_registry_from_sources(
 
 
 def register_declared_racks(registry: Registry, root: Path, stack: str | None, at: datetime) -> None:
-    """Register the slots of every rack file, or of one stack's racks: needs no engine and no network."""
+    """Register the slots of the racks in use, or of one stack's racks: needs no engine and no network."""
     if stack and fleet.is_fleet_project(root):
         used = fleet.load_fleet(stack, root).racks
         registry.apply_source_reports(
             [nodes.build_rack_report(use.rack, at, stack, use.template) for use in used]
         )
         return
-    racks = fleet.load_racks(root / "inventory", root).values()
-    registry.apply_source_reports([nodes.build_rack_report(rack, at) for rack in racks])
+    racks = {rack.name: rack for rack in fleet.load_racks(root / "inventory", root).values()}
+    in_use = nodes.list_racks_in_use(racks, root, registry.list_nodes())
+    registry.apply_source_reports([nodes.build_rack_report(racks[name], at) for name in sorted(in_use)])
 
 
 @dataclass

@@ -46,6 +46,7 @@ class Hardware:
     host_watts: float = 0.0  # of one node without its devices
     offers: tuple[HardwareOffer, ...] = ()
     origin: Origin = "accelerator"
+    owner: str = ""  # the name of the rack or workstation that it is part of
     machine: str = ""  # the machine's name in its cloud or, if owned, in the catalogue
     share: float = 1.0  # fraction of a card that the machine has (vGPU sizes)
     network: str = ""  # what the nodes are joined with: EFA, InfiniBand, Ethernet

@@ -37,24 +37,28 @@ def resolve_hardware(name: str, root: Path | None = None) -> ResolvedHardware:
 
 
 def resolve_hardware_alternatives(name: str, root: Path | None = None) -> list[ResolvedHardware]:
-    """Return the hardware of that name; for a retired machine all its substitutes, best first."""
+    """Return the hardware of that name: of a rack each kind of its nodes, of a retired machine all its substitutes.
+
+    Substitutes have a warning, and the best one is first.
+    """
     query = " ".join(name.split())
     if not query:
         raise InputError("is empty", where="--on", remedy="name a machine, a rack or an accelerator")
-    for resolved in _find_candidates(query, root):
-        return list(_find_substitutes(query)) if resolved.warnings else [resolved]
+    found = next(_find_candidates(query, root), None)
+    if found:
+        return found
     raise InputError(f"unknown hardware {name!r}", where="--on", remedy=_suggest_names(query, root))
 
 
-def _find_candidates(query: str, root: Path | None) -> Iterator[ResolvedHardware]:
+def _find_candidates(query: str, root: Path | None) -> Iterator[list[ResolvedHardware]]:
     machine = _find_machine(query)
     if machine is not None:
-        yield ResolvedHardware(machine)
-    yield from _find_substitutes(query)
-    owned = find_owned_hardware(query, root)
-    if owned is not None:
-        yield ResolvedHardware(owned)
-    yield from _find_accelerator(query)
+        yield [ResolvedHardware(machine)]
+    if substitutes := list(_find_substitutes(query)):
+        yield substitutes
+    if owned := find_owned_hardware(query, root):
+        yield [ResolvedHardware(hardware) for hardware in owned]
+    yield from ([resolved] for resolved in _find_accelerator(query))
 
 
 def _find_machine(query: str) -> Hardware | None:

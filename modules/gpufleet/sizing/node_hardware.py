@@ -13,10 +13,6 @@ SCALED_FIELDS = (
     "bandwidth_gb_s", "fp32_tflops", "bf16_tflops_dense", "fp16_tflops_dense", "fp8_tflops_dense",
     "fp4_tflops_dense", "int8_tops_dense", "tdp_w",
 )  # fmt: skip
-BOARD_ACCELERATORS = {
-    "Compute Blade CM4 8GB": "Compute Module 4 / Pi 4",
-    "Raspberry Pi 5 8GB": "Compute Module 5 / Pi 5",
-}
 
 
 def build_machine_hardware(machine: Machine) -> Hardware | None:
@@ -99,10 +95,8 @@ def _find_machine_network(machine: Machine, accelerator: Accelerator) -> tuple[f
 
 def _build_board_hardware(machine: Machine) -> Hardware | None:
     """Return an owned board (blades, Raspberry Pi) as hardware: the model runs on its CPU."""
-    if machine.name not in BOARD_ACCELERATORS:
+    if not machine.board:
         return None
-    accelerator = scale_accelerator(
-        catalog.get_accelerator(BOARD_ACCELERATORS[machine.name]), machine.memory_gib, 1.0
-    )
+    accelerator = scale_accelerator(catalog.get_accelerator(machine.board), machine.memory_gib, 1.0)
     hardware = replace(build_accelerator_hardware(accelerator), name=machine.name, machine=machine.name)
     return replace(hardware, origin="workstation", host_source=machine.source)

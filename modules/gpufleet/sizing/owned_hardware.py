@@ -7,6 +7,7 @@ the YAML. A file with other cost keys, or of another shape, is loaded by ``gpufl
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet import boundary, catalog, paths
+from gpufleet.catalog import data_file
 from gpufleet.errors import InputError
 from gpufleet.sizing.hardware import Hardware, HardwareOffer, Origin
 from gpufleet.sizing.node_hardware import build_accelerator_hardware, build_machine_hardware
@@ -37,7 +39,11 @@ COST_KEYS |= {"residual_fraction"}
 
 @dataclass(frozen=True)
 class OwnedMachine:
-    """Owned machines of one kind: their number and the cost of one per hour, None if the file has no cost facts."""
+    """Owned machines of one kind: their number and the cost of one per hour, None if the file has no cost facts.
+
+    ``name`` is the rack's or workstation's; a rack of several kinds of nodes is several owned machines. ``cards`` are
+    the accelerators that its file declares, ``memory_gib`` the memory of the host.
+    """
 
     name: str
     machine: str
@@ -47,34 +53,50 @@ class OwnedMachine:
     source: str
     cards: tuple[str, int] | None = None
     rack: bool = True
+    memory_gib: float | None = None
+    is_only_kind: bool = True
+
+    @property
+    def title(self) -> str:
+        """Return the name in a list; of a rack of several kinds with the kind."""
+        kind = f"{self.cards[1]} x {self.cards[0]}" if self.cards else self.machine
+        return self.name if self.is_only_kind else f"{self.name} ({kind})"
 
 
 def list_owned_hardware(root: Path | None = None) -> list[Hardware]:
     """Return the owned hardware of the project; an empty list outside a project."""
-    return [
-        hardware
-        for owned in _load_owned(_project_root(root))
-        if (hardware := _to_hardware(owned)) is not None
+    found = map(_to_hardware, _load_owned(_project_root(root)))
+    return [hardware for hardware in found if hardware is not None]
+
+
+def find_owned_hardware(name: str, root: Path | None = None) -> list[Hardware]:
+    """Return the rack or workstation of that name, each kind of its nodes; an empty list where there is none."""
+    owned = [
+        each for each in _load_owned(_project_root(root)) if name.lower() in (each.name, each.title.lower())
     ]
+    found = [hardware for each in owned if (hardware := _to_hardware(each)) is not None]
+    if owned and not found:
+        raise InputError(
+            _describe_unusable(owned[0]),
+            where="--on",
+            remedy="declare accelerators in its rack file, if it has any that the catalogue knows",
+        )
+    return found
 
 
-def find_owned_hardware(name: str, root: Path | None = None) -> Hardware | None:
-    """Return the rack or workstation of that name, None where there is none."""
-    for owned in _load_owned(_project_root(root)):
-        if owned.name == name.lower():
-            hardware = _to_hardware(owned)
-            if hardware is None:
-                raise InputError(
-                    f"{owned.name} is made of {owned.machine}, which is not in the catalogue",
-                    where="--on",
-                )
-            return hardware
-    return None
+def list_unusable_hardware(root: Path | None = None) -> list[str]:
+    """Return a line for each owned machine that no model is placed on, with the reason."""
+    owned = _load_owned(_project_root(root))
+    return [_describe_unusable(each) for each in owned if _to_hardware(each) is None]
+
+
+def _describe_unusable(owned: OwnedMachine) -> str:
+    return f"{owned.title} is made of {owned.machine}, which has no accelerator or board that the catalogue knows"
 
 
 def list_owned_hardware_names(root: Path | None = None) -> list[str]:
     """Return the names of the racks and workstations of this project."""
-    return [owned.name for owned in _load_owned(_project_root(root))]
+    return list(dict.fromkeys(owned.name for owned in _load_owned(_project_root(root))))
 
 
 def _project_root(root: Path | None) -> Path | None:
@@ -91,7 +113,7 @@ def _load_owned(root: Path | None) -> tuple[OwnedMachine, ...]:
     if root is None:
         return ()
     racks = [
-        owned for path in sorted((root / "inventory").glob("*.yaml")) for owned in _load_racks(path, root)
+        owned for path in sorted((root / "inventory").glob("*.y*ml")) for owned in _load_racks(path, root)
     ]
     stations = {
         owned.name: owned
@@ -110,31 +132,41 @@ def _load_racks(path: Path, root: Path) -> Iterator[OwnedMachine]:
         rack = _parse_rack(data) if isinstance(data, Mapping) else None
     except PARSE_ERRORS:
         rack = None  # gpufleet.fleet reports what is wrong
-    yield rack or _load_rack_with_models(path, root)
+    yield from [rack] if rack else _load_rack_with_models(path, root)
 
 
 def _parse_rack(data: Mapping[str, Any]) -> OwnedMachine | None:
     """Return the rack if its file has only the keys that are parsed here, else None."""
-    count, cards = _count_nodes(data.get("nodes")), _parse_cards(data.get("accelerators"))
+    count, cards = _count_nodes(data.get("nodes")), _parse_cards(data.get("accelerators") or [])
     usd = _usd_per_hour(data.get("cost"), count or 0)
     if count is None or usd is None or not isinstance(data.get("machine"), str):
         return None
     per_hour, as_of, source = usd
     share = None if per_hour is None else per_hour / count
-    return OwnedMachine(str(data["name"]), data["machine"], count, share, as_of, source, cards)
+    memory = float((data.get("hardware") or {}).get("memory_gib", 0)) or None
+    return OwnedMachine(
+        str(data["name"]), data["machine"], count, share, as_of, source, cards, memory_gib=memory
+    )
 
 
-def _load_rack_with_models(path: Path, root: Path) -> OwnedMachine:
+def _load_rack_with_models(path: Path, root: Path) -> list[OwnedMachine]:
+    """Return each kind of node of a rack: its machine, one model of its accelerators, its memory."""
     from gpufleet import fleet
 
     rack = fleet.load_rack(path, root)
-    nodes = len(rack.nodes)
-    share = None if rack.usd_per_hour is None else rack.usd_per_hour / nodes
-    first = rack.nodes[0]
-    cards = (first.accelerators[0].model, first.accelerators[0].count) if first.accelerators else None
-    return OwnedMachine(
-        rack.name, first.machine, nodes, share, rack.usd_per_hour_as_of, rack.usd_per_hour_source, cards
+    share = None if rack.usd_per_hour is None else rack.usd_per_hour / len(rack.nodes)
+    kinds = Counter(
+        (node.machine, (card.model, card.count) if card else None, node.hardware.memory_gib)
+        for node in rack.nodes
+        for card in node.accelerators or (None,)
     )
+    price = (share, rack.usd_per_hour_as_of, rack.usd_per_hour_source)
+    return [
+        OwnedMachine(
+            rack.name, machine, nodes, *price, cards, memory_gib=memory, is_only_kind=len(kinds) == 1
+        )
+        for (machine, cards, memory), nodes in kinds.items()
+    ]
 
 
 def _load_workstations(path: Path) -> Iterator[OwnedMachine]:
@@ -171,7 +203,9 @@ def _count_nodes(entry_or_list: Any) -> int | None:
         return None
     total = 0
     for entry in entries:
-        has_only_names = isinstance(entry, Mapping) and not {"machine", "accelerators"} & set(entry)
+        has_only_names = isinstance(entry, Mapping) and not {"machine", "accelerators", "hardware"} & set(
+            entry
+        )
         name = entry if isinstance(entry, str) else (entry.get("name") if has_only_names else None)
         match = RANGE.match(name) if isinstance(name, str) else None
         if match is None:
@@ -180,10 +214,12 @@ def _count_nodes(entry_or_list: Any) -> int | None:
     return total if total > 0 else None
 
 
-def _parse_cards(entries: Any) -> tuple[str, int] | None:
-    if not isinstance(entries, list) or not entries:
+def _parse_cards(entries: list[Mapping[str, Any]]) -> tuple[str, int] | None:
+    """Return the model and number of the accelerators; ValueError if ``gpufleet.fleet`` must parse the list."""
+    if not entries:
         return None
-    return str(entries[0]["model"]), int(entries[0].get("count", 1))
+    (entry,) = entries
+    return catalog.get_accelerator(entry["model"]).name, int(entry.get("count", 1))
 
 
 def _usd_per_hour(cost: Any, nodes: int) -> tuple[float | None, str | None, str] | None:
@@ -199,10 +235,10 @@ def _usd_per_hour(cost: Any, nodes: int) -> tuple[float | None, str | None, str]
         capital = _cost_value(cost, "capital_usd") or _cost_value(cost, "capital_eur") * _cost_value(
             cost, "usd_per_eur"
         )
-        depreciated_share = 1 - float(cost.get("residual_fraction", 0.0))
-        kilowatts = nodes * _cost_value(cost, "watts_per_node") / 1000 * float(cost.get("pue", 1.0))
+        depreciated_share = 1 - _cost_value(cost, "residual_fraction")
+        kilowatts = nodes * _cost_value(cost, "watts_per_node") / 1000 * _cost_value(cost, "pue", 1.0)
         per_hour = capital * depreciated_share / (
-            float(cost["life_years"]) * HOURS_PER_YEAR
+            _cost_value(cost, "life_years") * HOURS_PER_YEAR
         ) + kilowatts * _cost_value(cost, "usd_per_kwh")
     except (KeyError, TypeError, ValueError, ZeroDivisionError):
         return None
@@ -211,8 +247,9 @@ def _usd_per_hour(cost: Any, nodes: int) -> tuple[float | None, str | None, str]
     return per_hour, oldest, "the cost facts of its file"
 
 
-def _cost_value(cost: Mapping[str, Any], name: str) -> float:
-    return float(cost[name]["value"]) if name in cost else 0.0
+def _cost_value(cost: Mapping[str, Any], name: str, default: float = 0.0) -> float:
+    figure = cost.get(name, default)
+    return float(figure["value"] if isinstance(figure, Mapping) else figure)
 
 
 def _to_hardware(owned: OwnedMachine) -> Hardware | None:
@@ -221,17 +258,21 @@ def _to_hardware(owned: OwnedMachine) -> Hardware | None:
         return None
     offer = HardwareOffer("onprem", "", "owned", owned.usd_per_hour, owned.as_of, owned.source)
     origin: Origin = "rack" if owned.rack else "workstation"
-    return replace(base, name=owned.name, node_limit=owned.nodes, offers=(offer,), origin=origin)
+    return replace(
+        base, name=owned.title, owner=owned.name, node_limit=owned.nodes, offers=(offer,), origin=origin
+    )
 
 
 def _machine_hardware(owned: OwnedMachine) -> Hardware | None:
-    try:
-        machine = catalog.get_machine(owned.machine, "onprem")
-        if owned.cards is None:
-            return build_machine_hardware(machine)
-        accelerator = build_accelerator_hardware(catalog.get_accelerator(owned.cards[0]))
-    except InputError:
-        return None
+    """Return the accelerators that the file declares in their host, else those of the machine's catalogue row."""
+    machine = data_file.load_machines().get(("onprem", owned.machine))
+    if owned.cards is None:
+        return build_machine_hardware(machine) if machine else None
+    hardware = build_accelerator_hardware(catalog.get_accelerator(owned.cards[0]))
+    memory = owned.memory_gib or (machine and machine.memory_gib) or hardware.host_memory_gib
     return replace(
-        accelerator, devices_per_node=owned.cards[1], machine=machine.name, host_memory_gib=machine.memory_gib
+        hardware,
+        devices_per_node=owned.cards[1],
+        machine=owned.machine,
+        host_memory_gib=hardware.host_memory_gib if hardware.unified else memory,
     )

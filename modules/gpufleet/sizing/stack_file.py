@@ -89,7 +89,7 @@ def _build_entry(plan: SizingPlan) -> tuple[str, Node]:
     if hardware.origin == "cloud" and plan.offer is not None:
         return "pools", _build_pool(plan)
     if hardware.origin == "rack":
-        return "racks", {"name": hardware.name}
+        return "racks", {"name": hardware.owner}
     if hardware.origin == "workstation" and hardware.machine != hardware.name:
         return "workstations", {"name": hardware.name, "machine": hardware.machine}
     if hardware.origin == "cloud":

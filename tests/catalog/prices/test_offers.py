@@ -33,6 +33,22 @@ def test_offers_are_sorted_by_machine_or_accelerator_price(store_path):
     assert machines == sorted(machines)
 
 
+def test_machines_with_attached_cards_are_offered_at_the_sum_of_their_prices():
+    key = {"region": "us-central1", "purchase": "spot"}
+    t4s = list(catalog.search_offers(cloud="gcp", accelerator="t4", **key))
+    offers = {(each.machine.name, each.accelerator_count): each.price for each in t4s}
+    host = catalog.find_machine_price("gcp", "us-central1", "n1-standard-4", "spot")
+    card = catalog.find_cloud_part_price("gcp", "us-central1", "accelerator:nvidia-tesla-t4", "spot")
+    for count in (1, 2, 4):
+        price = offers["n1-standard-4", count]
+        assert price.usd_per_hour == pytest.approx(host.usd_per_hour + count * card.usd_per_hour)
+        assert (price.as_of, price.confidence) == (None, "low")  # the card's price has no date
+        assert price.source == f"{host.source} + {card.source}"
+    plain = list(catalog.search_offers(machine="n1-standard-4", **key))
+    assert [each.accelerator_count for each in plain] == [0]
+    assert find_cheapest_commitments(t4s) == {}  # there is one for the machine, none for its cards
+
+
 def test_stored_and_embedded_offers_make_one_sorted_list(store):
     key = ("aws", "mars-1", "zz.large", "on_demand")
     store_rows(

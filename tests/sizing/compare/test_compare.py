@@ -36,6 +36,16 @@ def test_default_comparison_has_every_kind():
     assert all(result.plan is None for result in results)
 
 
+def test_blades_and_boards_are_compared_by_their_names_in_rack_files():
+    results = compare(
+        "Compute Blade CM4 8GB", "compute blade cm5 16GB", model="llama-3.1-8b", precision="q4_k_m"
+    )
+    old, new = results.accelerators
+    assert (old.accelerator.name, old.accelerator.bandwidth_gb_s) == ("Compute Blade CM4 8GB", 12.8)
+    assert (new.accelerator.memory_gib, new.accelerator.bandwidth_gb_s) == (16, 17.1)
+    assert new.plan.tokens_per_s > 2 * old.plan.tokens_per_s
+
+
 def test_compared_names_keep_their_order_without_duplicates():
     results = compare("rtx 4090", "L40S", "GeForce RTX 4090").accelerators
     assert [result.accelerator.name for result in results] == ["GeForce RTX 4090", "L40S"]

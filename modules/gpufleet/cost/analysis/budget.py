@@ -56,9 +56,9 @@ def find_budget_options(
 
 def _cheapest_offers(offers: Iterable[MachineOffer]) -> Iterator[MachineOffer]:
     """Yield the cheapest offer of each accelerator machine and purchase kind."""
-    seen_keys: set[tuple[str, str, str]] = set()
+    seen_keys: set[tuple[str, str, float, str]] = set()
     for offer in offers:
-        key = (offer.machine.cloud, offer.machine.name, offer.purchase)
+        key = (offer.machine.cloud, offer.machine.name, offer.accelerator_count, offer.purchase)
         if offer.accelerator_count and offer.price.usd_per_hour > 0 and key not in seen_keys:
             seen_keys.add(key)
             yield offer

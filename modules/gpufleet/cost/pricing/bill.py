@@ -51,6 +51,9 @@ class Charge:
         return self.usd_per_hour * self.hours_per_month
 
 
+OWNED_TYPES = "gpufleet:onprem:"
+
+
 @dataclass(frozen=True)
 class UnpricedResource:
     """A resource, or one component of it, whose cost the totals leave out or only bound."""
@@ -106,9 +109,11 @@ class Bill:
 
     @property
     def unpriced_machine_count(self) -> int:
-        """Return how many machines the totals leave out."""
+        """Return how many rented machines the totals leave out; those that one owns bill nothing by the month."""
         omitted = (
-            each for each in self.unpriced_resources if each.component == "machine" and not each.is_bounded
+            each
+            for each in self.unpriced_resources
+            if each.component == "machine" and not each.is_bounded and not each.type.startswith(OWNED_TYPES)
         )
         return int(sum(each.count for each in omitted))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gpufleet import catalog
-from gpufleet.catalog import Accelerator
+from gpufleet.catalog import Accelerator, data_file
 from gpufleet.sizing.compare.comparison import AcceleratorComparison, ComparedAccelerator, DevicePrice
 from gpufleet.sizing.compare.selection import select_accelerators
 from gpufleet.sizing.hardware import Hardware
@@ -63,7 +63,9 @@ def _find_rejection_reason(request: SizingRequest, hardware: Hardware, plan: Siz
 def _cheapest_prices(names: set[str]) -> dict[str, list[DevicePrice]]:
     """Return the cheapest price of one full device by accelerator and purchase kind, cheapest first."""
     prices: dict[str, dict[str, DevicePrice]] = {}
-    for offer in catalog.search_offers(compare_by="accelerator"):
+    attachable = {model for machine in data_file.load_machines().values() for model in machine.attachable}
+    has_attached = not names.isdisjoint(attachable)
+    for offer in catalog.search_offers(compare_by="accelerator", has_attached=has_attached):
         for accelerator in offer.machine.accelerators[:1]:
             if accelerator.model not in names or accelerator.share != 1.0:
                 continue

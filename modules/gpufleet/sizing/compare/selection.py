@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from gpufleet import catalog
-from gpufleet.catalog import Accelerator
+from gpufleet.catalog import Accelerator, data_file
 from gpufleet.errors import InputError
+from gpufleet.sizing.node_hardware import build_machine_hardware
 
 # One or two of each class, from boards to current servers.
 DEFAULT_ACCELERATORS = (
@@ -38,4 +40,14 @@ def _find_accelerator(name: str) -> Accelerator:
     try:
         return catalog.get_accelerator(name)
     except InputError as error:
+        if board := _find_board(name):
+            return board
         raise InputError(error.problem, where="ACCELERATOR", remedy=error.remedy) from None
+
+
+def _find_board(name: str) -> Accelerator | None:
+    """Return a blade or board by its name in rack files (Compute Blade CM4 8GB), with its own memory."""
+    boards = (machine for machine in data_file.load_machines().values() if machine.board)
+    machine = next((board for board in boards if board.name.lower() == name.lower()), None)
+    hardware = build_machine_hardware(machine) if machine else None
+    return replace(hardware.accelerator, name=hardware.name) if hardware else None

@@ -74,7 +74,7 @@ class PlanOptions:
     clouds: tuple[str, ...] = ()
     purchases: tuple[str, ...] = ()
     owned: bool = False
-    rank: str = "cost"
+    rank: str = ""
     top: int = 20
     optimizer: str = ""
     adapter: str = ""
@@ -106,7 +106,7 @@ def parse_plan_options(
         clouds=tuple(_require_choice(name, CLOUDS, "--cloud") for name in options.clouds),
         purchases=tuple(_require_choice(name, PURCHASES, "--purchase") for name in options.purchases),
         owned_only=options.owned,
-        rank=_parse_rank(options.rank),
+        rank=_parse_rank(options),
         needs_max_streams=needs_max_streams,
         has_total_context_only=is_total,
         can_choose_batch=workload.is_training and not options.batch,
@@ -349,8 +349,9 @@ def _parse_limit(top: int) -> int:
     return top
 
 
-def _parse_rank(text: str) -> Rank:
-    return _require_choice(text, RANKS, "--rank")
+def _parse_rank(options: PlanOptions) -> Rank:
+    """Return the ranking; one's own hardware is paid whether it is used or not, so that its speed is what counts."""
+    return _require_choice(options.rank or ("speed" if options.owned else "cost"), RANKS, "--rank")
 
 
 def _parse_regions(names: tuple[str, ...]) -> tuple[str, ...]:

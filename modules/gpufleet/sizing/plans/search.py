@@ -10,11 +10,13 @@ from gpufleet.sizing.hardware import Hardware, HardwareOffer
 from gpufleet.sizing.hardware_resolver import ResolvedHardware, resolve_hardware_alternatives
 from gpufleet.sizing.memory.quantization import is_gguf_precision
 from gpufleet.sizing.memory.rule_of_thumb import estimate_device_count
+from gpufleet.sizing.owned_hardware import list_unusable_hardware
 from gpufleet.sizing.placement_rules import PlacementCase, check_placement, is_placement_blocked
 from gpufleet.sizing.plan_warning import PlanWarning
 from gpufleet.sizing.plans import available_hardware
 from gpufleet.sizing.plans.candidate import build_plan_on_devices, list_candidate_plans
 from gpufleet.sizing.plans.consistency import check_request_allows_hardware
+from gpufleet.sizing.plans.placement import find_smallest_placement
 from gpufleet.sizing.plans.ranking import build_plan_sort_key
 from gpufleet.sizing.plans.request import SizingRequest
 from gpufleet.sizing.plans.reserved_memory import reserved_memory_warnings, subtract_reserved_memory
@@ -22,6 +24,7 @@ from gpufleet.sizing.plans.result import SizingPlan, SizingResult
 from gpufleet.sizing.plans.target import missed_target_warnings, worst_target_ratio
 
 PLANS_WITH_WARNINGS = 5
+UNRANKED = "not-ranked"
 TERM_HOURS = {"reserved_1y": 8760, "reserved_3y": 3 * 8760}  # hours
 MAX_CLOSEST_NODES = 64  # nodes of a plan that cannot run
 PURCHASE_PREFERENCE = ("owned", "on_demand", "spot", "reserved_1y", "reserved_3y")
@@ -34,9 +37,15 @@ def find_plans(request: SizingRequest) -> SizingResult:
             subtract_reserved_memory(hardware, request)
             for hardware in available_hardware.list_permitted_hardware(request)
         ]
-        return _rank_plans(request, hardware, tuple(reserved_memory_warnings(request)))
+        return _rank_plans(
+            request, hardware, (*reserved_memory_warnings(request), *_unusable_hardware_warnings(request))
+        )
+    alternatives = resolve_hardware_alternatives(request.hardware_name, request.project_root)
+    if request.devices is None and not alternatives[0].warnings:  # several are the kinds of nodes of one rack
+        kinds = [_find_permitted(request, each.hardware) for each in alternatives]
+        return _rank_plans(request, kinds, tuple(reserved_memory_warnings(request)))
     first: SizingResult | None = None
-    for resolved in resolve_hardware_alternatives(request.hardware_name, request.project_root):
+    for resolved in alternatives:
         result = _plan_named_hardware(request, resolved)
         if any(plan.is_feasible for plan in result.plans):
             return result
@@ -46,11 +55,14 @@ def find_plans(request: SizingRequest) -> SizingResult:
     return first
 
 
+def _find_permitted(request: SizingRequest, hardware: Hardware) -> Hardware:
+    """Return named hardware with its permitted offers, less reserved memory; InputError if options exclude it."""
+    check_request_allows_hardware(request, hardware)
+    return subtract_reserved_memory(available_hardware.with_permitted_offers(request, hardware), request)
+
+
 def _plan_named_hardware(request: SizingRequest, resolved: ResolvedHardware) -> SizingResult:
-    check_request_allows_hardware(request, resolved.hardware)
-    hardware = subtract_reserved_memory(
-        available_hardware.with_permitted_offers(request, resolved.hardware), request
-    )
+    hardware = _find_permitted(request, resolved.hardware)
     warnings = (*resolved.warnings, *reserved_memory_warnings(request))
     if request.devices is not None:
         return _plan_exact_devices(request, hardware, request.devices, warnings)
@@ -94,6 +106,7 @@ def _rank_plans(
                 *_placement_warnings(request, top_plans),
                 *_commitment_warnings(top_plans),
                 *_missing_price_warnings(request, top_plans),
+                *_unranked_hardware_warnings(request, kinds, affordable, top_plans),
             ),
             len(kinds),
         )
@@ -146,8 +159,9 @@ def _build_empty_result(
 ) -> SizingResult:
     """Return a result without plans, with the closest plan."""
     if not kinds:
+        unusable = "; ".join(warning.message for warning in warnings if warning.code == UNRANKED)
         raise InputError(
-            "no hardware matches the options",
+            unusable or "no hardware matches the options",
             where="size",
             remedy="allow more with --cloud, --region, --purchase or --owned",
         )
@@ -168,9 +182,7 @@ def _build_empty_result(
     all_warnings = (*warnings, PlanWarning("no-plan", text, "", is_blocking=True))
     blocked = [hardware for hardware in kinds if _is_hardware_blocked(request, hardware)]
     if blocked and len(blocked) == len(kinds):
-        all_warnings += tuple(
-            check_placement(PlacementCase.on_one_device(request.workload, blocked[0], request.hardware_name))
-        )
+        all_warnings += tuple(_list_placement_warnings(request, blocked[0]))
     result = _build_result(request, (closest,), all_warnings, len(kinds))
     return replace(result, plans=(), closest_plan=closest)
 
@@ -243,6 +255,40 @@ def _placement_warnings(request: SizingRequest, plans: tuple[SizingPlan, ...]) -
             )
         )
     ]
+
+
+def _unusable_hardware_warnings(request: SizingRequest) -> Iterator[PlanWarning]:
+    """Yield a warning for each server of one's own that cannot be sized, if only those were asked for."""
+    if request.owned_only:
+        yield from (PlanWarning(UNRANKED, text) for text in list_unusable_hardware(request.project_root))
+
+
+def _unranked_hardware_warnings(
+    request: SizingRequest,
+    kinds: list[Hardware],
+    affordable: list[SizingPlan],
+    top_plans: tuple[SizingPlan, ...],
+) -> Iterator[PlanWarning]:
+    """Yield a warning with the reason for each kind of hardware of one's own without a plan among those shown."""
+    if not (request.owned_only or request.hardware_name):
+        return  # of a hundred kinds most have none
+    shown, ranked = ({plan.hardware.name for plan in plans} for plans in (top_plans, affordable))
+    for hardware in (each for each in kinds if each.name not in shown):
+        if hardware.name in ranked:
+            reason = f"is ranked after the first {len(top_plans)} plans: --top 0 shows all"
+        elif blocking := [
+            warning.message for warning in _list_placement_warnings(request, hardware) if warning.is_blocking
+        ]:
+            reason = f"cannot run it: {'; '.join(blocking)}"
+        elif find_smallest_placement(request.workload, hardware) is None:
+            reason = "has too little memory for it"
+        else:
+            reason = "misses a target, the deadline or the budget"
+        yield PlanWarning(UNRANKED, f"{hardware.name} {reason}")
+
+
+def _list_placement_warnings(request: SizingRequest, hardware: Hardware) -> Iterable[PlanWarning]:
+    return check_placement(PlacementCase.on_one_device(request.workload, hardware, request.hardware_name))
 
 
 def _commitment_warnings(plans: tuple[SizingPlan, ...]) -> Iterator[PlanWarning]:

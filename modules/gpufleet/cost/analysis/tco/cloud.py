@@ -1,7 +1,7 @@
 """Cloud machines equivalent to a rack, and their cost.
 
-The count matches the rack's cards if both have the same model; otherwise its cores and memory, core for core. A newer
-core does more work; the comparison does not measure that.
+The count matches the rack's cards if both have the same model; otherwise its cores and memory, core for core, on
+machines whose cores are not older than the rack's. A newer core does more work; the comparison does not measure that.
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ class _Comparable:
     machine: Machine
     prices: dict[tuple[str, str], Price]  # region, purchase
     note: str = ""
+    cortex: int = 0  # Arm's number of the core, or of the one that it was made from: 76 for Neoverse N1
 
 
 @cache
@@ -91,7 +92,9 @@ def _read_comparable(row: CsvRow) -> _Comparable:
         row["region"],
         row["purchase"],
     )
-    return _Comparable(machine, {(row["region"], row["purchase"]): price}, row["note"])
+    return _Comparable(
+        machine, {(row["region"], row["purchase"]): price}, row["note"], row.get_integer("cortex")
+    )
 
 
 def _find_comparable(name: str) -> _Comparable:
@@ -114,13 +117,18 @@ def find_cloud_alternatives(
 ) -> list[CloudAlternative]:
     """Return the equivalent machines with a price in the region, the cheapest first."""
     prices = book or PriceBook()
-    names = sorted(_load_comparables()) if not rack.cards else _machines_with_cards(rack)
+    names = _machines_with_cards(rack) if rack.cards else _machines_with_cores(rack)
     alternatives = [_make_alternative(rack, _find_comparable(name), request, prices) for name in names]
     priced_alternatives = [alternative for alternative in alternatives if alternative is not None]
     return sorted(
         priced_alternatives,
         key=lambda alternative: (alternative.usd_per_month_at_utilisation(1.0), alternative.machine),
     )
+
+
+def _machines_with_cores(rack: RackCost) -> list[str]:
+    """Return the CPU machines whose cores are not older than the newest of the rack's."""
+    return sorted(name for name, each in _load_comparables().items() if each.cortex >= rack.cortex)
 
 
 def _machines_with_cards(rack: RackCost) -> list[str]:

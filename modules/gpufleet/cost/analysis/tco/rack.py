@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -30,6 +31,7 @@ class RackCost:
     storage_gib: float
     cost: HardwareCost
     cards: dict[str, int] = field(default_factory=dict)
+    cortex: int = 0  # Arm's number of the newest core among its boards, 0 for other machines
 
     @cached_property
     def usd_per_month_by_part(self) -> dict[str, float]:
@@ -92,7 +94,16 @@ def compute_rack_cost(rack: Rack) -> RackCost:
         storage_gib=sum(node.all_storage_gib for node in rack.nodes),
         cost=rack.cost,
         cards=dict(cards),
+        cortex=max(_find_cortex(node) for node in rack.nodes),
     )
+
+
+def _find_cortex(node: RackNode) -> int:
+    """Return Arm's number of a board's core, as its row of the catalogue names it (4xA76), 0 for other machines."""
+    machine = catalog.find_machine(node.machine, "onprem")
+    board = machine.board if machine else ""
+    core = re.search(r"xA(\d+)", catalog.get_accelerator(board).architecture) if board else None
+    return int(core[1]) if core else 0
 
 
 def _find_cores(node: RackNode) -> int | None:

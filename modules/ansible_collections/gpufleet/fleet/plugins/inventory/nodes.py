@@ -10,7 +10,8 @@ name: nodes
 short_description: Nodes of the gpufleet registry and declared rack slots
 description:
   - Hosts are the live nodes of the registry (C(GPUFLEET_DATABASE_URL), or the project's registry), and the rack slots
-    that C(inventory/*.yaml) declares and that have not answered yet (state C(expected)).
+    that C(inventory/*.yaml) declares and that have not answered yet (state C(expected)). Once a stack is synced, racks
+    that only other stacks name are left out.
   - The whole model is built and validated first. If anything in it is invalid, the run stops with one line and no host
     is added, also without C(any_unparsed_is_failed).
   - Groups are named C(cloud_), C(region_), C(pool_), C(rack_), C(template_), C(machine_), C(gpu_vendor_),
