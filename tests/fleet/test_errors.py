@@ -149,7 +149,7 @@ def test_malformed_file_is_reported_in_one_line(read_error, old, new, message):
 def test_first_of_several_errors_is_reported_and_the_others_counted(read_error):
     message = read_error("cloud: aws\n        region: us-east-1", "cloud: awz\n        regio: us-east-1")
     assert message.startswith(f"Pulumi.dev.yaml:14: {DEV}.pools[0].cloud: is 'awz'")
-    assert message.endswith("(and 1 more)")
+    assert message.endswith("(and 1 more: gpufleet validate)")
 
 
 def test_unknown_stack_lists_existing_stacks(repo_root):

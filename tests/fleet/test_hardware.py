@@ -55,9 +55,9 @@ def test_capital_in_dollars_needs_no_exchange_rate():
         ({"usd_per_eur": None}, "capital_eur has no exchange rate"),
         ({"watts_per_node": {"value": -7, "source": "measured"}}, "-7 is negative"),
         ({"watts_per_node": {"value": 7}}, "source"),
-        ({"life_years": 0}, "life_years is 0; give more than 0"),
-        ({"residual_fraction": 1.0}, "residual_fraction is 1; give less than 1"),
-        ({"pue": 0.9}, "pue is 0.9; give from 1 to 3"),
+        ({"life_years": 0}, "is 0; give more than 0"),
+        ({"residual_fraction": 1.0}, "is 1; give less than 1"),
+        ({"pue": 0.9}, "is 0.9; give from 1 to 3"),
     ],
 )
 def test_invalid_cost_facts_are_refused(changes, message):
@@ -147,7 +147,7 @@ def test_number_without_a_source_is_an_assumption():
     [
         ({"rack_units": 1}, "rack_units and usd_per_unit_month must be given together"),
         ({"usd_per_staff_hour": 50}, "staff_hours_per_month and usd_per_staff_hour must be given together"),
-        ({"utilisation": 1.2}, "utilisation is 1.2; give from 0 to 1"),
+        ({"utilisation": 1.2}, "is 1.2; give from 0 to 1"),
         ({"network_usd_per_month": -1}, "-1 is negative"),
     ],
 )

@@ -86,13 +86,16 @@ class RackBmc(FrozenModel):
     port: Port | None = None
     ca_file: CaFile | None = None
 
-    def build_node_bmc(self, name: str, slot: int, entry: NodeBmc | None) -> Bmc:
-        """Return one node's BMC; a validation error if it has no address or its certificate is not verified."""
+    def build_node_bmc(self, name: str, slot: int, entry: NodeBmc | Literal["none"] | None) -> Bmc | None:
+        """Return one node's BMC, None for ``none``; raise if it has no address or its certificate is not verified."""
+        if entry == "none":
+            return None
         entry = entry or NodeBmc()
         address = entry.address or (self.network.address_of_slot(slot) if self.network else None)
         if address is None:
             raise build_spec_error(
-                f"the BMC of {name} has no address", "give bmc.network, or bmc.address in the node's entry"
+                f"the BMC of {name} has no address",
+                "give bmc.network, or bmc: {address: …} in the node's entry, or bmc: none if it has no BMC",
             )
         # A certificate of its own replaces the rack's authority: some BMCs only have self-signed ones.
         ca_file = None if entry.certificate_sha256 else self.ca_file

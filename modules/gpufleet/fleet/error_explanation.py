@@ -65,7 +65,7 @@ def _explain_error(item: ErrorDetails, model: type[BaseModel], data: Any) -> Spe
     if kind == "missing":
         return SpecProblem(path, MISSING, "add it")
     if kind == "gpufleet":
-        return SpecProblem(path, context["problem"], context["remedy"])
+        return SpecProblem((*path, *context["path"]), context["problem"], context["remedy"])
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         return _explain_tag(path, kind, context)
     if kind == "literal_error":

@@ -22,10 +22,19 @@ from gpufleet.fleet import (  # noqa: F401 - they fill the tables
     rules_spot,
     rules_template,
 )
+from gpufleet.fleet.application import Application
 from gpufleet.fleet.container_file import ContainerFile, load_container_file
-from gpufleet.fleet.document import SpecProblem, YamlDocument, find_ambiguous_numbers, read_yaml_document
+from gpufleet.fleet.document import (
+    KeyPath,
+    SpecProblem,
+    YamlDocument,
+    find_ambiguous_numbers,
+    raise_first_error,
+    read_yaml_document,
+)
 from gpufleet.fleet.error_explanation import explain_validation_errors
 from gpufleet.fleet.host_name import CONFIG_KEY, check_project_host_names
+from gpufleet.fleet.partial_model import build_partial_model, copy_partial_model
 from gpufleet.fleet.pool_request import MonthlyBudget
 from gpufleet.fleet.rack_file import is_rack_file_candidate, load_rack, project_relative_path
 from gpufleet.fleet.rule import find_fleet_problems, find_spec_problems
@@ -120,50 +129,81 @@ def _validate_fleet(document: YamlDocument, stack: str, root: Path) -> Fleet:
                 )
             ]
         )
-    document.raise_first_problem(list(find_ambiguous_numbers(document.node)))
+    problems = list(find_ambiguous_numbers(document.node))
     try:
         spec = FleetSpec.model_validate(data)
     except ValidationError as error:
-        document.raise_first_problem(explain_validation_errors(error, FleetSpec, data))
-        raise
-    document.raise_first_problem(find_spec_problems(spec))
-    racks = tuple(_load_stack_rack(ref, index, document, root) for index, ref in enumerate(spec.racks))
-    fleet = Fleet.from_spec(spec, stack, racks, _load_container_files(spec, document, root))
-    document.raise_first_problem(find_fleet_problems(fleet))
+        problems += explain_validation_errors(error, FleetSpec, data)
+        spec = build_partial_model(FleetSpec, data, error)
+    problems += find_spec_problems(spec, is_partial=bool(problems))
+    errors: list[InputError] = []
+    racks = _load_stack_racks(spec, document, root, errors)
+    files = _load_container_files(spec, document, root, errors)
+    is_partial = bool(problems or errors)
+    if is_partial:
+        values = {"stack": stack, "racks": racks, "container_files": files}
+        fleet = copy_partial_model(Fleet, spec, values)
+    else:
+        fleet = Fleet.from_spec(spec, stack, racks, files)
+    problems += find_fleet_problems(fleet, is_partial=is_partial)
+    raise_first_error([*document.list_errors(problems), *errors])
     check_project_host_names(root, stack, spec, document.label)
     return fleet
 
 
-def _load_stack_rack(
-    rack_reference: RackReference, index: int, document: YamlDocument, root: Path
-) -> StackRack:
-    path = root / rack_reference.inventory_file
-    if not path.is_file():
-        known = sorted(
-            file.stem for file in (root / "inventory").glob("*.yaml") if is_rack_file_candidate(file)
-        )
-        close_names = get_close_matches(path.stem, known, n=1)
-        remedy = (
-            f"did you mean {close_names[0]!r}?"
-            if close_names
-            else f"racks here: {', '.join(known) or 'none'}"
-        )
-        key = ("racks", index, "inventory" if rack_reference.inventory else "name")
-        document.raise_first_problem([SpecProblem(key, f"{rack_reference.inventory_file} not found", remedy)])
-    return StackRack(**rack_reference.model_dump(), rack=load_rack(path, root))
+def _load_stack_racks(
+    spec: FleetSpec, document: YamlDocument, root: Path, errors: list[InputError]
+) -> tuple[StackRack, ...]:
+    """Return the racks that can be read; add to ``errors`` what is wrong with the others."""
+    racks = []
+    for index, reference in enumerate(getattr(spec, "racks", ())):
+        path = root / getattr(reference, "inventory_file", "")
+        if path == root:  # its name is wrong
+            continue
+        try:
+            if not path.is_file():
+                document.raise_first_problem([_missing_rack_problem(reference, index, path, root)])
+            racks.append(StackRack(**reference.model_dump(), rack=load_rack(path, root)))
+        except InputError as error:
+            errors += error.errors
+    return tuple(racks)
 
 
-def _load_container_files(spec: FleetSpec, document: YamlDocument, root: Path) -> dict[str, ContainerFile]:
+def _missing_rack_problem(reference: RackReference, index: int, path: Path, root: Path) -> SpecProblem:
+    known = sorted(file.stem for file in (root / "inventory").glob("*.yaml") if is_rack_file_candidate(file))
+    close_names = get_close_matches(path.stem, known, n=1)
+    remedy = (
+        f"did you mean {close_names[0]!r}?" if close_names else f"racks here: {', '.join(known) or 'none'}"
+    )
+    key = ("racks", index, "inventory" if reference.inventory else "name")
+    return SpecProblem(key, f"{reference.inventory_file} not found", remedy)
+
+
+def _load_container_files(
+    spec: FleetSpec, document: YamlDocument, root: Path, errors: list[InputError]
+) -> dict[str, ContainerFile]:
+    """Return the files by path; add to ``errors`` what is wrong with those that cannot be read."""
     files: dict[str, ContainerFile] = {}
-    for where, application in list_applications_with_paths(spec):
+    for where, application in _list_known_applications(spec):
         for index, path in enumerate(application.container_files):
-            if not (root / path).is_file():
-                problem = SpecProblem(
-                    (*where, "container_files", index), f"{path} not found", "give its path in the project"
-                )
-                document.raise_first_problem([problem])
-            files[path] = load_container_file(path, root)
+            try:
+                if not (root / path).is_file():
+                    problem = SpecProblem(
+                        (*where, "container_files", index), f"{path} not found", "give its path in the project"
+                    )
+                    document.raise_first_problem([problem])
+                files[path] = load_container_file(path, root)
+            except InputError as error:
+                errors += error.errors
     return files
+
+
+def _list_known_applications(spec: FleetSpec) -> list[tuple[KeyPath, Application]]:
+    """Return the applications with their places; none where a template of the spec is wrong."""
+    try:
+        return list(list_applications_with_paths(spec))
+    except AttributeError:
+        return []
 
 
 def _suggest_stacks(root: Path) -> str:

@@ -61,11 +61,9 @@ class HardwareCost(FrozenModel):
     out is not in the cost: ``missing_cost_parts`` names it.
     """
 
-    capital_usd: SourcedFigure | None = None
-    capital_eur: SourcedFigure | None = None
-    usd_per_eur: Annotated[
-        SourcedFigure | None, Field(description="planning rate; needed with capital_eur")
-    ] = None
+    capital_usd: Figure | None = None
+    capital_eur: Figure | None = None
+    usd_per_eur: Annotated[Figure | None, Field(description="planning rate; needed with capital_eur")] = None
     life_years: Figure
     residual_fraction: Annotated[Figure, Field(description="share of capital left at the end")] = DEFAULT_ZERO
     watts_per_node: Annotated[Figure, Field(description="measured; or of full load, with utilisation")]
@@ -92,7 +90,8 @@ class HardwareCost(FrozenModel):
             )
         if self.capital_eur is not None and self.usd_per_eur is None:
             raise build_spec_error(
-                "capital_eur has no exchange rate", "add usd_per_eur with its source and date"
+                "capital_eur has no exchange rate",
+                "add usd_per_eur, such as 1.10",
             )
         return self
 
@@ -101,7 +100,7 @@ class HardwareCost(FrozenModel):
         for name, (meaning, is_valid) in BOUNDS.items():
             value = getattr(self, name).value
             if not is_valid(value):
-                raise build_spec_error(f"{name} is {value:g}", f"give {meaning}")
+                raise build_spec_error(f"is {value:g}", f"give {meaning}", name)
         for first, second in PAIRS:
             if (getattr(self, first) is None) != (getattr(self, second) is None):
                 raise build_spec_error(f"{first} and {second} must be given together", "give both or neither")
