@@ -31,17 +31,20 @@ from gpufleet.fleet.document import (
     find_ambiguous_numbers,
     raise_first_error,
     read_yaml_document,
+    to_plain_values,
 )
 from gpufleet.fleet.error_explanation import explain_validation_errors
 from gpufleet.fleet.host_name import CONFIG_KEY, check_project_host_names
 from gpufleet.fleet.partial_model import build_partial_model, copy_partial_model
 from gpufleet.fleet.pool_request import MonthlyBudget
+from gpufleet.fleet.provider_setting import find_provider_problems
 from gpufleet.fleet.rack_file import is_rack_file_candidate, load_rack, project_relative_path
 from gpufleet.fleet.rule import find_fleet_problems, find_spec_problems
 from gpufleet.fleet.rules_template import list_applications_with_paths
 from gpufleet.fleet.spec import Fleet, FleetSpec, RackReference, StackRack
-from gpufleet.paths import find_project_root
+from gpufleet.paths import find_project_root, refuse_stack_file_name
 
+FIRST_LINES = f"config: {{{CONFIG_KEY}: {{owner: …, pools: […]}}}}"
 PROVIDER_ACCOUNTS = {
     "provider_project": "gcp:project",
     "provider_subscription": "azure-native:subscriptionId",
@@ -51,33 +54,75 @@ PROVIDER_ACCOUNTS = {
 def load_fleet(stack: str, root: Path | None = None, config_file: Path | None = None) -> Fleet:
     """Return the fleet that a stack declares; what is wrong is one line with file, line and key."""
     root = root or find_project_root()
-    path = config_file or root / "stacks" / f"Pulumi.{stack}.yaml"
-    if config_file is not None and not path.is_file():
-        raise InputError(
-            "no such file", where=project_relative_path(path, root), remedy="check --config-file"
-        )
-    if not path.is_file():
-        raise InputError(
-            f"stack {stack!r} not found",
-            where=project_relative_path(path, root),
-            remedy=_suggest_stacks(root),
-        )
-    document = read_yaml_document(path, project_relative_path(path, root))
-    config = document.node.get("config") if isinstance(document.node, Mapping) else None
-    if not isinstance(config, Mapping) or CONFIG_KEY not in config:
-        keys = [str(key) for key in config] if isinstance(config, Mapping) else []
-        close_keys = get_close_matches(CONFIG_KEY, keys, n=1)
-        remedy = (
-            f"{close_keys[0]!r} should read {CONFIG_KEY!r}"
-            if close_keys
-            else f"put the fleet under config: {CONFIG_KEY}:"
-        )
-        raise InputError(f"has no {CONFIG_KEY}", where=document.label, remedy=remedy)
+    document, config = _read_config(stack, root, config_file)
     fleet = _validate_fleet(YamlDocument(document.label, config[CONFIG_KEY], CONFIG_KEY), stack, root)
     accounts = {field: config.get(key) for field, key in PROVIDER_ACCOUNTS.items()}
     return fleet.model_copy(
         update={field: str(name) for field, name in accounts.items() if isinstance(name, str)}
     )
+
+
+def check_stack(stack: str, root: Path) -> tuple[Fleet | None, list[InputError], list[InputError]]:
+    """Return the fleet of a stack, what is wrong with its files, and what a build will need besides.
+
+    Stricter than ``load_fleet``: Pulumi's own providers must find what they refuse to start without.
+    """
+    errors: list[InputError] = []
+    fleet = None
+    try:
+        fleet = load_fleet(stack, root)
+    except InputError as error:
+        errors += error.errors
+    try:
+        document, config = _read_config(stack, root)
+    except InputError:
+        return None, errors, []
+    wrong, missing = find_provider_problems(to_plain_values(config))
+    return fleet, errors + document.list_errors(wrong), document.list_errors(missing)
+
+
+def check_stack_exists(stack: str, root: Path) -> None:
+    """Raise InputError if the project has no file of that stack."""
+    path = root / "stacks" / f"Pulumi.{stack}.yaml"
+    if not path.is_file():
+        refuse_stack_file_name(stack)
+        where = project_relative_path(path, root)
+        raise InputError(f"stack {stack!r} not found", where=where, remedy=_suggest_stacks(root))
+
+
+def _read_config(
+    stack: str, root: Path, config_file: Path | None = None
+) -> tuple[YamlDocument, Mapping[str, Any]]:
+    """Return a stack's file and its ``config``, which has a fleet."""
+    path = config_file or root / "stacks" / f"Pulumi.{stack}.yaml"
+    label = project_relative_path(path, root)
+    if config_file is None:
+        check_stack_exists(stack, root)
+    elif not path.is_file():
+        raise InputError("no such file", where=label, remedy="check --config-file")
+    document = read_yaml_document(path, label)
+    if not isinstance(document.node, Mapping):
+        empty = "is empty" if not path.read_text(encoding="utf-8").strip() else "has only comments"
+        problem = empty if document.node is None else "is not a mapping of keys to values"
+        document.raise_first_problem([SpecProblem((), problem, f"declare the fleet: {FIRST_LINES}")])
+    config = document.node.get("config")
+    if not isinstance(config, Mapping):
+        keys = [str(key) for key in document.node]
+        close_keys = get_close_matches("config", [key for key in keys if key != "config"], n=1)
+        if close_keys and CONFIG_KEY not in keys:
+            problem = SpecProblem((close_keys[0],), f"unknown key {close_keys[0]!r}", "did you mean 'config'?")
+        elif CONFIG_KEY in keys:
+            problem = SpecProblem((CONFIG_KEY,), "is not under config", f"indent it: {FIRST_LINES}")
+        else:
+            text = "has no config" if config is None and "config" not in keys else "is not a mapping"
+            problem = SpecProblem(("config",) if "config" in keys else (), text, f"write {FIRST_LINES}")
+        document.raise_first_problem([problem])
+    if CONFIG_KEY not in config:
+        close_keys = get_close_matches(CONFIG_KEY, [str(key) for key in config], n=1)
+        remedy = f"{close_keys[0]!r} should read {CONFIG_KEY!r}" if close_keys else f"write {FIRST_LINES}"
+        path_of_key = ("config", *close_keys)
+        document.raise_first_problem([SpecProblem(path_of_key, f"has no {CONFIG_KEY}", remedy)])
+    return document, config
 
 
 def read_budget(text: str, label: str) -> MonthlyBudget | None:
@@ -146,8 +191,12 @@ def _validate_fleet(document: YamlDocument, stack: str, root: Path) -> Fleet:
     else:
         fleet = Fleet.from_spec(spec, stack, racks, files)
     problems += find_fleet_problems(fleet, is_partial=is_partial)
-    raise_first_error([*document.list_errors(problems), *errors])
-    check_project_host_names(root, stack, spec, document.label)
+    errors = [*document.list_errors(problems), *errors]
+    try:
+        check_project_host_names(root, stack, data, document.label)
+    except InputError as error:
+        errors.append(error)
+    raise_first_error(errors)
     return fleet
 
 

@@ -64,7 +64,10 @@ def _build(model: type[Model], data: Any, mistakes: Sequence[tuple[Loc, str]]) -
         elif below:
             values[name] = _build_items(_item_model(field), data[keys[name]], below)
         elif keys[name] in data:
-            values[name] = _validate_field(field, data[keys[name]])
+            try:
+                values[name] = _validate_field(field, data[keys[name]])
+            except ValidationError:  # only wrong where the rest of the model is not known
+                absent.add(keys[name])
     partial = model.model_construct(**{keys[name]: value for name, value in values.items()})
     for name, key in keys.items():
         if key in absent:

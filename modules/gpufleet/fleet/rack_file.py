@@ -36,13 +36,19 @@ def load_racks(folder: Path, root: Path | None = None, *, skip_broken: bool = Fa
     racks: dict[Path, Rack] = {}
     for path, label in _yaml_files(folder, root):
         try:
-            text = read_text(path, where=label)
-            if _is_rack(text, label):
-                racks[path] = _load_rack(path, label, text)
+            rack = find_rack(path, label)
+            if rack:
+                racks[path] = rack
         except InputError:
             if not skip_broken:
                 raise
     return racks
+
+
+def find_rack(path: Path, label: str) -> Rack | None:
+    """Return the rack that a YAML file declares, None for another file of Ansible's."""
+    text = read_text(path, where=label)
+    return _load_rack(path, label, text) if _is_rack(text, label) else None
 
 
 def is_rack_file_candidate(path: Path) -> bool:
