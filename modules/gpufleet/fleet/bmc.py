@@ -5,9 +5,9 @@ Credentials are not part of it. They are variables of a run (role ``power``), so
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from gpufleet.boundary import is_identifier
 from gpufleet.fleet.frozen_model import FrozenModel, StrictInt, build_pattern_annotations, build_spec_error
@@ -78,6 +78,16 @@ class NodeBmc(FrozenModel):
     certificate_sha256: CertificateSha256 | None = None
 
 
+def _discriminate(value: Any) -> str:
+    return "none" if value == "none" else "inline"
+
+
+NodeBmcOrNone = Annotated[
+    Annotated[NodeBmc, Tag("inline")] | Annotated[Literal["none"], Tag("none")], Discriminator(_discriminate)
+]
+"""``none``: a server without a BMC, in a rack with them."""
+
+
 class RackBmc(FrozenModel):
     """What the BMCs of a rack share; ``network`` gives each slot its BMC's address."""
 
@@ -86,7 +96,7 @@ class RackBmc(FrozenModel):
     port: Port | None = None
     ca_file: CaFile | None = None
 
-    def build_node_bmc(self, name: str, slot: int, entry: NodeBmc | Literal["none"] | None) -> Bmc | None:
+    def build_node_bmc(self, name: str, slot: int, entry: NodeBmcOrNone | None) -> Bmc | None:
         """Return one node's BMC, None for ``none``; raise if it has no address or its certificate is not verified."""
         if entry == "none":
             return None

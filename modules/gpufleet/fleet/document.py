@@ -77,9 +77,7 @@ def raise_first_error(errors: Sequence[InputError]) -> None:
     if errors:
         first = errors[0]
         remedy = f"{first.remedy} (and {len(errors) - 1} more: gpufleet validate)"
-        raise InputError(
-            first.problem, where=first.where, key=first.key, remedy=remedy, errors=tuple(errors)
-        )
+        raise InputError(first.problem, where=first.where, key=first.key, remedy=remedy, errors=tuple(errors))
 
 
 def read_yaml_document(path: Path, label: str, text: str | None = None) -> YamlDocument:

@@ -110,15 +110,19 @@ def _read_config(
         keys = [str(key) for key in document.node]
         close_keys = get_close_matches("config", [key for key in keys if key != "config"], n=1)
         if close_keys and CONFIG_KEY not in keys:
-            problem = SpecProblem((close_keys[0],), f"unknown key {close_keys[0]!r}", "did you mean 'config'?")
+            problem = SpecProblem(
+                (close_keys[0],), f"unknown key {close_keys[0]!r}", "did you mean 'config'?"
+            )
         elif CONFIG_KEY in keys:
             problem = SpecProblem((CONFIG_KEY,), "is not under config", f"indent it: {FIRST_LINES}")
         else:
-            text = "has no config" if config is None and "config" not in keys else "is not a mapping"
+            text = "is empty" if config is None else "is not a mapping"
+            text = text if "config" in keys else "has no config"
             problem = SpecProblem(("config",) if "config" in keys else (), text, f"write {FIRST_LINES}")
         document.raise_first_problem([problem])
     if CONFIG_KEY not in config:
-        close_keys = get_close_matches(CONFIG_KEY, [str(key) for key in config], n=1)
+        keys = [str(key) for key in config]
+        close_keys = get_close_matches(CONFIG_KEY, keys, n=1) or [key for key in keys if key == "fleet"]
         remedy = f"{close_keys[0]!r} should read {CONFIG_KEY!r}" if close_keys else f"write {FIRST_LINES}"
         path_of_key = ("config", *close_keys)
         document.raise_first_problem([SpecProblem(path_of_key, f"has no {CONFIG_KEY}", remedy)])
@@ -238,7 +242,9 @@ def _load_container_files(
             try:
                 if not (root / path).is_file():
                     problem = SpecProblem(
-                        (*where, "container_files", index), f"{path} not found", "give its path in the project"
+                        (*where, "container_files", index),
+                        f"{path} not found",
+                        "give its path in the project",
                     )
                     document.raise_first_problem([problem])
                 files[path] = load_container_file(path, root)

@@ -34,6 +34,8 @@ def _expand_plain_number(value: Any) -> Any:
     """Accept a plain number as a figure without a source: an assumption."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return {"value": value, "source": PLAIN_NUMBER_SOURCE, "assumption": True}
+    if isinstance(value, str | bool):
+        raise build_spec_error(f"is {value!r}", "give a number, or {value: …, source: …}")
     return value
 
 

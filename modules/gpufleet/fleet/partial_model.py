@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from difflib import get_close_matches
 from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -15,6 +14,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from gpufleet.fleet.document import SpecProblem
+from gpufleet.fleet.error_explanation import guess_key
 
 Model = TypeVar("Model", bound=BaseModel)
 Loc = tuple[int | str, ...]
@@ -55,7 +55,7 @@ def _build(model: type[Model], data: Any, mistakes: Sequence[tuple[Loc, str]]) -
             data = getattr(model, name)(data)
     keys = {name: field.alias or name for name, field in model.model_fields.items()}
     unknown = [str(loc[0]) for loc, kind in mistakes if len(loc) == 1 and kind == UNKNOWN_KEY]
-    absent = {match for key in unknown for match in get_close_matches(key, keys.values(), n=1)}
+    absent = {meant for key in unknown if (meant := guess_key(key, keys.values()))}
     values: dict[str, Any] = {}
     for name, field in model.model_fields.items():
         below = [(loc[1:], kind) for loc, kind in mistakes if loc and loc[0] == keys[name]]
@@ -84,8 +84,10 @@ def _validate_field(field: FieldInfo, value: Any) -> Any:
 
 def _is_container(field: FieldInfo, data: Any, key: str, mistakes: Sequence[tuple[Loc, str]]) -> bool:
     """Return whether the field is a list or mapping of models, whose mistakes are all inside of one."""
-    return _item_model(field) is not None and isinstance(data.get(key), list | Mapping) and all(
-        len(loc) > 1 and loc[1] != "[key]" for loc, _ in mistakes
+    return (
+        _item_model(field) is not None
+        and isinstance(data.get(key), list | Mapping)
+        and all(len(loc) > 1 and loc[1] != "[key]" for loc, _ in mistakes)
     )
 
 

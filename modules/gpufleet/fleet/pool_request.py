@@ -49,15 +49,19 @@ class AcceleratorRequest(FrozenModel):
     count: Annotated[StrictInt, Field(ge=1, le=16)] = 1
 
 
+def list_machines_with(model: str, cloud: str) -> list[str]:
+    """Return the machines of a cloud that come with cards whose name contains ``model``."""
+    return [
+        name
+        for (where, name), machine in data_file.load_machines().items()
+        if where == cloud and any(model.lower() in card.model.lower() for card in machine.accelerators)
+    ]
+
+
 def describe_unattachable(model: str, machine: catalog.Machine) -> tuple[str, str]:
     """Return problem and remedy for cards that do not come with a machine that takes others."""
-    has_cards = (
-        name
-        for (cloud, name), other in data_file.load_machines().items()
-        if cloud == machine.cloud and any(model.lower() in card.model.lower() for card in other.accelerators)
-    )
-    choice = next(has_cards, "")
-    instead = f", or machine: {choice} without accelerators" if choice else ""
+    names = list_machines_with(model, machine.cloud)
+    instead = f", or machine: {names[0]} without accelerators" if names else ""
     return (
         f"{model} cannot be attached to {machine.name}",
         f"give {' or '.join(machine.attachable)}{instead}",

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from gpufleet.boundary import is_identifier
-from gpufleet.fleet.bmc import Bmc, NodeBmc, RackBmc
+from gpufleet.fleet.bmc import Bmc, NodeBmc, NodeBmcOrNone, RackBmc
 from gpufleet.fleet.boot import FirstBootSettings
 from gpufleet.fleet.frozen_model import (
     NAME,
@@ -77,7 +77,7 @@ class RackNodeEntry(FrozenModel):
     storage_gb: PositiveFloat | None = None
     accelerators: tuple[AcceleratorRequest, ...] | None = None
     hardware: NodeHardware | None = None
-    bmc: NodeBmc | Literal["none"] | None = None
+    bmc: NodeBmcOrNone | None = None
 
 
 def _check_not_empty(entries: tuple[RackNodeEntry, ...]) -> tuple[RackNodeEntry, ...]:
@@ -125,7 +125,7 @@ class Rack(FrozenModel):
     name: Name
     kind: Literal["blades", "bench", "servers"]
     site: Name
-    machine: str
+    machine: str | None = None
     network: RackNetwork | None = None
     bmc: RackBmc | None = None
     storage_gb: PositiveFloat | None = None
@@ -143,6 +143,11 @@ class Rack(FrozenModel):
             return {**data, "nodes": [{"name": data["nodes"]}]}
         return data
 
+    @property
+    def machine_text(self) -> str:
+        """Return the names of the rack's machines."""
+        return self.machine or ", ".join(dict.fromkeys(node.machine for node in self.nodes))
+
     @model_validator(mode="after")
     def _check_unique_fields(self) -> Self:
         for field in ("name", "slot", "serial", "address", "mac"):
@@ -150,8 +155,9 @@ class Rack(FrozenModel):
             for node in self.nodes:
                 value = getattr(node, field)
                 if value is not None and value in seen:
+                    shared = f"{seen[value]} and {node.name} share the {field} {value}"
                     raise build_spec_error(
-                        f"{seen[value]} and {node.name} share the {field} {value}",
+                        f"{value} is declared twice" if field == "name" else shared,
                         "make it unique",
                         *self._path_of_node(node.name),
                     )
@@ -202,7 +208,10 @@ class Rack(FrozenModel):
             return self
         if self.network is None or gateway not in self.network.cidr:
             raise build_spec_error(
-                f"{gateway} is not in network.cidr", "give an address of the rack's network", "boot", "gateway"
+                f"{gateway} is not in network.cidr",
+                "give an address of the rack's network",
+                "boot",
+                "gateway",
             )
         conflicting_node = next((node.name for node in self.nodes if node.address == str(gateway)), None)
         if conflicting_node:
@@ -245,12 +254,21 @@ class Rack(FrozenModel):
 
     def _path_of_node(self, name: str) -> tuple[str, int]:
         """Return where the file declares a node."""
-        indexes = (at for at, entry in enumerate(self.entries) if name in expand_name_range(entry.name))
-        return ("nodes", next(indexes))
+        indexes = [at for at, entry in enumerate(self.entries) if name in expand_name_range(entry.name)]
+        return ("nodes", indexes[-1])
 
     def _build_node(self, entry: RackNodeEntry, name: str, index: int) -> RackNode:
+        machine = entry.machine or self.machine
+        if machine is None:
+            raise build_spec_error(
+                f"{name} has no machine",
+                "set machine in the node's entry, or at the rack for all nodes",
+                "nodes",
+                index,
+            )
         try:
             slot = entry.slot or parse_slot_from_name(name)
+            address = entry.address or (self.network.address_of_slot(slot) if self.network else None)
             bmc = self.bmc.build_node_bmc(name, slot, entry.bmc) if self.bmc else None
         except PydanticCustomError as error:
             context = error.context or {}
@@ -259,9 +277,9 @@ class Rack(FrozenModel):
             name=name,
             slot=slot,
             serial=entry.serial,
-            address=entry.address or (self.network.address_of_slot(slot) if self.network else None),
+            address=address,
             mac=entry.mac,
-            machine=entry.machine or self.machine,
+            machine=machine,
             storage_gb=entry.storage_gb or self.storage_gb,
             accelerators=self.accelerators if entry.accelerators is None else entry.accelerators,
             hardware=entry.hardware.with_defaults_from(self.hardware) if entry.hardware else self.hardware,

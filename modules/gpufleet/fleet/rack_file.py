@@ -146,9 +146,9 @@ def _machine_problems(rack: Rack) -> list[SpecProblem]:
 
     A server may be custom-built: then its accelerators must be declared, or its cores and memory if it has none.
     """
-    declared_machines: list[tuple[tuple[str | int, ...], str, bool, NodeHardware]] = [
-        (("machine",), rack.machine, bool(rack.accelerators), rack.hardware)
-    ]
+    declared_machines: list[tuple[tuple[str | int, ...], str, bool, NodeHardware]] = (
+        [(("machine",), rack.machine, bool(rack.accelerators), rack.hardware)] if rack.machine else []
+    )
     for index, entry in enumerate(rack.entries):
         if entry.machine:
             cards = rack.accelerators if entry.accelerators is None else entry.accelerators

@@ -10,7 +10,7 @@ from gpufleet import catalog
 from gpufleet.errors import InputError
 from gpufleet.fleet.document import SpecProblem
 from gpufleet.fleet.image import CustomImage
-from gpufleet.fleet.pool_request import describe_unattachable
+from gpufleet.fleet.pool_request import describe_unattachable, list_machines_with
 from gpufleet.fleet.rule import POOL_RULES
 from gpufleet.fleet.spec import Pool
 
@@ -40,6 +40,9 @@ def check_machine_known(pool: Pool) -> Iterator[SpecProblem]:
         if catalog.find_ordinary_machine(pool.machine, pool.cloud):
             remedy = f"choose a machine with one, such as {SMALL_MACHINES[pool.cloud]}"
             yield SpecProblem(("machine",), f"{pool.machine} has no accelerator", remedy)
+        elif names := list_machines_with(pool.machine, pool.cloud):
+            text = f"{pool.machine} is an accelerator, not a machine"
+            yield SpecProblem(("machine",), text, f"choose a machine with it: {', '.join(names[:3])}")
         else:
             yield SpecProblem(("machine",), error.problem, error.remedy)
 
@@ -71,6 +74,8 @@ def check_region_known(pool: Pool) -> Iterator[SpecProblem]:
 )
 def check_zone_in_region(pool: Pool) -> Iterator[SpecProblem]:
     cloud = catalog.get_cloud(pool.cloud)
+    if not cloud.is_region_name(pool.region):
+        return  # rule region-known refuses it
     for index, zone in enumerate(pool.zones):
         if not cloud.is_zone_name(zone, pool.region):
             text = f"{zone!r} is not a zone of {cloud.name} {pool.region}"

@@ -98,7 +98,8 @@ def _list_wrong_forms(option: Mapping[str, Any], value: Any) -> Iterator[str]:
     if types and (not isinstance(value, types) or (isinstance(value, bool) and bool not in types)):
         yield form
     elif not isinstance(value, list) and "choices" in option and value not in option["choices"]:
-        yield " or ".join(map(str, option["choices"]))
+        *others, last = map(str, option["choices"])
+        yield f"{', '.join(others)} or {last}"
 
 
 def _find_role_options(variable: str) -> Mapping[str, Mapping[str, Any]]:

@@ -12,11 +12,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gpufleet import fleet
+from gpufleet import fleet, paths
 from gpufleet.boundary import read_text
 from gpufleet.errors import InputError
 from gpufleet.operations.inventory_check import check_inventory_file
-from gpufleet.operations.site_thresholds import OVERRIDE_FILE
 
 Answer = TypeVar("Answer")
 COMMITMENTS = "commitments.yaml"
@@ -64,7 +63,9 @@ class ValidationReport:
         counts = {"file": self.files, "error": self.errors, "warning": self.warnings}
         return [
             *lines,
-            ", ".join(f"{len(items)} {name}{'' if len(items) == 1 else 's'}" for name, items in counts.items()),
+            ", ".join(
+                f"{len(items)} {name}{'' if len(items) == 1 else 's'}" for name, items in counts.items()
+            ),
         ]
 
 
@@ -140,7 +141,7 @@ class _Reading:
 
     def read_overrides(self) -> None:
         """Read the site's thresholds of burn-in."""
-        path = self.root / OVERRIDE_FILE
+        path = self.root / paths.OVERRIDE_FILE
         if path.exists():
             from gpufleet.burnin.override_file import parse_overrides
 
