@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet import fleet, nodes
+from gpufleet import fleet
 from gpufleet.errors import InputError
+from gpufleet.nodes import inventory
 from gpufleet.nodes.declaration import list_declared_nodes
 
 RACK = """\
@@ -64,6 +65,11 @@ def test_unusable_declaration_is_one_line(load_rack, old, new, message):
 def test_rehearsal_gets_no_real_bmc(load_rack):
     rack = load_rack()
     bmcs = {("r1", "1"): rack.nodes[0].bmc.model_dump(exclude_none=True)}
-    inventory = nodes.inventory.assemble_ansible_inventory([], list_declared_nodes(rack), bmcs=bmcs)
-    assert inventory.hosts[0].vars["gpufleet_bmc"]["address"] == "10.9.1.11"
-    assert "gpufleet_bmc" not in nodes.inventory._block_connections(inventory.hosts[0]).vars
+    listed = inventory.assemble_ansible_inventory([], list_declared_nodes(rack), bmcs=bmcs)
+    assert listed.hosts[0].vars["gpufleet_bmc"]["address"] == "10.9.1.11"
+    assert "gpufleet_bmc" not in inventory._block_connections(listed.hosts[0]).vars
+
+
+def test_server_without_a_bmc_in_a_rack_with_them(load_rack):
+    rack = load_rack('{name: "gpu[01-02]"}', "{name: gpu01}\n  - {name: gpu02, bmc: none}")
+    assert [node.bmc and node.bmc.address for node in rack.nodes] == ["10.9.1.11", None, "bmc03.lab"]

@@ -137,7 +137,7 @@ def test_mistake_is_reported_in_one_line_with_place_and_remedy(read_error, mista
         ("{min: 200, max: 500}", "{max: .inf}", "6: inf is not a number that JSON can represent"),
         ("owner: ml-platform", "owner: a\n    owner: b", 'is not valid YAML: found duplicate key "owner"'),
         ("gpufleet:fleet", "gpufleet:flet", "has no gpufleet:fleet; 'gpufleet:flet' should read"),
-        ("config:", "cfg:", "has no gpufleet:fleet; put the fleet under config"),
+        ("config:", "cfg:", "unknown key 'cfg'; did you mean 'config'?"),
     ],
 )
 def test_malformed_file_is_reported_in_one_line(read_error, old, new, message):

@@ -44,6 +44,16 @@ def test_capital_in_dollars_needs_no_exchange_rate():
     assert dollars.usd_per_hour(0) == pytest.approx(35040 / 35040)
 
 
+def test_capital_may_be_a_plain_number_which_is_an_assumption():
+    plain = fleet.HardwareCost.model_validate(
+        {"capital_usd": 900, "life_years": 4, "watts_per_node": 7, "usd_per_kwh": 0.3}
+    )
+    assert plain.usd_per_hour(0) == pytest.approx(900 / 35040)
+    assert "capital" in plain.assumed_figure_names
+    assert plain.figure_sources_text == "assumption, plain numbers in the file"
+    assert plain.oldest_figure_date is None
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

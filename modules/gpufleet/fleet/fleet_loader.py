@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -101,32 +101,33 @@ def _read_config(
     elif not path.is_file():
         raise InputError("no such file", where=label, remedy="check --config-file")
     document = read_yaml_document(path, label)
-    if not isinstance(document.node, Mapping):
-        empty = "is empty" if not path.read_text(encoding="utf-8").strip() else "has only comments"
-        problem = empty if document.node is None else "is not a mapping of keys to values"
-        document.raise_first_problem([SpecProblem((), problem, f"declare the fleet: {FIRST_LINES}")])
-    config = document.node.get("config")
-    if not isinstance(config, Mapping):
-        keys = [str(key) for key in document.node]
-        close_keys = get_close_matches("config", [key for key in keys if key != "config"], n=1)
-        if close_keys and CONFIG_KEY not in keys:
-            problem = SpecProblem(
-                (close_keys[0],), f"unknown key {close_keys[0]!r}", "did you mean 'config'?"
-            )
-        elif CONFIG_KEY in keys:
-            problem = SpecProblem((CONFIG_KEY,), "is not under config", f"indent it: {FIRST_LINES}")
-        else:
-            text = "is empty" if config is None else "is not a mapping"
-            text = text if "config" in keys else "has no config"
-            problem = SpecProblem(("config",) if "config" in keys else (), text, f"write {FIRST_LINES}")
-        document.raise_first_problem([problem])
-    if CONFIG_KEY not in config:
+    document.raise_first_problem([*_find_frame_problems(document.node, path)])
+    return document, document.node["config"]
+
+
+def _find_frame_problems(node: Any, path: Path) -> Iterator[SpecProblem]:
+    """Yield what is wrong around the fleet in a stack's file."""
+    if not isinstance(node, Mapping):
+        empty = "has only comments" if path.read_text(encoding="utf-8").strip() else "is empty"
+        problem = empty if node is None else "is not a mapping of keys to values"
+        yield SpecProblem((), problem, f"declare the fleet: {FIRST_LINES}")
+        return
+    keys, config = [str(key) for key in node], node.get("config")
+    if CONFIG_KEY in keys:
+        yield SpecProblem((CONFIG_KEY,), "is not under config", f"indent it: {FIRST_LINES}")
+    elif "config" not in keys and (close := get_close_matches("config", keys, n=1)):
+        yield SpecProblem((close[0],), f"unknown key {close[0]!r}", "did you mean 'config'?")
+    elif "config" not in keys:
+        yield SpecProblem((), "has no config", f"write {FIRST_LINES}")
+    elif not isinstance(config, Mapping):
+        yield SpecProblem(
+            ("config",), "is empty" if config is None else "is not a mapping", f"write {FIRST_LINES}"
+        )
+    elif CONFIG_KEY not in config:
         keys = [str(key) for key in config]
-        close_keys = get_close_matches(CONFIG_KEY, keys, n=1) or [key for key in keys if key == "fleet"]
-        remedy = f"{close_keys[0]!r} should read {CONFIG_KEY!r}" if close_keys else f"write {FIRST_LINES}"
-        path_of_key = ("config", *close_keys)
-        document.raise_first_problem([SpecProblem(path_of_key, f"has no {CONFIG_KEY}", remedy)])
-    return document, config
+        close = get_close_matches(CONFIG_KEY, keys, n=1) or [key for key in keys if key == "fleet"]
+        remedy = f"{close[0]!r} should read {CONFIG_KEY!r}" if close else f"write {FIRST_LINES}"
+        yield SpecProblem(("config", *close), f"has no {CONFIG_KEY}", remedy)
 
 
 def read_budget(text: str, label: str) -> MonthlyBudget | None:

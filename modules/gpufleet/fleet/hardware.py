@@ -174,15 +174,16 @@ class HardwareCost(FrozenModel):
     def oldest_figure_date(self) -> str | None:
         """Return the day of the oldest figure; None while one of them is undated."""
         days = [fact.as_of for fact in self.sourced_figures.values()]
-        return None if None in days else str(min(day for day in days if day is not None))
+        return str(min(day for day in days if day is not None)) if days and None not in days else None
 
     @property
     def figure_sources_text(self) -> str:
         """Return where the figures are from, assumptions named as such, as one line."""
-        return "; ".join(
+        sources = (
             f"{name}: {'assumption, ' if fact.assumption else ''}{fact.source}"
             for name, fact in self.sourced_figures.items()
         )
+        return "; ".join(sources) or "assumption, plain numbers in the file"
 
     @property
     def assumed_figure_names(self) -> tuple[str, ...]:

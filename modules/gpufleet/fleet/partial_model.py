@@ -28,7 +28,7 @@ def build_partial_model(model: type[Model], data: Any, error: ValidationError) -
 
 def copy_partial_model(model: type[Model], source: BaseModel, values: Mapping[str, Any]) -> Model:
     """Return a model with the fields of another one, those that it has, and with the given values instead."""
-    copied = model.model_construct(**source.__dict__ | values)
+    copied = model.model_construct(**{**source.__dict__, **values})
     for name in set(type(source).model_fields) - source.__dict__.keys() - values.keys():
         copied.__dict__.pop(name, None)
     return copied
