@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import jsonschema
@@ -15,6 +16,7 @@ from gpufleet import fleet
 from gpufleet.boundary import decode_yaml
 from gpufleet.errors import InputError
 from gpufleet.operations import validation
+from gpufleet.operations.inventory_check import NODES_OPTIONS
 
 CASES = Path(__file__).parents[1] / "cases/validate"
 PROJECT = yaml.safe_load((CASES / "project.yaml").read_text())
@@ -204,6 +206,28 @@ def test_one_stack_leaves_the_other_files_out(write_project):
     root = write_project({"stacks/Pulumi.broken.yaml": "config: 3\n", "commitments.yaml": "- 3\n"})
     report = validation.validate_project(root, "acme")
     assert (report.errors, report.files) == ((), ("inventory/blades.yaml", STACK))
+
+
+def test_stacks_of_a_program_of_ones_own_need_no_fleet(write_project):
+    files = {"stacks/__main__.py": "import pulumi\n", "stacks/Pulumi.web.yaml": "config: {}\n"}
+    root = write_project({**files, STACK: PROJECT[STACK].replace("owner: ml", "owner: ML")})
+    report = validation.validate_project(root)
+    assert [(finding.file, finding.line) for finding in report.errors] == [(STACK, 5)]
+
+
+def test_options_are_those_of_the_inventory_plugin():
+    documentation = [
+        import_module(name).DOCUMENTATION
+        if attribute is None
+        else getattr(import_module(name).ModuleDocFragment, attribute)
+        for name, attribute in (
+            ("ansible_collections.gpufleet.fleet.plugins.inventory.nodes", None),
+            ("ansible.plugins.doc_fragments.constructed", "DOCUMENTATION"),
+            ("ansible.plugins.doc_fragments.inventory_cache", "DOCUMENTATION"),
+        )
+    ]
+    options = {name for text in documentation for name in yaml.safe_load(text).get("options", {})}
+    assert options <= set(NODES_OPTIONS)
 
 
 def test_project_without_declarations_is_refused(tmp_path):

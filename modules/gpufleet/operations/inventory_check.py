@@ -42,15 +42,23 @@ KINDS: dict[str, tuple[tuple[type, ...], str]] = {
 SIMILAR = 0.85  # a variable of the user's own may begin like one of ours
 
 
+def list_inventory_files(root: Path) -> list[Path]:
+    """Return the YAML files of ``inventory/`` and of its folders of variables."""
+    folder = root / "inventory"
+    variables = (path for name in VARIABLE_FOLDERS for path in sorted(folder.glob(f"{name}/**/*.y*ml")))
+    return [*sorted(folder.glob("*.y*ml")), *variables]
+
+
 def check_inventory_file(path: Path, root: Path) -> list[InputError]:
     """Return the warnings of a YAML file of ``inventory/``; raise InputError for its mistakes."""
     label = fleet.project_relative_path(path, root)
-    place = path.relative_to(root / "inventory").parts
-    if place[0] in VARIABLE_FOLDERS:
-        text = read_text(path, where=label)
-        return [] if any(mark in text for mark in NOT_PLAIN) else _check_variables(text, label)
-    if len(place) == 1 and fleet.find_rack(path, label) is None:
-        _check_plugin_options(read_text(path, where=label), label)
+    text = read_text(path, where=label)
+    if any(mark in text for mark in NOT_PLAIN):
+        return []
+    if path.parent != root / "inventory":
+        return _check_variables(text, label)
+    if fleet.find_rack(path, label) is None:
+        _check_plugin_options(text, label)
     return []
 
 

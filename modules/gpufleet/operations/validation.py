@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from gpufleet import fleet, paths
 from gpufleet.boundary import read_text
 from gpufleet.errors import InputError
-from gpufleet.operations.inventory_check import check_inventory_file
+from gpufleet.operations.inventory_check import check_inventory_file, list_inventory_files
 
 Answer = TypeVar("Answer")
 COMMITMENTS = "commitments.yaml"
@@ -76,9 +76,9 @@ def validate_project(root: Path, stack: str | None = None) -> ValidationReport:
         fleet.check_stack_exists(stack, root)
         reading.read_stack(stack)
     else:
-        for path in sorted(root.glob("stacks/Pulumi.*.yaml")):
+        for path in _list_stack_files(root):
             reading.read_stack(path.name.removeprefix("Pulumi.").removesuffix(".yaml"))
-        for path in sorted((root / "inventory").rglob("*.y*ml")):
+        for path in list_inventory_files(root):
             reading.warnings += reading.read(path, lambda path: check_inventory_file(path, root)) or []
         reading.read_cost_files()
         reading.read_overrides()
@@ -86,6 +86,17 @@ def validate_project(root: Path, stack: str | None = None) -> ValidationReport:
         remedy = "write stacks/Pulumi.<stack>.yaml or inventory/<rack>.yaml: gpufleet init ."
         raise InputError("no stack and no rack is declared", where=str(root), remedy=remedy)
     return reading.build_report()
+
+
+def _list_stack_files(root: Path) -> list[Path]:
+    """Return the files of the stacks that declare a fleet: all, unless the Pulumi program is the user's own."""
+    program = root / "stacks/__main__.py"
+    is_own = program.is_file() and "declare_stack" not in read_text(program)
+    return [
+        path
+        for path in sorted(root.glob("stacks/Pulumi.*.yaml"))
+        if not is_own or fleet.CONFIG_KEY in read_text(path)
+    ]
 
 
 class _Reading:
