@@ -35,12 +35,21 @@ class InputError(GpufleetError, ValueError):
     """What the user gave is wrong.
 
     ``where`` names the place (``file:line``, a flag, standard input), ``key`` the setting,
-    ``remedy`` what would be right. The whole reads as one line.
+    ``remedy`` what would be right. The whole reads as one line. ``errors`` are all that were found.
     """
 
     exit_code = 2
 
-    def __init__(self, problem: str, *, where: str = "", key: str = "", remedy: str = "") -> None:
+    def __init__(
+        self,
+        problem: str,
+        *,
+        where: str = "",
+        key: str = "",
+        remedy: str = "",
+        errors: tuple[InputError, ...] = (),
+    ) -> None:
+        self.errors = errors or (self,)
         place = ": ".join(part for part in (where, key) if part)
         line = f"{place}: {problem}" if place else problem
         super().__init__(_one_line(f"{line}; {remedy}" if remedy else line))

@@ -9,11 +9,13 @@ engine, base images of rehearsed hosts) are the user's, shared by all projects: 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from gpufleet.errors import InputError
 
 STATE_FOLDER = ".gpufleet"
+OVERRIDE_FILE = "burn-in-thresholds.yaml"  # a site's own thresholds, next to Pulumi.yaml
 EMBEDDED_PRICES = "embedded"  # value of GPUFLEET_PRICES that selects no store
 
 
@@ -25,6 +27,12 @@ def find_project_root(start: Path | None = None, remedy: str = "run inside a gpu
             return folder
     remedy += ", or start one: gpufleet init DIR"
     raise InputError("no Pulumi.yaml in this folder or above", where=str(here), remedy=remedy)
+
+
+def refuse_stack_file_name(stack: str, where: str = "-s") -> None:
+    """Raise InputError if a stack is given by its file, ``stacks/Pulumi.dev.yaml``, in place of its name."""
+    if match := re.fullmatch(r"(?:.*/)?Pulumi\.(.+)\.ya?ml", stack):
+        raise InputError(f"{stack} is a file, not a stack's name", where=where, remedy=f"write -s {match[1]}")
 
 
 def find_given_project(folder: Path | None) -> Path:

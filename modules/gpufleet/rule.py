@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from gpufleet.errors import InputError
+
 Case = TypeVar("Case")
 Violation = TypeVar("Violation")
 
@@ -52,8 +54,18 @@ class RuleTable(Generic[Case, Violation]):
 
         return register
 
-    def find_violations(self, case: Case, *, only_blocking: bool = False) -> Iterator[tuple[Rule, Violation]]:
-        """Yield each violation with the rule that it breaks."""
+    def find_violations(
+        self, case: Case, *, only_blocking: bool = False, is_partial: bool = False
+    ) -> Iterator[tuple[Rule, Violation]]:
+        """Yield each violation with the rule that it breaks.
+
+        ``is_partial``: the case has no attribute where its input is wrong, or names what is not declared. A rule
+        that needs it ends there.
+        """
         for rule, check in self._checks:
             if rule.is_blocking or not only_blocking:
-                yield from ((rule, violation) for violation in check(case))
+                try:
+                    yield from ((rule, violation) for violation in check(case))
+                except (AttributeError, LookupError, InputError):
+                    if not is_partial:
+                        raise

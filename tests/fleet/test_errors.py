@@ -137,7 +137,7 @@ def test_mistake_is_reported_in_one_line_with_place_and_remedy(read_error, mista
         ("{min: 200, max: 500}", "{max: .inf}", "6: inf is not a number that JSON can represent"),
         ("owner: ml-platform", "owner: a\n    owner: b", 'is not valid YAML: found duplicate key "owner"'),
         ("gpufleet:fleet", "gpufleet:flet", "has no gpufleet:fleet; 'gpufleet:flet' should read"),
-        ("config:", "cfg:", "has no gpufleet:fleet; put the fleet under config"),
+        ("config:", "cfg:", "unknown key 'cfg'; did you mean 'config'?"),
     ],
 )
 def test_malformed_file_is_reported_in_one_line(read_error, old, new, message):
@@ -149,7 +149,7 @@ def test_malformed_file_is_reported_in_one_line(read_error, old, new, message):
 def test_first_of_several_errors_is_reported_and_the_others_counted(read_error):
     message = read_error("cloud: aws\n        region: us-east-1", "cloud: awz\n        regio: us-east-1")
     assert message.startswith(f"Pulumi.dev.yaml:14: {DEV}.pools[0].cloud: is 'awz'")
-    assert message.endswith("(and 1 more)")
+    assert message.endswith("(and 1 more: gpufleet validate)")
 
 
 def test_unknown_stack_lists_existing_stacks(repo_root):

@@ -44,6 +44,16 @@ def test_capital_in_dollars_needs_no_exchange_rate():
     assert dollars.usd_per_hour(0) == pytest.approx(35040 / 35040)
 
 
+def test_capital_may_be_a_plain_number_which_is_an_assumption():
+    plain = fleet.HardwareCost.model_validate(
+        {"capital_usd": 900, "life_years": 4, "watts_per_node": 7, "usd_per_kwh": 0.3}
+    )
+    assert plain.usd_per_hour(0) == pytest.approx(900 / 35040)
+    assert "capital" in plain.assumed_figure_names
+    assert plain.figure_sources_text == "assumption, plain numbers in the file"
+    assert plain.oldest_figure_date is None
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -55,9 +65,9 @@ def test_capital_in_dollars_needs_no_exchange_rate():
         ({"usd_per_eur": None}, "capital_eur has no exchange rate"),
         ({"watts_per_node": {"value": -7, "source": "measured"}}, "-7 is negative"),
         ({"watts_per_node": {"value": 7}}, "source"),
-        ({"life_years": 0}, "life_years is 0; give more than 0"),
-        ({"residual_fraction": 1.0}, "residual_fraction is 1; give less than 1"),
-        ({"pue": 0.9}, "pue is 0.9; give from 1 to 3"),
+        ({"life_years": 0}, "is 0; give more than 0"),
+        ({"residual_fraction": 1.0}, "is 1; give less than 1"),
+        ({"pue": 0.9}, "is 0.9; give from 1 to 3"),
     ],
 )
 def test_invalid_cost_facts_are_refused(changes, message):
@@ -147,7 +157,7 @@ def test_number_without_a_source_is_an_assumption():
     [
         ({"rack_units": 1}, "rack_units and usd_per_unit_month must be given together"),
         ({"usd_per_staff_hour": 50}, "staff_hours_per_month and usd_per_staff_hour must be given together"),
-        ({"utilisation": 1.2}, "utilisation is 1.2; give from 0 to 1"),
+        ({"utilisation": 1.2}, "is 1.2; give from 0 to 1"),
         ({"network_usd_per_month": -1}, "-1 is negative"),
     ],
 )

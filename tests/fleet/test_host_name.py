@@ -70,7 +70,7 @@ def test_workstation_cannot_have_the_name_of_a_blade(write_project):
         {"a": "blade[01-02]"}, one="workstations: [{name: blade02, machine: MacBook Pro M2 16GB}]"
     )
     assert load_error(root).startswith(
-        "stacks/Pulumi.one.yaml: gpufleet:fleet.workstations: blade02 is also declared in inventory/a.yaml: nodes;"
+        "stacks/Pulumi.one.yaml:5: gpufleet:fleet.workstations: blade02 is also declared in inventory/a.yaml: nodes;"
     )
 
 

@@ -251,3 +251,15 @@ def test_cards_of_a_server_can_be_declared_only_once(tmp_path, machine, cards, m
         servers(tmp_path, machine, *([cards] if cards else []))
     assert message in str(excinfo.value)
     assert "machine" in str(excinfo.value)
+
+
+def test_rack_of_unlike_servers_names_the_machine_of_each(tmp_path):
+    file = tmp_path / "r1.yaml"
+    file.write_text(
+        "plugin: gpufleet.fleet.rack\nname: r1\nkind: servers\nsite: lab\nnodes:\n"
+        "  - {name: gpu01, machine: DGX H100}\n"
+        "  - {name: gpu02, machine: tower, accelerators: [{model: RX 7900 XTX}]}\n"
+    )
+    rack = fleet.load_rack(file)
+    assert [node.machine for node in rack.nodes] == ["DGX H100", "tower"]
+    assert rack.machine_text == "DGX H100, tower"

@@ -202,6 +202,17 @@ def test_rack_whose_nodes_are_there_already_is_refused_with_nothing_written(init
     assert read_files(project) == before
 
 
+def test_what_is_written_is_validated_before_a_commit_and_in_ci(gpufleet, init):
+    assert init("--cloud", "aws,gcp,azure", "--rack", "blades:6,servers:2,bench:1").returncode == 0
+    result = gpufleet("validate", cwd=init.here)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert ", 0 errors, " in result.stdout
+    hooks = yaml.safe_load((init.here / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
+    steps = yaml.safe_load((init.here / ".github/workflows/cost.yml").read_text())["jobs"]["cost"]["steps"]
+    assert "gpufleet validate" in [step.get("run") for step in steps]
+    assert [hook["entry"] for hook in hooks] == ["gpufleet validate"]
+
+
 def test_parts_for_a_pulumi_project_leave_its_program_and_stacks(gpufleet, init):
     program = "import pulumi\nimport gpu_pools\n"
     theirs = {"Pulumi.yaml": "name: web\nruntime: {name: python}\nmain: src\n", "src/__main__.py": program,

@@ -87,12 +87,15 @@ def validate_with_pydantic(model: type[Model], data: Any, where: str) -> Model:
         return model.model_validate(data)
     except ValidationError as error:
         problems = error.errors(include_url=False, include_context=False)
-        first = min(
-            problems, key=lambda problem: problem["type"] != UNKNOWN_KEY
-        )  # it often explains the others
-        key = ".".join(make_printable(step, 60) for step in first["loc"])
-        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        message = PLAIN_MESSAGES.get(first["type"])
-        text = message or f"{make_printable(first['msg'])}, got {shorten_repr(first['input'])}"
-        text += more
-        raise InputError(text, where=where, key=key) from None
+        problems.sort(key=lambda problem: problem["type"] != UNKNOWN_KEY)  # it often explains the others
+        errors = tuple(
+            InputError(
+                PLAIN_MESSAGES.get(problem["type"])
+                or f"{make_printable(problem['msg'])}, got {shorten_repr(problem['input'])}",
+                where=where,
+                key=".".join(make_printable(step, 60) for step in problem["loc"]),
+            )
+            for problem in problems
+        )
+        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        raise InputError(errors[0].problem + more, where=where, key=errors[0].key, errors=errors) from None

@@ -26,6 +26,7 @@ gc.enable()
 
 VERBS = {
     "init": "Start a fleet's repository, or add the parts to one",
+    "validate": "Report every mistake in what is declared: stacks, racks, inventory",
     "doctor": "Check what is installed and install what is missing",
     "prices": "Find, import and refresh prices of machines",
     "machine": "Show a machine's network, disks, purchases and quota, with sources",

@@ -16,7 +16,7 @@ from gpufleet.cloud.onprem import RackArgs, RackComponent, WorkstationArgs, Work
 from gpufleet.cloud.pool_plan import PoolPlan
 from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.extra import explain_missing_packages
-from gpufleet.fleet import Fleet, note_expiry, parse_fleet
+from gpufleet.fleet import Fleet, load_fleet, note_expiry, parse_fleet
 
 PoolFacts = pulumi.Output[list[dict[str, Any]]]
 
@@ -50,7 +50,9 @@ def declare_stack() -> None:
     gc.disable()  # the SDKs load a million objects that stay; searching them for garbage took 2 of 7 seconds
     stack = pulumi.get_stack()
     try:
-        spec = pulumi.Config("gpufleet").require_object("fleet")
+        spec = pulumi.Config("gpufleet").get_object("fleet")
+        if spec is None:
+            load_fleet(stack)  # says what is wrong with the file
         declare_fleet(parse_fleet(spec, stack=stack, where=f"stacks/Pulumi.{stack}.yaml"))
     except InputError as error:
         raise pulumi.RunError(str(error)) from error

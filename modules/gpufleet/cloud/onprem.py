@@ -27,7 +27,7 @@ class RackArgs:
         rack = stack_rack.rack
         return cls(
             stack_rack.name,
-            rack.machine,
+            rack.machine_text,
             len(rack.nodes),
             rack.usd_per_hour,
             rack.usd_per_hour_source,

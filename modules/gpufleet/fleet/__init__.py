@@ -11,8 +11,11 @@ from gpufleet.fleet.account import AwsAccount, NamedAccount
 from gpufleet.fleet.bmc import Bmc
 from gpufleet.fleet.boot import BootMode, FirstBootSettings, NetbootServer
 from gpufleet.fleet.container_file import installed_name
+from gpufleet.fleet.document import raise_first_error
 from gpufleet.fleet.fleet_loader import (
     build_stack_json_schema,
+    check_stack,
+    check_stack_exists,
     format_stack_json_schema,
     load_fleet,
     parse_fleet,
@@ -21,6 +24,7 @@ from gpufleet.fleet.fleet_loader import (
 from gpufleet.fleet.hardware import HardwareCost, SourcedFigure
 from gpufleet.fleet.host_name import (
     CONFIG_KEY,
+    check_project_host_names,
     check_unique_host_names,
     list_rack_host_declarations,
     list_rack_stacks,
@@ -45,7 +49,7 @@ from gpufleet.fleet.pool_volume import (
 from gpufleet.fleet.profile import HardwareProfile, SoftwareProfile
 from gpufleet.fleet.purchase import Purchase, Rung, SpotInterruptions
 from gpufleet.fleet.rack import Rack, RackNode
-from gpufleet.fleet.rack_file import load_rack, load_racks
+from gpufleet.fleet.rack_file import find_rack, load_rack, load_racks, project_relative_path
 from gpufleet.fleet.rack_network import RackNetwork
 from gpufleet.fleet.rule import RULES
 from gpufleet.fleet.spec import Fleet, FleetSpec, Pool, SshAccess, StackRack, Workstation
@@ -88,10 +92,14 @@ __all__ = [
     "aws_device_name",
     "build_program_fleet",
     "build_stack_json_schema",
+    "check_project_host_names",
+    "check_stack",
+    "check_stack_exists",
     "check_unique_host_names",
     "count_local_drives",
     "find_pool_fabric",
     "find_pool_facts",
+    "find_rack",
     "format_stack_json_schema",
     "installed_name",
     "is_fleet_project",
@@ -107,6 +115,8 @@ __all__ = [
     "pool_node_name_prefix",
     "pool_node_usd_per_hour",
     "pool_volumes",
+    "project_relative_path",
+    "raise_first_error",
     "read_budget",
     "slugify",
     "uses_local_drives",

@@ -50,21 +50,34 @@ class YamlDocument:
             node, line = node[step], here
         return line if line is not None else _line_of_self(self.node)
 
-    def build_input_error(self, problem: SpecProblem, other_count: int = 0) -> InputError:
-        """Return the problem as one line; ``other_count`` is the number of further problems."""
+    def build_input_error(self, problem: SpecProblem) -> InputError:
+        """Return the problem as one line."""
         line = self.find_key_line(problem.path)
         return InputError(
             to_printable_line(problem.text),
             where=self.label if line is None else f"{self.label}:{line}",
             key=to_printable_line(format_key_path(self.prefix, problem.path)),
-            remedy=to_printable_line(problem.remedy) + (f" (and {other_count} more)" if other_count else ""),
+            remedy=to_printable_line(problem.remedy),
         )
+
+    def list_errors(self, problems: Sequence[SpecProblem]) -> list[InputError]:
+        """Return the problems as errors, in the order of the file."""
+        ordered = sorted(problems, key=lambda problem: self.find_key_line(problem.path) or 0)
+        return [self.build_input_error(problem) for problem in ordered]
 
     def raise_first_problem(self, problems: Sequence[SpecProblem]) -> None:
         """Raise the first problem, in the order of the file, if there is one."""
-        if problems:
-            first = min(problems, key=lambda problem: self.find_key_line(problem.path) or 0)
-            raise self.build_input_error(first, other_count=len(problems) - 1)
+        raise_first_error(self.list_errors(problems))
+
+
+def raise_first_error(errors: Sequence[InputError]) -> None:
+    """Raise the first error, if there is one, with the number of the others; its ``errors`` are all of them."""
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        first = errors[0]
+        remedy = f"{first.remedy} (and {len(errors) - 1} more: gpufleet validate)"
+        raise InputError(first.problem, where=first.where, key=first.key, remedy=remedy, errors=tuple(errors))
 
 
 def read_yaml_document(path: Path, label: str, text: str | None = None) -> YamlDocument:

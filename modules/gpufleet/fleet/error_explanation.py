@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from typing import Any, get_args
 
@@ -20,6 +20,36 @@ PURCHASE_KINDS = "on_demand, spot, reserved, committed, capacity_block, flex_sta
 REPLACED_KEYS = ("containers", "units")
 REPLACING_KEY = "container_files"
 REPLACED_REMEDY = f"name a compose or quadlet file under {REPLACING_KEY}: docs/containers.md, Migration"
+
+# What other tools call a key of ours.
+SYNONYMS = {
+    "cloud": ("provider", "vendor"),
+    "machine": ("instance_type", "machine_type", "vm_size", "instance", "type", "model"),
+    "accelerators": ("gpu", "gpus", "cards", "accelerator_type"),
+    "count": ("size", "replicas", "nodes", "instances", "node_count", "quantity"),
+    "kind": ("type",),
+    "zones": ("availability_zones", "az"),
+    "max_usd_per_hour": ("max_price", "spot_price", "bid", "spot_max_price"),
+    "pools": ("node_pools", "node_groups", "nodes"),
+    "address": ("ip", "ip_address", "host", "hostname", "ansible_host"),
+    "nodes": ("hosts", "servers", "blades"),
+}
+
+# The key that a text in place of a mapping was meant for: `purchase: spot`.
+MAIN_KEYS = {
+    "purchase": "kind", "accelerators": "model", "network": "cidr", "driver": "vendor", "bmc": "address",
+    "racks": "name", "nodes": "name", "pools": "name", "workstations": "name",
+}  # fmt: skip
+
+# What a missing key may be, for a first reading; other keys are only named.
+EXAMPLES = {
+    "owner": "owner: ml-platform", "name": "name: train", "cloud": "cloud: aws", "region": "region: us-east-1",
+    "machine": "machine: g5.2xlarge", "count": "count: 1", "purchase": "purchase: {kind: on_demand}",
+    "min": "min: 1", "max": "max: 4", "site": "site: lab", "nodes": "nodes: node[01-06]",
+    "cidr": "cidr: 10.20.1.0/24", "protocol": "protocol: redfish", "life_years": "life_years: 4",
+    "watts_per_node": "watts_per_node: 300", "usd_per_kwh": "usd_per_kwh: 0.30",
+    "source": "source: invoice 2026-17",
+}  # fmt: skip
 
 EXPECTED_FORMS = {
     "greater_than": "more than {gt}",
@@ -45,6 +75,18 @@ EXPECTED_FORMS = {
 }
 
 
+MAPPING_EXPECTED = ("dict_type", "model_type", "model_attributes_type")
+
+
+def guess_key(key: str, known: Iterable[str]) -> str | None:
+    """Return the known key that an unknown one was probably meant as."""
+    names = list(known)
+    close = get_close_matches(key, names, n=1)
+    longer = [name for name in names if name.startswith(f"{key}_")]
+    synonyms = [name for name in names if key in SYNONYMS.get(name, ())]
+    return next(iter([*close, *longer, *synonyms]), None)
+
+
 def explain_validation_errors(error: ValidationError, model: type[BaseModel], data: Any) -> list[SpecProblem]:
     """Return every problem that pydantic found, as our messages."""
     problems = [_explain_error(item, model, data) for item in error.errors(include_url=False)]
@@ -63,13 +105,18 @@ def _explain_error(item: ErrorDetails, model: type[BaseModel], data: Any) -> Spe
     if kind == "extra_forbidden":
         return _explain_unknown_key(path, item["loc"], model)
     if kind == "missing":
-        return SpecProblem(path, MISSING, "add it")
+        key = str(path[-1])
+        if key == "plugin":
+            return SpecProblem(path, MISSING, "begin with plugin: gpufleet.fleet.rack")
+        return SpecProblem(path, MISSING, f"add {EXAMPLES[key]}" if key in EXAMPLES else "add it")
     if kind == "gpufleet":
-        return SpecProblem(path, context["problem"], context["remedy"])
+        return SpecProblem((*path, *context["path"]), context["problem"], context["remedy"])
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         return _explain_tag(path, kind, context)
     if kind == "literal_error":
         return _explain_literal(path, item["input"], context["expected"])
+    if kind in MAPPING_EXPECTED and isinstance(item["input"], str) and (example := _find_short_form(item)):
+        return SpecProblem(path, f"is {abbreviate_value(item['input'])}", f"write {example}")
     expected_form = EXPECTED_FORMS.get(kind)
     bounds = {name: int(n) if isinstance(n, float) and n.is_integer() else n for name, n in context.items()}
     remedy = expected_form.format(**bounds) if expected_form else item["msg"][0].lower() + item["msg"][1:]
@@ -106,12 +153,20 @@ def _explain_unknown_key(path: KeyPath, loc: tuple[int | str, ...], model: type[
     known = [field.alias or name for name, field in model_of_key.model_fields.items()] if model_of_key else []
     if key in REPLACED_KEYS and REPLACING_KEY in known:
         return SpecProblem(path, f"{key!r} was replaced by {REPLACING_KEY!r}", REPLACED_REMEDY)
-    close = get_close_matches(key, known, n=1)
-    if close:
-        return SpecProblem(path, f"{UNKNOWN} {key!r}", f"did you mean {close[0]!r}?")
+    if key.isdigit():
+        return SpecProblem(path, f"{UNKNOWN} {key!r}", "write a decimal number with a point, 0.30")
+    if meant := guess_key(key, known):
+        return SpecProblem(path, f"{UNKNOWN} {key!r}", f"did you mean {meant!r}?")
     return SpecProblem(
         path, f"{UNKNOWN} {key!r}", f"known keys: {', '.join(known)}" if known else "remove it"
     )
+
+
+def _find_short_form(item: ErrorDetails) -> str:
+    """Return the mapping that a text was probably meant as: ``{kind: spot}``."""
+    field = next((step for step in reversed(item["loc"]) if isinstance(step, str) and step != "inline"), "")
+    key, text = MAIN_KEYS.get(field, ""), abbreviate_value(item["input"]).strip("'")
+    return f"{{{key}: {text.lower().replace('-', '_') if key == 'kind' else text}}}" if key else ""
 
 
 def _find_model(loc: tuple[int | str, ...], model: Any) -> type[BaseModel] | None:
@@ -163,7 +218,7 @@ def _explain_literal(path: KeyPath, value: Any, expected: str) -> SpecProblem:
 
 
 def _explain_choice(path: KeyPath, value: Any, choices: list[str]) -> SpecProblem:
-    close = get_close_matches(str(value), choices, n=1)
+    close = get_close_matches(str(value).lower(), choices, n=1)
     listed = choices[0] if len(choices) == 1 else f"{', '.join(choices[:-1])} or {choices[-1]}"
     return SpecProblem(
         path, f"is {abbreviate_value(value)}", f"did you mean {close[0]!r}?" if close else f"give {listed}"

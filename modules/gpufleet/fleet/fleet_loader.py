@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -23,17 +23,29 @@ from gpufleet.fleet import (  # noqa: F401 - they fill the tables
     rules_spot,
     rules_template,
 )
+from gpufleet.fleet.application import Application
 from gpufleet.fleet.container_file import ContainerFile, load_container_file
-from gpufleet.fleet.document import SpecProblem, YamlDocument, find_ambiguous_numbers, read_yaml_document
+from gpufleet.fleet.document import (
+    KeyPath,
+    SpecProblem,
+    YamlDocument,
+    find_ambiguous_numbers,
+    raise_first_error,
+    read_yaml_document,
+    to_plain_values,
+)
 from gpufleet.fleet.error_explanation import explain_validation_errors
 from gpufleet.fleet.host_name import CONFIG_KEY, check_project_host_names
+from gpufleet.fleet.partial_model import build_partial_model, copy_partial_model
 from gpufleet.fleet.pool_request import MonthlyBudget
+from gpufleet.fleet.provider_setting import find_provider_problems
 from gpufleet.fleet.rack_file import is_rack_file_candidate, load_rack, project_relative_path
 from gpufleet.fleet.rule import find_fleet_problems, find_spec_problems
 from gpufleet.fleet.rules_template import list_applications_with_paths
 from gpufleet.fleet.spec import Fleet, FleetSpec, RackReference, StackRack
-from gpufleet.paths import find_project_root
+from gpufleet.paths import find_project_root, refuse_stack_file_name
 
+FIRST_LINES = f"config: {{{CONFIG_KEY}: {{owner: …, pools: […]}}}}"
 PROVIDER_ACCOUNTS = {
     "provider_project": "gcp:project",
     "provider_subscription": "azure-native:subscriptionId",
@@ -43,33 +55,80 @@ PROVIDER_ACCOUNTS = {
 def load_fleet(stack: str, root: Path | None = None, config_file: Path | None = None) -> Fleet:
     """Return the fleet that a stack declares; what is wrong is one line with file, line and key."""
     root = root or find_project_root()
-    path = config_file or root / "stacks" / f"Pulumi.{stack}.yaml"
-    if config_file is not None and not path.is_file():
-        raise InputError(
-            "no such file", where=project_relative_path(path, root), remedy="check --config-file"
-        )
-    if not path.is_file():
-        raise InputError(
-            f"stack {stack!r} not found",
-            where=project_relative_path(path, root),
-            remedy=_suggest_stacks(root),
-        )
-    document = read_yaml_document(path, project_relative_path(path, root))
-    config = document.node.get("config") if isinstance(document.node, Mapping) else None
-    if not isinstance(config, Mapping) or CONFIG_KEY not in config:
-        keys = [str(key) for key in config] if isinstance(config, Mapping) else []
-        close_keys = get_close_matches(CONFIG_KEY, keys, n=1)
-        remedy = (
-            f"{close_keys[0]!r} should read {CONFIG_KEY!r}"
-            if close_keys
-            else f"put the fleet under config: {CONFIG_KEY}:"
-        )
-        raise InputError(f"has no {CONFIG_KEY}", where=document.label, remedy=remedy)
+    document, config = _read_config(stack, root, config_file)
     fleet = _validate_fleet(YamlDocument(document.label, config[CONFIG_KEY], CONFIG_KEY), stack, root)
     accounts = {field: config.get(key) for field, key in PROVIDER_ACCOUNTS.items()}
     return fleet.model_copy(
         update={field: str(name) for field, name in accounts.items() if isinstance(name, str)}
     )
+
+
+def check_stack(stack: str, root: Path) -> tuple[Fleet | None, list[InputError], list[InputError]]:
+    """Return the fleet of a stack, what is wrong with its files, and what a build will need besides.
+
+    Stricter than ``load_fleet``: Pulumi's own providers must find what they refuse to start without.
+    """
+    errors: list[InputError] = []
+    fleet = None
+    try:
+        fleet = load_fleet(stack, root)
+    except InputError as error:
+        errors += error.errors
+    try:
+        document, config = _read_config(stack, root)
+    except InputError:
+        return None, errors, []
+    wrong, missing = find_provider_problems(to_plain_values(config))
+    return fleet, errors + document.list_errors(wrong), document.list_errors(missing)
+
+
+def check_stack_exists(stack: str, root: Path) -> None:
+    """Raise InputError if the project has no file of that stack."""
+    path = root / "stacks" / f"Pulumi.{stack}.yaml"
+    if not path.is_file():
+        refuse_stack_file_name(stack)
+        where = project_relative_path(path, root)
+        raise InputError(f"stack {stack!r} not found", where=where, remedy=_suggest_stacks(root))
+
+
+def _read_config(
+    stack: str, root: Path, config_file: Path | None = None
+) -> tuple[YamlDocument, Mapping[str, Any]]:
+    """Return a stack's file and its ``config``, which has a fleet."""
+    path = config_file or root / "stacks" / f"Pulumi.{stack}.yaml"
+    label = project_relative_path(path, root)
+    if config_file is None:
+        check_stack_exists(stack, root)
+    elif not path.is_file():
+        raise InputError("no such file", where=label, remedy="check --config-file")
+    document = read_yaml_document(path, label)
+    document.raise_first_problem([*_find_frame_problems(document.node, path)])
+    return document, document.node["config"]
+
+
+def _find_frame_problems(node: Any, path: Path) -> Iterator[SpecProblem]:
+    """Yield what is wrong around the fleet in a stack's file."""
+    if not isinstance(node, Mapping):
+        empty = "has only comments" if path.read_text(encoding="utf-8").strip() else "is empty"
+        problem = empty if node is None else "is not a mapping of keys to values"
+        yield SpecProblem((), problem, f"declare the fleet: {FIRST_LINES}")
+        return
+    keys, config = [str(key) for key in node], node.get("config")
+    if CONFIG_KEY in keys:
+        yield SpecProblem((CONFIG_KEY,), "is not under config", f"indent it: {FIRST_LINES}")
+    elif "config" not in keys and (close := get_close_matches("config", keys, n=1)):
+        yield SpecProblem((close[0],), f"unknown key {close[0]!r}", "did you mean 'config'?")
+    elif "config" not in keys:
+        yield SpecProblem((), "has no config", f"write {FIRST_LINES}")
+    elif not isinstance(config, Mapping):
+        yield SpecProblem(
+            ("config",), "is empty" if config is None else "is not a mapping", f"write {FIRST_LINES}"
+        )
+    elif CONFIG_KEY not in config:
+        keys = [str(key) for key in config]
+        close = get_close_matches(CONFIG_KEY, keys, n=1) or [key for key in keys if key == "fleet"]
+        remedy = f"{close[0]!r} should read {CONFIG_KEY!r}" if close else f"write {FIRST_LINES}"
+        yield SpecProblem(("config", *close), f"has no {CONFIG_KEY}", remedy)
 
 
 def read_budget(text: str, label: str) -> MonthlyBudget | None:
@@ -121,50 +180,87 @@ def _validate_fleet(document: YamlDocument, stack: str, root: Path) -> Fleet:
                 )
             ]
         )
-    document.raise_first_problem(list(find_ambiguous_numbers(document.node)))
+    problems = list(find_ambiguous_numbers(document.node))
     try:
         spec = FleetSpec.model_validate(data)
     except ValidationError as error:
-        document.raise_first_problem(explain_validation_errors(error, FleetSpec, data))
-        raise
-    document.raise_first_problem(find_spec_problems(spec))
-    racks = tuple(_load_stack_rack(ref, index, document, root) for index, ref in enumerate(spec.racks))
-    fleet = Fleet.from_spec(spec, stack, racks, _load_container_files(spec, document, root))
-    document.raise_first_problem(find_fleet_problems(fleet))
-    check_project_host_names(root, stack, spec, document.label)
+        problems += explain_validation_errors(error, FleetSpec, data)
+        spec = build_partial_model(FleetSpec, data, error)
+    problems += find_spec_problems(spec, is_partial=bool(problems))
+    errors: list[InputError] = []
+    racks = _load_stack_racks(spec, document, root, errors)
+    files = _load_container_files(spec, document, root, errors)
+    is_partial = bool(problems or errors)
+    if is_partial:
+        values = {"stack": stack, "racks": racks, "container_files": files}
+        fleet = copy_partial_model(Fleet, spec, values)
+    else:
+        fleet = Fleet.from_spec(spec, stack, racks, files)
+    problems += find_fleet_problems(fleet, is_partial=is_partial)
+    errors = [*document.list_errors(problems), *errors]
+    try:
+        check_project_host_names(root, stack, data, document.label)
+    except InputError as error:
+        errors.append(error)
+    raise_first_error(errors)
     return fleet
 
 
-def _load_stack_rack(
-    rack_reference: RackReference, index: int, document: YamlDocument, root: Path
-) -> StackRack:
-    path = root / rack_reference.inventory_file
-    if not path.is_file():
-        known = sorted(
-            file.stem for file in (root / "inventory").glob("*.yaml") if is_rack_file_candidate(file)
-        )
-        close_names = get_close_matches(path.stem, known, n=1)
-        remedy = (
-            f"did you mean {close_names[0]!r}?"
-            if close_names
-            else f"racks here: {', '.join(known) or 'none'}"
-        )
-        key = ("racks", index, "inventory" if rack_reference.inventory else "name")
-        document.raise_first_problem([SpecProblem(key, f"{rack_reference.inventory_file} not found", remedy)])
-    return StackRack(**rack_reference.model_dump(), rack=load_rack(path, root))
+def _load_stack_racks(
+    spec: FleetSpec, document: YamlDocument, root: Path, errors: list[InputError]
+) -> tuple[StackRack, ...]:
+    """Return the racks that can be read; add to ``errors`` what is wrong with the others."""
+    racks = []
+    for index, reference in enumerate(getattr(spec, "racks", ())):
+        path = root / getattr(reference, "inventory_file", "")
+        if path == root:  # its name is wrong
+            continue
+        try:
+            if not path.is_file():
+                document.raise_first_problem([_missing_rack_problem(reference, index, path, root)])
+            racks.append(StackRack(**reference.model_dump(), rack=load_rack(path, root)))
+        except InputError as error:
+            errors += error.errors
+    return tuple(racks)
 
 
-def _load_container_files(spec: FleetSpec, document: YamlDocument, root: Path) -> dict[str, ContainerFile]:
+def _missing_rack_problem(reference: RackReference, index: int, path: Path, root: Path) -> SpecProblem:
+    known = sorted(file.stem for file in (root / "inventory").glob("*.yaml") if is_rack_file_candidate(file))
+    close_names = get_close_matches(path.stem, known, n=1)
+    remedy = (
+        f"did you mean {close_names[0]!r}?" if close_names else f"racks here: {', '.join(known) or 'none'}"
+    )
+    key = ("racks", index, "inventory" if reference.inventory else "name")
+    return SpecProblem(key, f"{reference.inventory_file} not found", remedy)
+
+
+def _load_container_files(
+    spec: FleetSpec, document: YamlDocument, root: Path, errors: list[InputError]
+) -> dict[str, ContainerFile]:
+    """Return the files by path; add to ``errors`` what is wrong with those that cannot be read."""
     files: dict[str, ContainerFile] = {}
-    for where, application in list_applications_with_paths(spec):
+    for where, application in _list_known_applications(spec):
         for index, path in enumerate(application.container_files):
-            if not (root / path).is_file():
-                problem = SpecProblem(
-                    (*where, "container_files", index), f"{path} not found", "give its path in the project"
-                )
-                document.raise_first_problem([problem])
-            files[path] = load_container_file(path, root)
+            try:
+                if not (root / path).is_file():
+                    problem = SpecProblem(
+                        (*where, "container_files", index),
+                        f"{path} not found",
+                        "give its path in the project",
+                    )
+                    document.raise_first_problem([problem])
+                files[path] = load_container_file(path, root)
+            except InputError as error:
+                errors += error.errors
     return files
+
+
+def _list_known_applications(spec: FleetSpec) -> list[tuple[KeyPath, Application]]:
+    """Return the applications with their places; none where a template of the spec is wrong."""
+    try:
+        return list(list_applications_with_paths(spec))
+    except AttributeError:
+        return []
 
 
 def _suggest_stacks(root: Path) -> str:

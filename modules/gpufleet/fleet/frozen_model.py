@@ -13,9 +13,10 @@ class FrozenModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-def build_spec_error(problem: str, remedy: str) -> PydanticCustomError:
-    """Return an error for a validator to raise: the problem and its remedy."""
-    return PydanticCustomError("gpufleet", "{problem}; {remedy}", {"problem": problem, "remedy": remedy})
+def build_spec_error(problem: str, remedy: str, *path: str | int) -> PydanticCustomError:
+    """Return an error for a validator to raise: the problem, its remedy, and its place below what is validated."""
+    context = {"problem": problem, "remedy": remedy, "path": path}
+    return PydanticCustomError("gpufleet", "{problem}; {remedy}", context)
 
 
 def build_pattern_annotations(pattern: str, meaning: str) -> tuple[AfterValidator, WithJsonSchema]:

@@ -34,6 +34,8 @@ def _expand_plain_number(value: Any) -> Any:
     """Accept a plain number as a figure without a source: an assumption."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return {"value": value, "source": PLAIN_NUMBER_SOURCE, "assumption": True}
+    if isinstance(value, str | bool):
+        raise build_spec_error(f"is {value!r}", "give a number, or {value: …, source: …}")
     return value
 
 
@@ -90,7 +92,8 @@ class HardwareCost(FrozenModel):
             )
         if self.capital_eur is not None and self.usd_per_eur is None:
             raise build_spec_error(
-                "capital_eur has no exchange rate", "add usd_per_eur with its source and date"
+                "capital_eur has no exchange rate",
+                "add usd_per_eur, such as 1.10",
             )
         return self
 
@@ -99,7 +102,7 @@ class HardwareCost(FrozenModel):
         for name, (meaning, is_valid) in BOUNDS.items():
             value = getattr(self, name).value
             if not is_valid(value):
-                raise build_spec_error(f"{name} is {value:g}", f"give {meaning}")
+                raise build_spec_error(f"is {value:g}", f"give {meaning}", name)
         for first, second in PAIRS:
             if (getattr(self, first) is None) != (getattr(self, second) is None):
                 raise build_spec_error(f"{first} and {second} must be given together", "give both or neither")

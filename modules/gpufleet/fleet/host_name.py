@@ -11,11 +11,10 @@ from typing import Any
 from gpufleet.boundary import decode_plain_yaml, make_printable, read_text
 from gpufleet.boundary.name_range import fold_names_to_ranges
 from gpufleet.errors import InputError
-from gpufleet.fleet.document import SpecProblem
+from gpufleet.fleet.document import SpecProblem, read_yaml_document
 from gpufleet.fleet.pool_request import MAX_NODES
 from gpufleet.fleet.rack import Rack
 from gpufleet.fleet.rack_file import load_racks, project_relative_path, read_rack_document
-from gpufleet.fleet.spec import FleetSpec
 
 CONFIG_KEY = "gpufleet:fleet"
 RESERVED = frozenset(("all", "localhost", "missing", "ungrouped"))
@@ -84,7 +83,7 @@ def list_rack_stacks(root: Path) -> dict[str, set[str]]:
 
 
 def check_project_host_names(
-    root: Path, stack: str = "", spec: FleetSpec | None = None, where: str = ""
+    root: Path, stack: str = "", spec: Mapping[str, Any] | None = None, where: str = ""
 ) -> None:
     """Check the host names of a project: its rack files that can be read, its stacks, and ``spec`` as one of them.
 
@@ -98,11 +97,8 @@ def check_project_host_names(
         if declaration.path.name != f"Pulumi.{stack}.yaml"
     ]
     if spec is not None:
-        stack_file = root / "stacks" / f"Pulumi.{stack}.yaml"
-        declared = spec.model_dump(include={"pools", "workstations"})
-        stacks += _spec_declarations(
-            stack_file, where or project_relative_path(stack_file, root), stack, declared
-        )
+        stack_file = root / (where or f"stacks/Pulumi.{stack}.yaml")
+        stacks += _spec_declarations(stack_file, project_relative_path(stack_file, root), stack, spec)
     check_unique_host_names([*list_rack_host_declarations(racks, root), *stacks])
 
 
@@ -142,7 +138,7 @@ def _pool_node_names(stack: str, pool: Mapping[str, Any]) -> Iterator[str]:
     """Give the names of a pool's nodes where their number is fixed; elastic groups name theirs by the cloud's ids."""
     count = pool.get("count")
     if isinstance(count, Mapping):
-        count = count.get("desired") if count.get("min") == count.get("max") else None
+        count = count.get("desired", count.get("min")) if count.get("min") == count.get("max") else None
     if isinstance(count, int) and not isinstance(count, bool) and isinstance(pool.get("name"), str):
         prefix = pool_node_name_prefix(stack, pool["name"])
         yield from (f"{prefix}-{number + 1}" for number in range(min(count, MAX_NODES)))
@@ -154,9 +150,13 @@ def _fold_names(names: Iterable[str]) -> str:
 
 def _build_error(declaration: HostNameDeclaration, problem: str, remedy: str) -> InputError:
     if declaration.key != "nodes":
-        return InputError(
-            problem, where=declaration.label, key=f"{CONFIG_KEY}.{declaration.key}", remedy=remedy
-        )
+        key, where = f"{CONFIG_KEY}.{declaration.key}", declaration.label
+        if declaration.path.is_file():
+            line = read_yaml_document(declaration.path, where).find_key_line(
+                ("config", CONFIG_KEY, declaration.key)
+            )
+            where = f"{where}:{line}"
+        return InputError(problem, where=where, key=key, remedy=remedy)
     return read_rack_document(declaration.path, declaration.path.parent.parent).build_input_error(
         SpecProblem(("nodes",), problem, remedy)
     )

@@ -9,6 +9,7 @@ from pydantic import (
     BeforeValidator,
     Field,
     GetJsonSchemaHandler,
+    ValidationInfo,
     WithJsonSchema,
     model_validator,
 )
@@ -16,6 +17,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticKnownError
 
 from gpufleet import catalog
+from gpufleet.catalog import data_file
 from gpufleet.errors import InputError
 from gpufleet.fleet.frozen_model import FrozenModel, StrictFloat, StrictInt, build_spec_error
 
@@ -45,6 +47,49 @@ class AcceleratorRequest(FrozenModel):
 
     model: Annotated[str, AfterValidator(_check_accelerator)]
     count: Annotated[StrictInt, Field(ge=1, le=16)] = 1
+
+
+def list_machines_with(model: str, cloud: str) -> list[str]:
+    """Return the machines of a cloud that come with cards whose name contains ``model``."""
+    return [
+        name
+        for (where, name), machine in data_file.load_machines().items()
+        if where == cloud and any(model.lower() in card.model.lower() for card in machine.accelerators)
+    ]
+
+
+def describe_unattachable(model: str, machine: catalog.Machine) -> tuple[str, str]:
+    """Return problem and remedy for cards that do not come with a machine that takes others."""
+    names = list_machines_with(model, machine.cloud)
+    instead = f", or machine: {names[0]} without accelerators" if names else ""
+    return (
+        f"{model} cannot be attached to {machine.name}",
+        f"give {' or '.join(machine.attachable)}{instead}",
+    )
+
+
+def _check_attached_cards(request: Any, info: ValidationInfo) -> Any:
+    """Refuse an ambiguous name of cards that the machine does not take: no choice among them would be right."""
+    model = request.get("model") if isinstance(request, dict) else None
+    pool = info.data or {}  # what is right of it so far
+    try:
+        machine = catalog.get_machine(pool.get("machine", ""), pool.get("cloud"))
+    except InputError:
+        return request
+    if isinstance(model, str) and machine.attachable and "ambiguous" in _find_name_problem(model):
+        raise build_spec_error(*describe_unattachable(model, machine), "model")
+    return request
+
+
+def _find_name_problem(model: str) -> str:
+    try:
+        catalog.get_accelerator(model)
+    except InputError as error:
+        return error.problem
+    return ""
+
+
+AttachedAccelerators = Annotated[AcceleratorRequest | None, BeforeValidator(_check_attached_cards)]
 
 
 class NodeCount(FrozenModel):

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from gpufleet.boundary import is_identifier
 from gpufleet.fleet.bmc import Bmc, EntryBmc, NoBmc, RackBmc
@@ -124,7 +125,7 @@ class Rack(FrozenModel):
     name: Name
     kind: Literal["blades", "bench", "servers"]
     site: Name
-    machine: str
+    machine: str | None = None
     network: RackNetwork | None = None
     bmc: RackBmc | None = None
     storage_gb: PositiveFloat | None = None
@@ -142,6 +143,11 @@ class Rack(FrozenModel):
             return {**data, "nodes": [{"name": data["nodes"]}]}
         return data
 
+    @property
+    def machine_text(self) -> str:
+        """Return the names of the rack's machines."""
+        return self.machine or ", ".join(dict.fromkeys(node.machine for node in self.nodes))
+
     @model_validator(mode="after")
     def _check_unique_fields(self) -> Self:
         for field in ("name", "slot", "serial", "address", "mac"):
@@ -149,8 +155,11 @@ class Rack(FrozenModel):
             for node in self.nodes:
                 value = getattr(node, field)
                 if value is not None and value in seen:
+                    shared = f"{seen[value]} and {node.name} share the {field} {value}"
                     raise build_spec_error(
-                        f"{seen[value]} and {node.name} share the {field} {value}", "make it unique"
+                        f"{value} is declared twice" if field == "name" else shared,
+                        "make it unique",
+                        *self._path_of_node(node.name),
                     )
                 seen[value] = node.name
         return self
@@ -163,12 +172,20 @@ class Rack(FrozenModel):
             target = node.bmc_target
             if target is not None and target in seen:
                 raise build_spec_error(
-                    f"{seen[target]} and {node.name} share the BMC {target[0]}", "give each its own address"
+                    f"{seen[target]} and {node.name} share the BMC {target[0]}",
+                    "give each its own address",
+                    *self._path_of_node(node.name),
                 )
             if target is not None:
                 seen[target] = node.name
-        if self.bmc is None and any(entry.bmc and not isinstance(entry.bmc, NoBmc) for entry in self.entries):
-            raise build_spec_error("a node has a BMC and the rack names no protocol", "give bmc.protocol")
+        declares_bmc = (e for e in self.entries if e.bmc and not isinstance(e.bmc, NoBmc))
+        if self.bmc is None and (entry := next(declares_bmc, None)):
+            raise build_spec_error(
+                f"{entry.name} has a BMC, but the rack does not say how to talk to it",
+                "add bmc: {protocol: redfish, ca_file: …} or bmc: {protocol: ipmi} to the rack",
+                *self._path_of_node(expand_name_range(entry.name)[0]),
+                "bmc",
+            )
         return self
 
     @model_validator(mode="after")
@@ -179,6 +196,7 @@ class Rack(FrozenModel):
             raise build_spec_error(
                 f"{node.name} has hardware.drives without storage_gb",
                 "give storage_gb, the size of one drive",
+                *self._path_of_node(node.name),
             )
         return self
 
@@ -190,13 +208,18 @@ class Rack(FrozenModel):
             return self
         if self.network is None or gateway not in self.network.cidr:
             raise build_spec_error(
-                f"boot.gateway {gateway} is not in network.cidr", "give an address of the rack's network"
+                f"{gateway} is not in network.cidr",
+                "give an address of the rack's network",
+                "boot",
+                "gateway",
             )
         conflicting_node = next((node.name for node in self.nodes if node.address == str(gateway)), None)
         if conflicting_node:
             raise build_spec_error(
-                f"boot.gateway {gateway} is {conflicting_node}'s address",
+                f"{gateway} is {conflicting_node}'s address",
                 "give the router's, or move the slots",
+                "boot",
+                "gateway",
             )
         return self
 
@@ -204,7 +227,9 @@ class Rack(FrozenModel):
     def nodes(self) -> tuple[RackNode, ...]:
         """Return every node, in the order of its slot."""
         rack_nodes = [
-            self._build_node(entry, name) for entry in self.entries for name in expand_name_range(entry.name)
+            self._build_node(entry, name, index)
+            for index, entry in enumerate(self.entries)
+            for name in expand_name_range(entry.name)
         ]
         return tuple(sorted(rack_nodes, key=lambda node: node.slot))
 
@@ -227,17 +252,36 @@ class Rack(FrozenModel):
             else self.cost.figure_sources_text
         )
 
-    def _build_node(self, entry: RackNodeEntry, name: str) -> RackNode:
-        slot = entry.slot or parse_slot_from_name(name)
+    def _path_of_node(self, name: str) -> tuple[str, int]:
+        """Return where the file declares a node."""
+        indexes = [at for at, entry in enumerate(self.entries) if name in expand_name_range(entry.name)]
+        return ("nodes", indexes[-1])
+
+    def _build_node(self, entry: RackNodeEntry, name: str, index: int) -> RackNode:
+        machine = entry.machine or self.machine
+        if machine is None:
+            raise build_spec_error(
+                f"{name} has no machine",
+                "set machine in the node's entry, or at the rack for all nodes",
+                "nodes",
+                index,
+            )
+        try:
+            slot = entry.slot or parse_slot_from_name(name)
+            address = entry.address or (self.network.address_of_slot(slot) if self.network else None)
+            bmc = self.bmc.build_node_bmc(name, slot, entry.bmc) if self.bmc else None
+        except PydanticCustomError as error:
+            context = error.context or {}
+            raise build_spec_error(context["problem"], context["remedy"], "nodes", index) from None
         return RackNode(
             name=name,
             slot=slot,
             serial=entry.serial,
-            address=entry.address or (self.network.address_of_slot(slot) if self.network else None),
+            address=address,
             mac=entry.mac,
-            machine=entry.machine or self.machine,
+            machine=machine,
             storage_gb=entry.storage_gb or self.storage_gb,
             accelerators=self.accelerators if entry.accelerators is None else entry.accelerators,
             hardware=entry.hardware.with_defaults_from(self.hardware) if entry.hardware else self.hardware,
-            bmc=self.bmc.build_node_bmc(name, slot, entry.bmc) if self.bmc else None,
+            bmc=bmc,
         )

@@ -14,6 +14,7 @@ from gpufleet.errors import InputError
 from gpufleet.fleet.document import SpecProblem, YamlDocument, find_ambiguous_numbers, read_yaml_document
 from gpufleet.fleet.error_explanation import explain_validation_errors
 from gpufleet.fleet.node_hardware import NodeHardware
+from gpufleet.fleet.partial_model import build_partial_model, find_model_problems
 from gpufleet.fleet.rack import Rack
 
 RACK_PLUGIN = "gpufleet.fleet.rack"
@@ -35,13 +36,19 @@ def load_racks(folder: Path, root: Path | None = None, *, skip_broken: bool = Fa
     racks: dict[Path, Rack] = {}
     for path, label in _yaml_files(folder, root):
         try:
-            text = read_text(path, where=label)
-            if _is_rack(text, label):
-                racks[path] = _load_rack(path, label, text)
+            rack = find_rack(path, label)
+            if rack:
+                racks[path] = rack
         except InputError:
             if not skip_broken:
                 raise
     return racks
+
+
+def find_rack(path: Path, label: str) -> Rack | None:
+    """Return the rack that a YAML file declares, None for another file of Ansible's."""
+    text = read_text(path, where=label)
+    return _load_rack(path, label, text) if _is_rack(text, label) else None
 
 
 def is_rack_file_candidate(path: Path) -> bool:
@@ -105,15 +112,24 @@ def _decode(text: str, stem: str) -> Rack | None:
 
 def _load_with_lines(path: Path, label: str) -> Rack:
     document = read_yaml_document(path, label)
-    document.raise_first_problem(list(find_ambiguous_numbers(document.node)))
+    data = document.plain_data
+    problems = list(find_ambiguous_numbers(document.node))
     try:
-        rack = Rack.model_validate(document.plain_data)
+        rack = Rack.model_validate(data)
     except ValidationError as error:
-        document.raise_first_problem(explain_validation_errors(error, Rack, document.plain_data))
-        raise
-    document.raise_first_problem(_machine_problems(rack))
-    if rack.name != path.stem:
-        document.raise_first_problem([_name_problem(rack, path)])
+        problems += explain_validation_errors(error, Rack, data)
+        if not isinstance(data, dict):
+            document.raise_first_problem(problems)
+        rack = build_partial_model(Rack, data, error)
+        problems = list(dict.fromkeys([*problems, *find_model_problems(rack)]))
+    try:
+        problems += _machine_problems(rack)
+    except (AttributeError, ValidationError):
+        if not problems:
+            raise
+    if getattr(rack, "name", path.stem) != path.stem:
+        problems.append(_name_problem(rack, path))
+    document.raise_first_problem(problems)
     return rack
 
 
@@ -130,9 +146,9 @@ def _machine_problems(rack: Rack) -> list[SpecProblem]:
 
     A server may be custom-built: then its accelerators must be declared, or its cores and memory if it has none.
     """
-    declared_machines: list[tuple[tuple[str | int, ...], str, bool, NodeHardware]] = [
-        (("machine",), rack.machine, bool(rack.accelerators), rack.hardware)
-    ]
+    declared_machines: list[tuple[tuple[str | int, ...], str, bool, NodeHardware]] = (
+        [(("machine",), rack.machine, bool(rack.accelerators), rack.hardware)] if rack.machine else []
+    )
     for index, entry in enumerate(rack.entries):
         if entry.machine:
             cards = rack.accelerators if entry.accelerators is None else entry.accelerators

@@ -22,18 +22,23 @@ FLEET_RULES: RuleTable[Fleet, SpecProblem] = RuleTable(RULES)
 """Checks of the spec together with its racks."""
 
 
-def find_fleet_problems(fleet: Fleet) -> list[SpecProblem]:
+def find_fleet_problems(fleet: Fleet, *, is_partial: bool = False) -> list[SpecProblem]:
     """Return the problems that the rules find once the racks are read."""
-    return [_add_rule_id(rule, problem) for rule, problem in FLEET_RULES.find_violations(fleet)]
+    violations = FLEET_RULES.find_violations(fleet, is_partial=is_partial)
+    return [_add_rule_id(rule, problem) for rule, problem in violations]
 
 
-def find_spec_problems(spec: FleetSpec) -> list[SpecProblem]:
-    """Return the problems that the rules find in a spec, each with the rule's id."""
-    problems = [_add_rule_id(rule, problem) for rule, problem in SPEC_RULES.find_violations(spec)]
-    for index, pool in enumerate(spec.pools):
+def find_spec_problems(spec: FleetSpec, *, is_partial: bool = False) -> list[SpecProblem]:
+    """Return the problems that the rules find in a spec, each with the rule's id.
+
+    ``is_partial``: it has no attribute where the file is wrong (``partial_model``).
+    """
+    violations = SPEC_RULES.find_violations(spec, is_partial=is_partial)
+    problems = [_add_rule_id(rule, problem) for rule, problem in violations]
+    for index, pool in enumerate(getattr(spec, "pools", ())):
         problems += [
             _add_rule_id(rule, SpecProblem(("pools", index, *problem.path), problem.text, problem.remedy))
-            for rule, problem in POOL_RULES.find_violations(pool)
+            for rule, problem in POOL_RULES.find_violations(pool, is_partial=is_partial)
         ]
     return problems
 

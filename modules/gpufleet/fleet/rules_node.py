@@ -47,14 +47,14 @@ def find_card_vendor(card_model: str) -> str:
 def list_template_assignments(fleet: Fleet) -> Iterator[NodeTemplateAssignment]:
     """Yield every template with the nodes that get it."""
     for index, pool in enumerate(fleet.pools):
-        if pool.template:
+        if pool.template and _is_known(pool.machine, pool.cloud):
             cards = _list_cards(pool.machine, pool.cloud, (pool.accelerators,) if pool.accelerators else ())
             plan = fleet.resolve_blueprint(pool.template)
             yield NodeTemplateAssignment(
                 ("pools", index, "template"), pool.name, pool.machine, cards, largest_local_gib(pool), plan
             )
     for index, workstation in enumerate(fleet.workstations):
-        if workstation.template:
+        if workstation.template and _is_known(workstation.machine, "onprem"):
             cards, plan = (
                 _list_cards(workstation.machine, "onprem"),
                 fleet.resolve_blueprint(workstation.template),
@@ -73,14 +73,21 @@ def list_template_assignments(fleet: Fleet) -> Iterator[NodeTemplateAssignment]:
 def _list_cards(
     machine: str, cloud: str, added: tuple[AcceleratorRequest, ...] = ()
 ) -> tuple[tuple[str, int], ...]:
-    try:
-        built_in = catalog.get_machine(machine, cloud).accelerators
-    except InputError:
-        built_in = ()  # retired: rule machine-known has said so
+    # A server of one's own may have a machine that is not known.
+    built_in = catalog.get_machine(machine, cloud).accelerators if _is_known(machine, cloud) else ()
     gpus = [
         (card.model, card.count) for card in built_in if find_card_vendor(card.model) in {"nvidia", "amd"}
     ]
     return (*gpus, *((card.model, card.count) for card in added))
+
+
+def _is_known(machine: str, cloud: str) -> bool:
+    """Return whether the catalogue has a machine; other rules refuse one that is unknown or retired."""
+    try:
+        catalog.get_machine(machine, cloud)
+    except InputError:
+        return False
+    return True
 
 
 def _first_problem_per_path(problems: Iterator[SpecProblem]) -> Iterator[SpecProblem]:

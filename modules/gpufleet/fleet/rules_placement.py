@@ -10,6 +10,7 @@ from gpufleet import catalog
 from gpufleet.errors import InputError
 from gpufleet.fleet.document import SpecProblem
 from gpufleet.fleet.image import CustomImage
+from gpufleet.fleet.pool_request import describe_unattachable, list_machines_with
 from gpufleet.fleet.rule import POOL_RULES
 from gpufleet.fleet.spec import Pool
 
@@ -24,6 +25,9 @@ def find_pool_machine(pool: Pool) -> catalog.Machine | None:
         return None
 
 
+SMALL_MACHINES = {"aws": "g4dn.xlarge", "gcp": "g2-standard-4", "azure": "Standard_NC4as_T4_v3"}
+
+
 @POOL_RULES.register_rule(
     "machine-known",
     reason="a machine that is not in the catalogue cannot be priced or checked",
@@ -33,7 +37,14 @@ def check_machine_known(pool: Pool) -> Iterator[SpecProblem]:
     try:
         catalog.get_machine(pool.machine, pool.cloud)
     except InputError as error:
-        yield SpecProblem(("machine",), error.problem, error.remedy)
+        if catalog.find_ordinary_machine(pool.machine, pool.cloud):
+            remedy = f"choose a machine with one, such as {SMALL_MACHINES[pool.cloud]}"
+            yield SpecProblem(("machine",), f"{pool.machine} has no accelerator", remedy)
+        elif names := list_machines_with(pool.machine, pool.cloud):
+            text = f"{pool.machine} is an accelerator, not a machine"
+            yield SpecProblem(("machine",), text, f"choose a machine with it: {', '.join(names[:3])}")
+        else:
+            yield SpecProblem(("machine",), error.problem, error.remedy)
 
 
 @POOL_RULES.register_rule(
@@ -63,6 +74,8 @@ def check_region_known(pool: Pool) -> Iterator[SpecProblem]:
 )
 def check_zone_in_region(pool: Pool) -> Iterator[SpecProblem]:
     cloud = catalog.get_cloud(pool.cloud)
+    if not cloud.is_region_name(pool.region):
+        return  # rule region-known refuses it
     for index, zone in enumerate(pool.zones):
         if not cloud.is_zone_name(zone, pool.region):
             text = f"{zone!r} is not a zone of {cloud.name} {pool.region}"
@@ -85,8 +98,8 @@ def check_accelerators_attachable(pool: Pool) -> Iterator[SpecProblem]:
         text = f"accelerators cannot be attached to {machine.name}; it has its own ({_format_accelerators(machine)})"
         yield SpecProblem(("accelerators",), text, "remove accelerators")
     elif request.model not in machine.attachable:
-        text = f"{request.model} cannot be attached to {machine.name}"
-        yield SpecProblem(("accelerators", "model"), text, f"give {' or '.join(machine.attachable)}")
+        problem, remedy = describe_unattachable(request.model, machine)
+        yield SpecProblem(("accelerators", "model"), problem, remedy)
     else:
         facts = catalog.get_machine_facts(machine.name, machine.cloud, request.model)
         counts = [str(count) for count in facts.accelerator_vcpus] if facts else []

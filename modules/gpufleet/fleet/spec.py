@@ -14,7 +14,7 @@ from gpufleet.fleet.container_file import ContainerFile
 from gpufleet.fleet.frozen_model import FrozenModel, Name, Owner, StrictInt
 from gpufleet.fleet.hardware import HardwareCost
 from gpufleet.fleet.image import Image
-from gpufleet.fleet.pool_request import AcceleratorRequest, CloudName, MonthlyBudget, NodeCount
+from gpufleet.fleet.pool_request import AttachedAccelerators, CloudName, MonthlyBudget, NodeCount
 from gpufleet.fleet.profile import HardwareProfile, SoftwareProfile
 from gpufleet.fleet.public_key import PublicKey
 from gpufleet.fleet.purchase import Purchase
@@ -56,7 +56,7 @@ class Pool(FrozenModel):
     region: str
     zones: tuple[str, ...] = ()
     machine: str
-    accelerators: AcceleratorRequest | None = None
+    accelerators: AttachedAccelerators = None
     count: NodeCount
     purchase: Purchase
     fabric: Annotated[

@@ -13,13 +13,11 @@ from gpufleet.burnin import BurninReport, ThresholdOverride, judge_attempt, obse
 from gpufleet.errors import InputError, ProjectFileError
 from gpufleet.nodes import Node, PartObservation, build_expected_hardware
 
-OVERRIDE_FILE = "burn-in-thresholds.yaml"
-
 
 def find_override_file() -> Path | None:
     """Return the file of overrides next to Pulumi.yaml; None outside a project and where there is none."""
     try:
-        path = paths.find_project_root() / OVERRIDE_FILE
+        path = paths.find_project_root() / paths.OVERRIDE_FILE
     except InputError:
         return None
     return path if path.exists() or path.is_symlink() else None

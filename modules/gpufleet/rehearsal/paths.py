@@ -8,6 +8,7 @@ from typing import Any
 from gpufleet.boundary import OWN_STATE, decode_json_object, read_bytes
 from gpufleet.engine import read_project_setting
 from gpufleet.errors import InputError
+from gpufleet.paths import refuse_stack_file_name
 
 
 class RehearsalPaths:
@@ -43,6 +44,7 @@ class RehearsalPaths:
         """Raise InputError if the project does not have this stack."""
         if self.settings_file.is_file():
             return
+        refuse_stack_file_name(self.stack)
         names = ", ".join(list_stack_names(self.root)) or "none"
         raise InputError(f"stack {self.stack!r} not found", where="-s", remedy=f"stacks here are {names}")
 

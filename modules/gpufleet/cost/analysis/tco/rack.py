@@ -87,7 +87,7 @@ def compute_rack_cost(rack: Rack) -> RackCost:
         cards.update({attached.model: attached.count for attached in node.accelerators})
     return RackCost(
         name=rack.name,
-        machine=rack.machine,
+        machine=rack.machine_text,
         nodes=len(rack.nodes),
         cores=None if None in cores else sum(filter(None, cores)),
         memory_gib=None if None in memory else sum(filter(None, memory)),
