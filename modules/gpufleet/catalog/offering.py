@@ -1,0 +1,136 @@
+"""Where machines are sold, and the limits of clouds that do not depend on a machine.
+
+``data/offered.csv`` has the regions of a machine, ``data/zones.csv`` the zones of a region, ``data/limits.csv`` the
+limits; each row has its source and date. What no row states is unknown: None, never a guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from gpufleet.catalog.data_file import load_catalog_rows
+from gpufleet.catalog.machine_facts import get_machine_facts
+from gpufleet.catalog.price_query import find_machine_price, list_machine_regions
+
+
+@dataclass(frozen=True)
+class Offering:
+    """Where a machine is sold, and who says so. In ``unknown`` regions the source did not look."""
+
+    regions: frozenset[str]
+    unknown: frozenset[str]
+    as_of: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The least and the most that a cloud takes of something; None: no bound is stated."""
+
+    low: int | None
+    high: int | None
+    as_of: str
+    source: str
+
+    def allows(self, value: float) -> bool:
+        """Return whether the value is within the bounds."""
+        return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
+
+    @property
+    def text(self) -> str:
+        """Return the bounds for a sentence: ``10 to 65,536``, ``at least 50``, ``at most 64``."""
+        if self.low is None:
+            return f"at most {self.high:,}"
+        return f"at least {self.low:,}" if self.high is None else f"{self.low:,} to {self.high:,}"
+
+
+def find_offering(cloud: str, machine: str, accelerator: str | None = None) -> Offering | None:
+    """Return where a machine is sold, None if no source lists it.
+
+    ``accelerator`` is the model that a pool attaches: then the zones that have it count, not those of the machine.
+    """
+    listed = None if accelerator else _load_offerings().get((cloud, machine))
+    zones = _find_zones(cloud, machine, accelerator)
+    if listed is None and (not zones or cloud == "aws"):  # AWS's zones are known in some regions only
+        return None
+    regions = set(zones) | (set() if accelerator else set(list_machine_regions(cloud, machine)))
+    if listed is None:
+        return Offering(frozenset(regions), frozenset(), "undated", "machine_facts.csv, field zones")
+    return Offering(listed.regions | regions, listed.unknown, listed.as_of, listed.source)
+
+
+def is_sold_in(cloud: str, machine: str, region: str, accelerator: str | None = None) -> bool | None:
+    """Return whether a machine is sold in a region, None if no source says."""
+    offering = find_offering(cloud, machine, accelerator)
+    if offering is None:
+        return None
+    if region in offering.regions:
+        return True
+    return None if region in offering.unknown else False
+
+
+def list_zones(cloud: str, region: str) -> tuple[str, ...] | None:
+    """Return the names of a region's zones, empty if it has none, None if no source says."""
+    return _load_zones().get((cloud, region))
+
+
+def find_limit(cloud: str, name: str) -> Limit | None:
+    """Return a limit of a cloud, None if no source states one."""
+    return _load_limits().get((cloud, name))
+
+
+def find_lowest_spot_price(cloud: str, machine: str) -> tuple[float, str, str] | None:
+    """Return the lowest spot price that is known of a machine in any region, with the region and its date."""
+    return min(_list_spot_prices(cloud, machine), default=None)
+
+
+def _list_spot_prices(cloud: str, machine: str) -> Iterator[tuple[float, str, str]]:
+    for region in list_machine_regions(cloud, machine):
+        price = find_machine_price(cloud, region, machine, "spot")
+        if price is not None:
+            yield price.usd_per_hour, region, price.as_of
+
+
+def _find_zones(cloud: str, machine: str, accelerator: str | None) -> tuple[str, ...]:
+    facts = get_machine_facts(machine, cloud, accelerator)
+    return tuple(facts.zones) if facts else ()
+
+
+@cache
+def _load_offerings() -> dict[tuple[str, str], Offering]:
+    return {
+        (row["cloud"], machine): Offering(
+            frozenset(row.get_words("regions")),
+            frozenset(row.get_words("unknown")),
+            row["as_of"],
+            row["source"],
+        )
+        for row in load_catalog_rows("offered.csv")
+        for machine in row.get_words("machines")
+    }
+
+
+@cache
+def _load_zones() -> dict[tuple[str, str], tuple[str, ...]]:
+    separators = {"aws": "{region}{zone}", "gcp": "{region}-{zone}", "azure": "{zone}"}
+    return {
+        (row["cloud"], region): tuple(
+            separators[row["cloud"]].format(region=region, zone=zone) for zone in row.get_words("zones")
+        )
+        for row in load_catalog_rows("zones.csv")
+        for region in row.get_words("regions")
+    }
+
+
+@cache
+def _load_limits() -> dict[tuple[str, str], Limit]:
+    return {
+        (row["cloud"], row["limit"]): Limit(
+            *(int(row[bound]) if row[bound] else None for bound in ("low", "high")),
+            row["as_of"],
+            row["source"],
+        )
+        for row in load_catalog_rows("limits.csv")
+    }
