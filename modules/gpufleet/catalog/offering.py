@@ -6,11 +6,12 @@ limits; each row has its source and date. What no row states is unknown: None, n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
+from gpufleet.boundary import build_from_row
 from gpufleet.catalog.data_file import load_catalog_rows
+from gpufleet.catalog.entry import Price
 from gpufleet.catalog.machine_facts import get_machine_facts
 from gpufleet.catalog.price_query import find_machine_price, list_machine_regions
 
@@ -81,16 +82,11 @@ def find_limit(cloud: str, name: str) -> Limit | None:
     return _load_limits().get((cloud, name))
 
 
-def find_lowest_spot_price(cloud: str, machine: str) -> tuple[float, str, str] | None:
-    """Return the lowest spot price that is known of a machine in any region, with the region and its date."""
-    return min(_list_spot_prices(cloud, machine), default=None)
-
-
-def _list_spot_prices(cloud: str, machine: str) -> Iterator[tuple[float, str, str]]:
-    for region in list_machine_regions(cloud, machine):
-        price = find_machine_price(cloud, region, machine, "spot")
-        if price is not None:
-            yield price.usd_per_hour, region, price.as_of
+def find_lowest_spot_price(cloud: str, machine: str) -> Price | None:
+    """Return the lowest spot price that is known of a machine in any region."""
+    regions = list_machine_regions(cloud, machine)
+    prices = (find_machine_price(cloud, region, machine, "spot") for region in regions)
+    return min(filter(None, prices), key=lambda price: price.usd_per_hour, default=None)
 
 
 def _find_zones(cloud: str, machine: str, accelerator: str | None) -> tuple[str, ...]:
@@ -101,12 +97,7 @@ def _find_zones(cloud: str, machine: str, accelerator: str | None) -> tuple[str,
 @cache
 def _load_offerings() -> dict[tuple[str, str], Offering]:
     return {
-        (row["cloud"], machine): Offering(
-            frozenset(row.get_words("regions")),
-            frozenset(row.get_words("unknown")),
-            row["as_of"],
-            row["source"],
-        )
+        (row["cloud"], machine): build_from_row(Offering, row)
         for row in load_catalog_rows("offered.csv")
         for machine in row.get_words("machines")
     }
@@ -127,10 +118,5 @@ def _load_zones() -> dict[tuple[str, str], tuple[str, ...]]:
 @cache
 def _load_limits() -> dict[tuple[str, str], Limit]:
     return {
-        (row["cloud"], row["limit"]): Limit(
-            *(int(row[bound]) if row[bound] else None for bound in ("low", "high")),
-            row["as_of"],
-            row["source"],
-        )
-        for row in load_catalog_rows("limits.csv")
+        (row["cloud"], row["limit"]): build_from_row(Limit, row) for row in load_catalog_rows("limits.csv")
     }

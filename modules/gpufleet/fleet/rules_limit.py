@@ -6,6 +6,7 @@ nothing.
 
 from __future__ import annotations
 
+import base64
 from collections import Counter
 from collections.abc import Iterator
 
@@ -22,6 +23,7 @@ from gpufleet.fleet.template import STEPS
 
 DISK_KINDS = {"aws": "gp3", "gcp": "pd-balanced", "azure": "Premium_LRS"}  # of a boot disk, and of volumes
 AZURE_KEY_TYPES = ("ssh-rsa", "ssh-ed25519")
+AZURE_RSA_BITS = 2048
 GROUP_SUFFIX = 5  # characters that Google's groups add to the names of their nodes
 
 
@@ -54,8 +56,8 @@ def _find_disk_kind(pool: Pool) -> str:
 @POOL_RULES.register_rule(
     "boot-disk-size",
     reason="a boot disk holds at least its image, and at most what the cloud boots from",
-    source="catalog/data/limits.csv, vendor_image_gib and boot_disk_gib: InvalidBlockDeviceMapping (NVIDIA/ngc-examples "
-    "#3), OperationNotAllowed osDisk.diskSizeGB (skypilot-org/skypilot #2007), 0 - 4095 (terraform-provider-azurerm #20850)",
+    source="catalog/data/limits.csv, vendor_image_gib, boot_disk_gib: InvalidBlockDeviceMapping (NVIDIA/ngc-examples "
+    "#3), OperationNotAllowed (skypilot-org/skypilot #2007), 0 - 4095 (terraform-provider-azurerm #20850)",
 )
 def check_boot_disk_size(pool: Pool) -> Iterator[SpecProblem]:
     path, size, facts = ("disk", "size_gib"), pool.disk.size_gib, find_pool_facts(pool)
@@ -75,7 +77,7 @@ def check_boot_disk_size(pool: Pool) -> Iterator[SpecProblem]:
 @SPEC_RULES.register_rule(
     "volume-size",
     reason="a cloud's disks have a smallest and a largest size",
-    source="catalog/data/limits.csv, by kind of disk; Google, resource.sizeGb; Azure, disks-types.md; EC2, CreateVolume",
+    source="catalog/data/limits.csv, by kind of disk, and disks_gib: Google, resource.sizeGb; Azure, disks-types.md",
 )
 def check_volume_sizes(spec: FleetSpec) -> Iterator[SpecProblem]:
     for index, pool in enumerate(spec.pools):
@@ -84,6 +86,9 @@ def check_volume_sizes(spec: FleetSpec) -> Iterator[SpecProblem]:
             what = f"volume {volume.name} ({kind}, in GiB)"
             path = ("pools", index, "template")
             yield from _check_limit(pool.cloud, f"{kind}_gib", volume.size_gib, path, what)
+        total = pool.disk.size_gib + sum(volume.size_gib for volume in _list_volumes(spec, pool))
+        path = ("pools", index, "template")
+        yield from _check_limit(pool.cloud, "disks_gib", total, path, "the sum of a node's disks in GiB")
 
 
 @SPEC_RULES.register_rule(
@@ -120,15 +125,21 @@ def check_volume_names(spec: FleetSpec) -> Iterator[SpecProblem]:
 @POOL_RULES.register_rule(
     "group-size",
     reason="a group of the cloud, and a Capacity Block, has a limited number of nodes",
-    source="catalog/data/limits.csv: EC2, capacity-blocks.html; MicrosoftDocs, placement groups of scale sets: 600 with "
-    "a custom image",
+    source="catalog/data/limits.csv: EC2, capacity-blocks.html; MicrosoftDocs, large scale sets: 600 with a custom "
+    "image",
 )
 def check_group_size(pool: Pool) -> Iterator[SpecProblem]:
     if any(rung.kind == "capacity_block" for rung in pool.purchase.rungs):
-        yield from _check_limit(pool.cloud, "block_nodes", pool.count.max, ("count",), "the count of a Capacity Block")
+        yield from _check_limit(
+            pool.cloud, "block_nodes", pool.count.max, ("count",), "the count of a Capacity Block"
+        )
     if isinstance(pool.image, CustomImage):
         yield from _check_limit(
-            pool.cloud, "custom_image_group_nodes", pool.count.max, ("count",), "the count with a custom image"
+            pool.cloud,
+            "custom_image_group_nodes",
+            pool.count.max,
+            ("count",),
+            "the count with a custom image",
         )
 
 
@@ -163,22 +174,27 @@ def check_user_data_size(spec: FleetSpec) -> Iterator[SpecProblem]:
 
 @SPEC_RULES.register_rule(
     "key-type-of-cloud",
-    reason="Azure takes RSA and Ed25519 keys alone",
-    source="MicrosoftDocs, create-ssh-keys-detailed.md; hashicorp/terraform-provider-azurerm #5605, Azure/azure-cli #9780",
+    reason="Azure takes RSA keys of at least 2,048 bits, and Ed25519 keys",
+    source="MicrosoftDocs, create-ssh-keys-detailed.md; terraform-provider-azurerm #5605, Azure/azure-cli #9780",
 )
 def check_key_types(spec: FleetSpec) -> Iterator[SpecProblem]:
     if not any(pool.cloud == "azure" for pool in spec.pools):
         return
     for index, key in enumerate(spec.ssh.authorized_keys):
-        if key.split()[0] not in AZURE_KEY_TYPES:
-            text = f"{key.split()[0]} keys do not work on Azure"
-            yield SpecProblem(("ssh", "authorized_keys", index), text, f"give {' or '.join(AZURE_KEY_TYPES)} keys")
+        kind, body = key.split()[:2]
+        path = ("ssh", "authorized_keys", index)
+        bits = 8 * len(base64.b64decode(body)) if kind == "ssh-rsa" else None
+        if bits is not None and bits < AZURE_RSA_BITS:
+            yield SpecProblem(path, f"the RSA key has less than {AZURE_RSA_BITS} bits", "make a longer key")
+        elif kind not in AZURE_KEY_TYPES:
+            text = f"{kind} keys do not work on Azure"
+            yield SpecProblem(path, text, f"give {' or '.join(AZURE_KEY_TYPES)} keys")
 
 
 @SPEC_RULES.register_rule(
     "networks-count",
     reason="each network is a rule of the nodes' security group, which has each once and a limited number",
-    source="catalog/data/limits.csv, ssh_networks: RulesPerSecurityGroupLimitExceeded, aws-samples/aws-cloudfront-samples "
+    source="catalog/data/limits.csv, ssh_networks: RulesPerSecurityGroupLimitExceeded, aws-cloudfront-samples "
     "#53; InvalidPermission.Duplicate: EC2 API error codes",
 )
 def check_networks(spec: FleetSpec) -> Iterator[SpecProblem]:

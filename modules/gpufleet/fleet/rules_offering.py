@@ -19,7 +19,10 @@ from gpufleet.fleet.spec import Pool
 
 AZURE_PRICE_DECIMALS = 5
 # What an image's name says of itself, as words of it: the architecture, the system, Azure's hypervisor generation.
-ARCHITECTURE_WORDS = {"arm64": "arm64", "aarch64": "arm64", "amd64": "x86_64", "x86-64": "x86_64", "x64": "x86_64"}
+ARCHITECTURE_WORDS = {
+    "arm64": "arm64", "aarch64": "arm64", "arm": "arm64", "graviton": "arm64",
+    "amd64": "x86_64", "x86-64": "x86_64", "x64": "x86_64",
+}  # fmt: skip
 GENERATION_WORDS = {"gen1": "1", "g1": "1", "gen2": "2", "g2": "2"}
 # Azure, error-reserved-resource-name.md: the first two nowhere in a name.
 RESERVED_WORDS = ("microsoft", "windows")
@@ -61,10 +64,10 @@ def check_spot_cap_above_known_price(pool: Pool) -> Iterator[SpecProblem]:
         lowest = catalog.find_lowest_spot_price(pool.cloud, pool.machine)
         if pool.cloud == "azure" and round(cap, AZURE_PRICE_DECIMALS) != cap:
             yield SpecProblem(where, f"is {cap}, but Azure takes five decimals", f"give {cap:.5f}")
-        elif lowest and cap < lowest[0]:
-            usd, region, as_of = lowest
-            text = f"is {cap:g}, below every known spot price of {pool.machine} ({usd:g} in {region}, {as_of})"
-            yield SpecProblem(where, text, f"give at least {usd:g}, or remove it")
+        elif lowest and cap < lowest.usd_per_hour:
+            known = f"{lowest.usd_per_hour:g} in {lowest.region}, {lowest.as_of or 'undated'}"
+            text = f"is {cap:g}, below every known spot price of {pool.machine} ({known})"
+            yield SpecProblem(where, text, f"give at least {lowest.usd_per_hour:g}, or remove it")
 
 
 @POOL_RULES.register_rule(
@@ -77,23 +80,25 @@ def check_image_fits_machine(pool: Pool) -> Iterator[SpecProblem]:
     machine, facts, image = find_pool_machine(pool), find_pool_facts(pool), pool.image
     if machine is None or not isinstance(image, CustomImage):
         return
-    key = "id" if image.id else "name"
-    name = str(image.id or image.name).lower().replace("_", "-")
-    words = re.split(r"[^a-z0-9]+", name)
-    path: KeyPath = ("image", key)
+    path: KeyPath = ("image", "id" if image.id else "name")
+    # Of Azure's ids, what follows the resource group, which may be named after anything.
+    name = str(image.id or image.name).lower().rpartition("microsoft.compute/")[2].replace("_", "-")
     for word, arch in ARCHITECTURE_WORDS.items():
-        if re.search(rf"(?<![a-z0-9]){word}(?![a-z0-9])", name) and arch != machine.arch:
-            yield SpecProblem(
-                path, f"the image is for {arch}, but {machine.name} is {machine.arch}", "name another image"
-            )
-    if any(word.startswith("windows") for word in words):
-        yield SpecProblem(path, "the image is Windows, and nodes are configured over SSH on Linux", "name another image")
+        if _has_word(name, word) and arch != machine.arch:
+            text = f"the image is for {arch}, but {machine.name} is {machine.arch}"
+            yield SpecProblem(path, text, "name another image")
+            break
+    if re.search(r"(?<![a-z0-9])windows", name):
+        yield SpecProblem(path, "the image is Windows, and nodes run Linux", "name another image")
     allowed = facts.image_generations if facts else ()
-    for word in words:
-        generation = GENERATION_WORDS.get(word)
-        if generation and allowed and generation not in allowed:
+    for word, generation in GENERATION_WORDS.items():
+        if _has_word(name, word) and allowed and generation not in allowed:
             text = f"the image is of generation {generation}, which {machine.name} cannot boot"
             yield SpecProblem(path, text, f"name an image of generation {' or '.join(allowed)}")
+
+
+def _has_word(name: str, word: str) -> bool:
+    return re.search(rf"(?<![a-z0-9]){word}(?![a-z0-9])", name) is not None
 
 
 @POOL_RULES.register_rule(
@@ -105,4 +110,5 @@ def check_image_fits_machine(pool: Pool) -> Iterator[SpecProblem]:
 def check_name_has_no_reserved_word(pool: Pool) -> Iterator[SpecProblem]:
     for word in RESERVED_WORDS:
         if pool.cloud == "azure" and word in pool.name:
-            yield SpecProblem(("name",), f"{pool.name!r} contains {word!r}, which Azure reserves", "choose another name")
+            text = f"{pool.name!r} contains {word!r}, which Azure reserves"
+            yield SpecProblem(("name",), text, "choose another name")

@@ -59,8 +59,8 @@ def check_region_known(pool: Pool) -> Iterator[SpecProblem]:
 @POOL_RULES.register_rule(
     "zone-in-region",
     reason="a zone must belong to its region",
-    source="zone names: AWS us-east-1a, GCP us-central1-a, Azure 1, 2, 3; catalog/data/zones.csv, with the vendors' lists "
-    "of regions and zones: ResourceTypeNotSupportAvailabilityZones (cluster-api-provider-azure #294), gcloudrig #75",
+    source="zone names: AWS us-east-1a, GCP us-central1-a, Azure 1, 2, 3; catalog/data/zones.csv: vendors' lists of "
+    "zones; ResourceTypeNotSupportAvailabilityZones (cluster-api-provider-azure #294), gcloudrig #75",
 )
 def check_zone_in_region(pool: Pool) -> Iterator[SpecProblem]:
     cloud, known = catalog.get_cloud(pool.cloud), catalog.list_zones(pool.cloud, pool.region)
@@ -159,7 +159,9 @@ def _check_custom_image(image: CustomImage, cloud: catalog.Cloud) -> Iterator[Sp
 def _check_named_owner(image: CustomImage, cloud: catalog.Cloud) -> Iterator[SpecProblem]:
     """Yield an owner, or the name of an image family, that the cloud could not have."""
     if cloud.name == "aws" and not re.fullmatch(r"self|\d{12}|amazon|aws-marketplace", image.owner):
-        yield SpecProblem(("image", "owner"), f"{image.owner!r} is not an account of AWS", "give its 12 digits")
+        yield SpecProblem(
+            ("image", "owner"), f"{image.owner!r} is not an account of AWS", "give its 12 digits"
+        )
     if cloud.name == "gcp" and not re.fullmatch(r"self|[a-z][a-z0-9-]{4,28}[a-z0-9]", image.owner):
         yield SpecProblem(("image", "owner"), f"{image.owner!r} is not a project of GCP", "give a project id")
     if cloud.name == "gcp" and image.name and not re.fullmatch(cloud.image_id_pattern, image.name):
