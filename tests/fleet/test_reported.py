@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import base64
-from pathlib import Path
 
 import pytest
-import yaml
 
+import cloud_corpus as corpus
 from gpufleet import fleet
 from gpufleet.errors import InputError
 
-CASES = yaml.safe_load((Path(__file__).parents[1] / "cases/fleet/reported.yaml").read_text())
+CASES = corpus.REPORTED
 CLOUDS = ("aws", "gcp", "azure")
 
 
 def build_key(kind, number):
-    """Return a complete public key: of RSA as long as one of 4,096 bits is."""
-    fields = [kind.encode(), number.to_bytes(4, "big") + bytes(512 if kind == "ssh-rsa" else 28)]
+    """Return a complete public key: RSA has 4,096 bits, as short-rsa 1,024."""
+    size = {"ssh-rsa": 512, "short-rsa": 128}.get(kind, 28)
+    kind = kind.replace("short-rsa", "ssh-rsa")
+    fields = [kind.encode(), number.to_bytes(4, "big") + bytes(size)]
     body = b"".join(len(field).to_bytes(4, "big") + field for field in fields)
     return f"{kind} {base64.b64encode(body).decode()} user-{number}"
 
