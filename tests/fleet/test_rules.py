@@ -198,7 +198,6 @@ OF_REPORTS = {  # test_reported.py
     "networks-count",
     "reserved-word",
     "spot-cap-known-price",
-    "unique-volumes",
     "user-data-size",
     "volume-count",
     "volume-size",

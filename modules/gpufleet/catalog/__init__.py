@@ -40,7 +40,7 @@ from gpufleet.lazy_names import make_module_getattr
 if TYPE_CHECKING:
     from gpufleet.catalog.offering import (
         find_limit,
-        find_lowest_spot_price,
+        find_lowest_price,
         find_offering,
         is_sold_in,
         list_zones,
@@ -84,7 +84,7 @@ __all__ = [
     "find_driver_operating_system",
     "find_first_tier_limit",
     "find_limit",
-    "find_lowest_spot_price",
+    "find_lowest_price",
     "find_machine",
     "find_machine_price",
     "find_machine_retirement",
@@ -116,7 +116,7 @@ __all__ = [
 
 # Imported with the first use: sizing and the names of machines need none of them.
 _LATER = {
-    "offering": ("find_limit", "find_lowest_spot_price", "find_offering", "is_sold_in", "list_zones"),
+    "offering": ("find_limit", "find_lowest_price", "find_offering", "is_sold_in", "list_zones"),
     "operating_system": ("OperatingSystem", "find_driver_operating_system", "load_operating_systems"),
     "price_query": (
         "find_cloud_part_price", "find_machine", "find_machine_price", "find_ordinary_machine", "list_machine_regions",

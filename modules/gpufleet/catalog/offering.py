@@ -82,10 +82,10 @@ def find_limit(cloud: str, name: str) -> Limit | None:
     return _load_limits().get((cloud, name))
 
 
-def find_lowest_spot_price(cloud: str, machine: str) -> Price | None:
-    """Return the lowest spot price that is known of a machine in any region."""
+def find_lowest_price(cloud: str, machine: str, purchase: str) -> Price | None:
+    """Return the lowest price of that purchase that is known of a machine in any region."""
     regions = list_machine_regions(cloud, machine)
-    prices = (find_machine_price(cloud, region, machine, "spot") for region in regions)
+    prices = (find_machine_price(cloud, region, machine, purchase) for region in regions)
     return min(filter(None, prices), key=lambda price: price.usd_per_hour, default=None)
 
 

@@ -62,6 +62,9 @@ def _find_disk_kind(pool: Pool) -> str:
 def check_boot_disk_size(pool: Pool) -> Iterator[SpecProblem]:
     path, size, facts = ("disk", "size_gib"), pool.disk.size_gib, find_pool_facts(pool)
     yield from _check_limit(pool.cloud, "boot_disk_gib", size, path, "the boot disk")
+    if isinstance(pool.image, CustomImage):
+        what = f"the boot disk of an image of {pool.image.owner}"
+        yield from _check_limit(pool.cloud, f"{pool.image.owner}_gib", size, path, what)
     machine = find_pool_machine(pool)
     has_vendor_image = pool.image == "vendor" or (
         pool.image == "auto"
@@ -106,20 +109,6 @@ def check_volume_count(spec: FleetSpec) -> Iterator[SpecProblem]:
         if limit is not None and count > limit:
             text = f"the template has {count} volumes, but {pool.machine} takes {limit} besides its boot disk"
             yield SpecProblem(("pools", index, "template"), text, "use fewer volumes, or a larger machine")
-
-
-@SPEC_RULES.register_rule(
-    "unique-volumes",
-    reason="a volume's name is the name of its disk and of its folder on the node",
-    source="Google, disks.insert: 409 alreadyExists; our own folder of volumes",
-)
-def check_volume_names(spec: FleetSpec) -> Iterator[SpecProblem]:
-    for index, pool in enumerate(spec.pools):
-        for name, count in Counter(volume.name for volume in _list_volumes(spec, pool)).items():
-            if count > 1:
-                yield SpecProblem(
-                    ("pools", index, "template"), f"volume {name} is declared twice", "rename one of them"
-                )
 
 
 @POOL_RULES.register_rule(

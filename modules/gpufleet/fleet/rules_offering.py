@@ -18,6 +18,7 @@ from gpufleet.fleet.rules_purchase import list_rungs_with_paths
 from gpufleet.fleet.spec import Pool
 
 AZURE_PRICE_DECIMALS = 5
+LARGEST_SPOT_DISCOUNT = 0.9  # AWS, Amazon EC2 Spot Instances; Microsoft, spot-vms.md: up to 90 %
 # What an image's name says of itself, as words of it: the architecture, the system, Azure's hypervisor generation.
 ARCHITECTURE_WORDS = {
     "arm64": "arm64", "aarch64": "arm64", "arm": "arm64", "graviton": "arm64",
@@ -61,13 +62,18 @@ def check_spot_cap_above_known_price(pool: Pool) -> Iterator[SpecProblem]:
         if cap is None or not catalog.get_cloud(pool.cloud).has_spot_price_cap:
             continue  # rule spot-price-cap
         where = (*path, "max_usd_per_hour")
-        lowest = catalog.find_lowest_spot_price(pool.cloud, pool.machine)
+        lowest = catalog.find_lowest_price(pool.cloud, pool.machine, "spot")
+        on_demand = catalog.find_lowest_price(pool.cloud, pool.machine, "on_demand")
         if pool.cloud == "azure" and round(cap, AZURE_PRICE_DECIMALS) != cap:
             yield SpecProblem(where, f"is {cap}, but Azure takes five decimals", f"give {cap:.5f}")
         elif lowest and cap < lowest.usd_per_hour:
             known = f"{lowest.usd_per_hour:g} in {lowest.region}, {lowest.as_of or 'undated'}"
             text = f"is {cap:g}, below every known spot price of {pool.machine} ({known})"
             yield SpecProblem(where, text, f"give at least {lowest.usd_per_hour:g}, or remove it")
+        elif on_demand and cap < (1 - LARGEST_SPOT_DISCOUNT) * on_demand.usd_per_hour:
+            text = f"is {cap:g}, but spot is at most {LARGEST_SPOT_DISCOUNT:.0%} cheaper than on demand"
+            least = (1 - LARGEST_SPOT_DISCOUNT) * on_demand.usd_per_hour
+            yield SpecProblem(where, text, f"give at least {least:.4g}, or remove it")
 
 
 @POOL_RULES.register_rule(
