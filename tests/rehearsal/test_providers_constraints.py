@@ -330,6 +330,16 @@ ILLEGAL = [
         "is 8, got 9",
     ),
     (SET, scale_set(profile={"storageProfile": {"osDisk": {"diskSizeGB": 8192}}}), "at most 4,095 GiB"),
+    (
+        MACHINE,
+        {
+            "osProfile": {
+                "linuxConfiguration": {"ssh": {"publicKeys": [{"keyData": "ecdsa-sha2-nistp256 A"}]}}
+            }
+        },
+        "only RSA and Ed25519",
+    ),
+    ("gcp:compute/network:Network", {"name": "one", "mtu": 9000}, "got 9000"),
 ]
 LEGAL = [
     (

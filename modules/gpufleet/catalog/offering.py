@@ -6,7 +6,7 @@ limits; each row has its source and date. What no row states is unknown: None, n
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from gpufleet.boundary import build_from_row
@@ -53,21 +53,21 @@ def find_offering(cloud: str, machine: str, accelerator: str | None = None) -> O
     ``accelerator`` is the model that a pool attaches: then the zones that have it count, not those of the machine.
     """
     listed = None if accelerator else _load_offerings().get((cloud, machine))
-    zones = _find_zones(cloud, machine, accelerator)
-    if listed is None and (not zones or cloud == "aws"):  # AWS's zones are known in some regions only
+    facts = get_machine_facts(machine, cloud, accelerator)
+    zones = frozenset(facts.zones) if facts else frozenset()
+    if listed is not None:
+        return replace(listed, regions=listed.regions | zones)
+    if facts is None or not zones or cloud == "aws":  # AWS's zones are known in some regions only
         return None
-    regions = set(zones) | (set() if accelerator else set(list_machine_regions(cloud, machine)))
-    if listed is None:
-        return Offering(frozenset(regions), frozenset(), "undated", "machine_facts.csv, field zones")
-    return Offering(listed.regions | regions, listed.unknown, listed.as_of, listed.source)
+    return Offering(zones, frozenset(), facts.cells["zones"].as_of, facts.cells["zones"].source)
 
 
 def is_sold_in(cloud: str, machine: str, region: str, accelerator: str | None = None) -> bool | None:
-    """Return whether a machine is sold in a region, None if no source says."""
+    """Return whether a machine is sold in a region, None if no source says. A price there says so too."""
     offering = find_offering(cloud, machine, accelerator)
     if offering is None:
         return None
-    if region in offering.regions:
+    if region in offering.regions or (not accelerator and region in list_machine_regions(cloud, machine)):
         return True
     return None if region in offering.unknown else False
 
@@ -87,11 +87,6 @@ def find_lowest_price(cloud: str, machine: str, purchase: str) -> Price | None:
     regions = list_machine_regions(cloud, machine)
     prices = (find_machine_price(cloud, region, machine, purchase) for region in regions)
     return min(filter(None, prices), key=lambda price: price.usd_per_hour, default=None)
-
-
-def _find_zones(cloud: str, machine: str, accelerator: str | None) -> tuple[str, ...]:
-    facts = get_machine_facts(machine, cloud, accelerator)
-    return tuple(facts.zones) if facts else ()
 
 
 @cache

@@ -24,8 +24,8 @@ ARCHITECTURE_WORDS = {
     "arm64": "arm64", "aarch64": "arm64", "arm": "arm64", "graviton": "arm64",
     "amd64": "x86_64", "x86-64": "x86_64", "x64": "x86_64",
 }  # fmt: skip
-GENERATION_WORDS = {"gen1": "1", "g1": "1", "gen2": "2", "g2": "2"}
-# Azure, error-reserved-resource-name.md: the first two nowhere in a name.
+GENERATION_WORDS = {"gen1": "1", "gen2": "2"}
+# Microsoft, error-reserved-resource-name.md: nowhere in a name; its other words only as the whole or at the start.
 RESERVED_WORDS = ("microsoft", "windows")
 
 
@@ -43,8 +43,9 @@ def check_machine_in_region(pool: Pool) -> Iterator[SpecProblem]:
     for path, rung in list_rungs_with_paths(pool):
         places += [((*path, "machines", index), name) for index, name in enumerate(rung.machines)]
     for path, machine in places:
-        offering = catalog.find_offering(pool.cloud, machine, card)
-        if offering and catalog.is_sold_in(pool.cloud, machine, pool.region, card) is False:
+        if catalog.is_sold_in(pool.cloud, machine, pool.region, card) is not False:
+            continue
+        if offering := catalog.find_offering(pool.cloud, machine, card):
             what = f"{card} on {machine}" if card else machine
             text = f"{what} is not sold in {pool.region} (as of {offering.as_of})"
             yield SpecProblem(path, text, f"it is sold in {', '.join(sorted(offering.regions))}")
