@@ -7,6 +7,9 @@ from pathlib import Path
 import yaml
 
 CASES = Path(__file__).resolve().parent / "cases/cloud"
+REPORTED = yaml.safe_load(
+    (CASES.parent / "fleet/reported.yaml").read_text()
+)  # of tests/fleet/test_reported.py
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICnjZVo0X23w6Lv+MS0nX7ZSNB6ZUf6PUl3b3SBAbmnn test"
 DEFAULTS = {
     "aws": {"region": "us-east-1", "zones": ["us-east-1a"], "machine": "p4d.24xlarge"},

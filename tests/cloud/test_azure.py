@@ -215,7 +215,9 @@ def test_restore_of_evicted_nodes_ends(evaluate):
 
 
 def test_evicted_nodes_are_not_restored_unasked(evaluate):
-    scale_set = evaluate({**INFINIBAND, "purchase": SPOT}).find_resource("VirtualMachineScaleSet")
+    scale_set = evaluate({**INFINIBAND, "purchase": SPOT | {"max_usd_per_hour": 8.0}}).find_resource(
+        "VirtualMachineScaleSet"
+    )
     assert "spotRestorePolicy" not in scale_set
 
 

@@ -55,7 +55,7 @@ def test_gcp_spot_eviction_action_is_set(evaluate, eviction, action):
     ("purchase", "policy", "price"),
     [
         ({"on_eviction": "delete"}, "Delete", -1),
-        ({"on_eviction": "stop", "max_usd_per_hour": 7.0}, "Deallocate", 7.0),
+        ({"on_eviction": "stop", "max_usd_per_hour": 8.0}, "Deallocate", 8.0),
     ],
 )
 def test_azure_spot_eviction_action_and_maximum_price_are_set(evaluate, purchase, policy, price):

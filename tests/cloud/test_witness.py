@@ -33,6 +33,36 @@ def test_simulated_cloud_refuses_an_illegal_pool_by_itself(case, tmp_path):
     assert send_requests(case["requests"], tmp_path) != []
 
 
+def build_placement_request(pool):
+    """Return the request for one machine of a pool, with no more than where it is to be."""
+    region, zone = pool["region"], pool.get("zones", [None])[0]
+    if pool["cloud"] == "aws":
+        place = {"availabilityZone": zone} if zone else {}
+        inputs = {"instanceType": pool["machine"], "region": region, **place}
+        return {"type": "aws:ec2/instance:Instance", "inputs": inputs}
+    if pool["cloud"] == "azure":
+        inputs = {"location": region, "hardwareProfile": {"vmSize": pool["machine"]}}
+        inputs |= {"zones": [zone]} if zone else {}
+        return {"type": "azure-native:compute:VirtualMachine", "inputs": inputs}
+    cards = [{"type": "nvidia-tesla-t4", "count": 1}] if "accelerators" in pool else []
+    inputs = {"machineType": pool["machine"], "zone": zone, "guestAccelerators": cards}
+    return {"type": "gcp:compute/instance:Instance", "inputs": inputs}
+
+
+REPORTED = [
+    {**corpus.REPORTED["base"][cloud], **case[cloud]}
+    for case in corpus.REPORTED["refused"]
+    for cloud in corpus.DEFAULTS
+    if cloud in case and case["rule"] in ("machine-in-region", "machine-in-zone", "zone-in-region")
+    if len(set(case[cloud].get("zones", []))) == len(case[cloud].get("zones", []))  # not a zone twice
+]
+
+
+@pytest.mark.parametrize("pool", REPORTED, ids=lambda pool: f"{pool['machine']}-{pool['region']}")
+def test_simulated_cloud_has_no_machine_where_none_is_sold(pool, tmp_path):
+    assert send_requests([build_placement_request(pool)], tmp_path) != []
+
+
 @pytest.mark.parametrize("kind", corpus.BASE_REQUESTS)
 def test_unchanged_request_is_accepted(kind, tmp_path):
     assert send_requests([{"type": kind, "inputs": {}}], tmp_path) == []

@@ -111,3 +111,12 @@ def test_accounts_that_the_stack_file_names_for_the_providers_count(repo_root, t
     stack_file.write_text(text.replace("config:\n", secret, 1))
     unreadable = fleet.load_fleet("production", repo_root, stack_file)
     assert find_azure_subscription(unreadable, {"ARM_SUBSCRIPTION_ID": "other"}) == "other"
+
+
+def test_offering_that_nobody_states_is_noted(parse_pool):
+    a4 = {"cloud": "gcp", "region": "us-central1", "zones": ["us-central1-b"], "machine": "a4-highgpu-8g"}
+    note = find_note(parse_pool(**a4, purchase={"kind": "spot"}), "not checked")
+    assert note.endswith("whether it is sold in us-central1 (a4-highgpu-8g of train)")
+    g2 = {**a4, "region": "asia-east1", "zones": ["asia-east1-a"], "machine": "g2-standard-8"}
+    note = find_note(parse_pool(**g2), "not checked")
+    assert note.endswith("whether it is sold in asia-east1-a (g2-standard-8 of train)")

@@ -308,6 +308,38 @@ ILLEGAL = [
     ("azure-native:network:NatGateway", {"sku": {"name": "Standard"}, "zones": ["1", "2"]}, "in one zone"),
     ("azure-native:network:NetworkSecurityGroup", {"securityRules": [{"priority": 50}]}, "100 to 4096"),
     ("azure-native:azurefleet:Fleet", {"vmSizesProfile": [{"name": "a"}]}, "must be set"),
+    (INSTANCE, {"instanceType": "g5.xlarge", "availabilityZone": "us-east-2d"}, "Invalid availability zone"),
+    (
+        INSTANCE,
+        {"instanceType": "p5.48xlarge", "availabilityZone": "ca-central-1a"},
+        "choose ca-central-1d",
+    ),
+    (INSTANCE, {"instanceType": "g5.48xlarge", "ebsBlockDevices": [{}] * 9}, "at most 8, got 9"),
+    (NODE, gcp("g2-standard-8", zone="us-east1-a"), "us-east1-a does not exist"),
+    (NODE, gcp("g2-standard-8", zone="me-west1-a"), "does not exist in zone me-west1-a"),
+    (
+        NODE,
+        gcp("n1-standard-8", zone="us-west4-c", guestAccelerators=[{"type": "nvidia-tesla-t4", "count": 1}]),
+        "T4 does not exist in zone us-west4-c",
+    ),
+    (MACHINE, azure("Standard_ND96asr_v4", location="eastus2"), "not available in location eastus2"),
+    (MACHINE, azure("Standard_NC4as_T4_v3", location="West US", zones=["1"]), "no availability zones"),
+    (
+        MACHINE,
+        azure("Standard_NC4as_T4_v3", storageProfile={"dataDisks": [{"lun": n} for n in range(9)]}),
+        "is 8, got 9",
+    ),
+    (SET, scale_set(profile={"storageProfile": {"osDisk": {"diskSizeGB": 8192}}}), "at most 4,095 GiB"),
+    (
+        MACHINE,
+        {
+            "osProfile": {
+                "linuxConfiguration": {"ssh": {"publicKeys": [{"keyData": "ecdsa-sha2-nistp256 A"}]}}
+            }
+        },
+        "only RSA and Ed25519",
+    ),
+    ("gcp:compute/network:Network", {"name": "one", "mtu": 9000}, "got 9000"),
 ]
 LEGAL = [
     (

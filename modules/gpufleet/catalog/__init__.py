@@ -38,6 +38,13 @@ from gpufleet.catalog.source import load_catalog_sources
 from gpufleet.lazy_names import make_module_getattr
 
 if TYPE_CHECKING:
+    from gpufleet.catalog.offering import (
+        find_limit,
+        find_lowest_price,
+        find_offering,
+        is_sold_in,
+        list_zones,
+    )
     from gpufleet.catalog.operating_system import (
         OperatingSystem,
         find_driver_operating_system,
@@ -76,9 +83,12 @@ __all__ = [
     "find_cloud_part_price",
     "find_driver_operating_system",
     "find_first_tier_limit",
+    "find_limit",
+    "find_lowest_price",
     "find_machine",
     "find_machine_price",
     "find_machine_retirement",
+    "find_offering",
     "find_ordinary_machine",
     "find_part_period",
     "find_price_tiers",
@@ -87,10 +97,12 @@ __all__ = [
     "get_machine",
     "get_machine_facts",
     "get_model",
+    "is_sold_in",
     "join_cloud_names",
     "list_accelerator_regions",
     "list_machine_regions",
     "list_parts_billed_by_month",
+    "list_zones",
     "load_accelerators",
     "load_catalog_sources",
     "load_models",
@@ -104,6 +116,7 @@ __all__ = [
 
 # Imported with the first use: sizing and the names of machines need none of them.
 _LATER = {
+    "offering": ("find_limit", "find_lowest_price", "find_offering", "is_sold_in", "list_zones"),
     "operating_system": ("OperatingSystem", "find_driver_operating_system", "load_operating_systems"),
     "price_query": (
         "find_cloud_part_price", "find_machine", "find_machine_price", "find_ordinary_machine", "list_machine_regions",

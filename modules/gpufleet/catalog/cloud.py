@@ -81,7 +81,7 @@ _CLOUDS = (
         region_pattern=r"(us|eu|ap|af|ca|cn|il|me|mx|sa)(-gov|-iso[bef]?)?-[a-z]+-\d",
         zone_pattern=r"{region}[a-f]",
         zone_example="{region}a",
-        image_id_pattern=r"ami-[0-9a-f]{8,17}",
+        image_id_pattern=r"ami-([0-9a-f]{8}|[0-9a-f]{17})",
         image_id_example="ami-0123456789abcdef0",
         price_kinds=(
             "on_demand",
@@ -138,7 +138,8 @@ _CLOUDS = (
         zone_pattern=r"[123]",
         zone_example="1",
         image_id_pattern=(
-            r"/subscriptions/[^/]+/resourceGroups/[^/]+/providers/Microsoft\.Compute/(images|galleries)/.+"
+            r"/subscriptions/[^/]+/resourceGroups/[^/]+/providers/Microsoft\.Compute/"
+            r"(images/[^/]+|galleries/[^/]+/images/[^/]+(/versions/[^/]+)?)"
         ),
         image_id_example="/subscriptions/…/resourceGroups/…/providers/Microsoft.Compute/images/…",
         price_kinds=(

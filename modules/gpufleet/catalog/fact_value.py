@@ -89,11 +89,13 @@ def _read_quota_buckets(text: str) -> dict[str, Any]:
 
 
 def _read_zones(text: str) -> dict[str, Any]:
-    """Read Google's zones: ``us-central1:a,b`` is us-central1-a and us-central1-b."""
-    pairs = [word.split(":") for word in text.split()]
-    return {
-        "zones": {region: tuple(f"{region}-{zone}" for zone in zones.split(",")) for region, zones in pairs}
-    }
+    """Read zones: ``us-central1:a,b`` is Google's us-central1-a and -b, ``ca-central-1:d`` AWS's ca-central-1d."""
+    zones_by_region: dict[str, tuple[str, ...]] = {}
+    for word in text.split():
+        region, letters = word.split(":")
+        prefix = region if re.search(r"-\d+$", region) else f"{region}-"
+        zones_by_region[region] = tuple(f"{prefix}{letter}" for letter in letters.split(","))
+    return {"zones": zones_by_region}
 
 
 def _read_accelerator_vcpus(text: str) -> dict[str, Any]:
@@ -131,11 +133,13 @@ PARSERS: Mapping[str, Callable[[str], dict[str, Any]]] = {
     "accelerator_vcpus": _read_accelerator_vcpus,
     "local_disk_counts": _value("local_disk_counts", lambda text: tuple(int(word) for word in text.split())),
     "temp_disk_gib": _value("temp_disk_gib", float),
+    "max_data_disks": _value("max_data_disks", int),
     "boot_disk_kinds": _value("boot_disk_kinds", lambda text: tuple(text.split())),
     "purchases": _read_purchases,
     "creatable_reservation": _value("creatable_reservation", _read_yes_or_no),
     "trusted_launch": _value("trusted_launch", _read_yes_or_no),
     "image": _value("image", str),
+    "image_generations": _value("image_generations", lambda text: tuple(text.split())),
     "gpu_module": _choice("gpu_module", "open", "proprietary"),
     "quota_buckets": _read_quota_buckets,
     "quota_units": _choice("quota_units", *get_args(QuotaUnit)),

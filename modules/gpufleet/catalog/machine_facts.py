@@ -62,11 +62,13 @@ class MachineFacts:
     accelerator_vcpus: Mapping[int, int] = field(
         default_factory=dict, hash=False
     )  # most vCPUs by attached number
+    max_data_disks: int | None = None  # disks that can be attached next to the boot disk
     boot_disk_kinds: tuple[str, ...] = ()  # the cloud's own names
     purchases: frozenset[str] = frozenset()
     creatable_reservation: bool | None = None  # may an on-demand capacity reservation be created for it
     trusted_launch: bool | None = None  # Azure: may the machine boot with a virtual TPM
     image: str | None = None  # the vendor's image family that its accelerators and fabric need
+    image_generations: tuple[str, ...] = ()  # Azure: hypervisor generations of the images that it boots
     gpu_module: Literal["open", "proprietary"] | None = None
     quota_buckets: Mapping[str, str] = field(default_factory=dict, hash=False)
     quota_units: QuotaUnit | None = None

@@ -14,7 +14,6 @@ from gpufleet.cloud.images import build_azure_image_reference, has_canonical_ima
 from gpufleet.cloud.pool_plan import SSH_USER, PoolPlan
 from gpufleet.cloud.user_data import build_cloud_init_without_keys
 
-KEY_TYPES = ("ssh-rsa", "ssh-ed25519")  # Azure refuses the others
 DEFAULT_DISK_KIND = "Premium_LRS"
 # What Azure refuses to change on a running machine, so that the provider's update would fail (azure-cli #11187:
 # priority; spot-vms.md: price cap; capacity-reservation-remove-vm.md: leaving a reservation).
@@ -88,11 +87,6 @@ class AzurePoolParts:
     def linux_configuration(self) -> dict[str, Any]:
         """Return the login: SSH keys, no password."""
         keys = self.plan.fleet.ssh.authorized_keys
-        for key in keys:
-            if not key.startswith(KEY_TYPES):
-                problem = f"{key.split()[0]} keys do not work on Azure"
-                remedy = f"give {' or '.join(KEY_TYPES)} keys under ssh.authorized_keys"
-                raise self.plan.build_input_error("cloud", problem, remedy)
         path = f"/home/{SSH_USER}/.ssh/authorized_keys"
         return {
             "disable_password_authentication": True,

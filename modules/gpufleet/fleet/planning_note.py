@@ -97,6 +97,11 @@ def _list_unknown_facts(fleet: Fleet, pool: Pool) -> str:
     missing = []
     if facts is None or not facts.purchases:
         missing.append(f"whether it is sold as {pool.purchase.kind}")
+    card = pool.accelerators.model if pool.accelerators else None
+    if catalog.is_sold_in(pool.cloud, pool.machine, pool.region, card) is None:
+        missing.append(f"whether it is sold in {pool.region}")
+    elif pool.cloud == "gcp" and pool.zones and facts is not None and not facts.zones.get(pool.region):
+        missing.append(f"whether it is sold in {' and '.join(pool.zones)}")
     volumes = fleet.resolve_blueprint(pool.template).application.volumes
     if any(volume.kind == "nvme" for volume in volumes) and largest_local_gib(pool) is None:
         missing.append("its local drives")

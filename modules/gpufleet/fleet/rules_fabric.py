@@ -153,7 +153,9 @@ def check_gcp_node_has_zone(pool: Pool) -> Iterator[SpecProblem]:
 def check_machine_in_zone(pool: Pool) -> Iterator[SpecProblem]:
     facts = find_pool_facts(pool)
     known = facts.zones.get(pool.region, ()) if facts else ()
+    what = f"{pool.accelerators.model} on {pool.machine}" if pool.accelerators else pool.machine
     for index, zone in enumerate(pool.zones):
-        if known and zone not in known and catalog.get_cloud(pool.cloud).is_zone_name(zone, pool.region):
-            text = f"{pool.machine} is not sold in {zone}"
+        # Other zones do not exist: rule zone-in-region.
+        if known and zone not in known and zone in (catalog.list_zones(pool.cloud, pool.region) or ()):
+            text = f"{what} is not sold in {zone}"
             yield SpecProblem(("zones", index), text, f"give {' or '.join(known)}")

@@ -70,18 +70,23 @@ def check_region_known(pool: Pool) -> Iterator[SpecProblem]:
 @POOL_RULES.register_rule(
     "zone-in-region",
     reason="a zone must belong to its region",
-    source="zone names: AWS us-east-1a, GCP us-central1-a, Azure 1, 2, 3",
+    source="zone names: AWS us-east-1a, GCP us-central1-a, Azure 1, 2, 3; catalog/data/zones.csv: vendors' lists of "
+    "zones; ResourceTypeNotSupportAvailabilityZones (cluster-api-provider-azure #294), gcloudrig #75",
 )
 def check_zone_in_region(pool: Pool) -> Iterator[SpecProblem]:
-    cloud = catalog.get_cloud(pool.cloud)
+    cloud, known = catalog.get_cloud(pool.cloud), catalog.list_zones(pool.cloud, pool.region)
     if not cloud.is_region_name(pool.region):
         return  # rule region-known refuses it
     for index, zone in enumerate(pool.zones):
-        if not cloud.is_zone_name(zone, pool.region):
+        if known == ():
+            text = f"{zone!r} is a zone, but {cloud.name} {pool.region} has none"
+            yield SpecProblem(("zones", index), text, "remove zones, or choose a region that has them")
+        elif not cloud.is_zone_name(zone, pool.region) or (known is not None and zone not in known):
             text = f"{zone!r} is not a zone of {cloud.name} {pool.region}"
-            yield SpecProblem(
-                ("zones", index), text, f"give a zone like {cloud.example_zone_name(pool.region)!r}"
-            )
+            example = known[0] if known else cloud.example_zone_name(pool.region)
+            yield SpecProblem(("zones", index), text, f"give a zone like {example!r}")
+        elif zone in pool.zones[:index]:
+            yield SpecProblem(("zones", index), f"{zone} is named twice", "remove it")
 
 
 @POOL_RULES.register_rule(
@@ -146,6 +151,7 @@ def check_image_available(pool: Pool) -> Iterator[SpecProblem]:
     cloud, machine, image = catalog.get_cloud(pool.cloud), find_pool_machine(pool), pool.image
     if isinstance(image, CustomImage):
         yield from _check_custom_image(image, cloud)
+        yield from _check_named_owner(image, cloud)
     elif image == "vendor" and machine is not None:
         has_image = bool(machine.accelerators) and machine.arch in cloud.vendor_image_architectures
         if not has_image:
@@ -161,6 +167,19 @@ def _check_custom_image(image: CustomImage, cloud: catalog.Cloud) -> Iterator[Sp
         yield SpecProblem(("image", "name"), f"{cloud.title} cannot find images by name", "give its id")
     if image.owner != "self" and (image.id is not None or not cloud.has_images_by_name):
         yield SpecProblem(("image", "owner"), "owner is only for images that are found by name", "remove it")
+
+
+def _check_named_owner(image: CustomImage, cloud: catalog.Cloud) -> Iterator[SpecProblem]:
+    """Yield an owner, or the name of an image family, that the cloud could not have."""
+    if cloud.name == "aws" and not re.fullmatch(r"self|\d{12}|amazon|aws-marketplace", image.owner):
+        yield SpecProblem(
+            ("image", "owner"), f"{image.owner!r} is not an account of AWS", "give its 12 digits"
+        )
+    if cloud.name == "gcp" and not re.fullmatch(r"self|[a-z][a-z0-9-]{4,28}[a-z0-9]", image.owner):
+        yield SpecProblem(("image", "owner"), f"{image.owner!r} is not a project of GCP", "give a project id")
+    if cloud.name == "gcp" and image.name and not re.fullmatch(cloud.image_id_pattern, image.name):
+        text = f"{image.name!r} is not an image family of GCP"
+        yield SpecProblem(("image", "name"), text, "give lowercase letters, digits and hyphens")
 
 
 def _format_accelerators(machine: catalog.Machine) -> str:

@@ -142,8 +142,10 @@ def _load_retirement_days() -> dict[tuple[str, str], str]:
 
 
 def _load_offerings() -> dict[tuple[str, str], MachineAvailability]:
+    """Load Google's offerings: the price lists of AWS and Azure are themselves what says where they sell."""
     return {
         (row["cloud"], machine): build_from_row(MachineAvailability, row)
         for row in data_file.load_catalog_rows("offered.csv")
+        if row["cloud"] == "gcp"
         for machine in row.get_words("machines")
     }

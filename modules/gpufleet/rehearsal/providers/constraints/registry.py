@@ -2,7 +2,7 @@
 
 A constraint sees the inputs of one resource, without secrets, and yields (path, reason); a reason starts with the error
 code of the vendor's API where its document names one. Constraints come from vendors' documents only, never from the
-rules, the facts or the components of gpufleet: they are a second witness.
+rules, the facts or the components of gpufleet: they are a second witness. ``offerings`` alone reads the catalogue.
 """
 
 from __future__ import annotations
