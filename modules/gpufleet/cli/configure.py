@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from gpufleet.cli import output
+from gpufleet.cli import output, terminal
 
 
 @click.command(name="configure")
@@ -103,11 +103,18 @@ def configure_command(
     )
     if resume is None:
         result = configure.configure_hosts(
-            paths.find_project_root(), playbook_run.PlaybookRequest(**options, mode=mode), sys.stderr
+            paths.find_project_root(),
+            playbook_run.PlaybookRequest(**options, mode=mode),
+            terminal.open_progress_stream(),
         )
     else:
         result = configure.resume_run(
-            paths.find_project_root(), resume, options["extra_vars"], mode, sys.stderr, diff=options["diff"]
+            paths.find_project_root(),
+            resume,
+            options["extra_vars"],
+            mode,
+            terminal.open_progress_stream(),
+            diff=options["diff"],
         )
     output.print_result(
         as_json, result, configure.ConfigureResult.as_json, text_configure.format_configure_result
@@ -189,7 +196,9 @@ def print_driver_plans(limit: str, extra_vars: tuple[str, ...], *, as_json: bool
     from gpufleet.operations import configure, driver_plans
 
     extra_var_values = configure.read_extra_vars(extra_vars)
-    plans = driver_plans.plan_fleet_drivers(paths.find_project_root(), limit, extra_var_values, sys.stderr)
+    plans = driver_plans.plan_fleet_drivers(
+        paths.find_project_root(), limit, extra_var_values, terminal.open_progress_stream()
+    )
     output.print_result(
         as_json,
         plans,

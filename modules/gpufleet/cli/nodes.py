@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from gpufleet.cli import nodes_lifecycle, output
+from gpufleet.cli.group import LazyGroup
 
 reason_option = click.option("--reason", required=True, help="The reason, for the node's history.")
 actor_option = click.option("--by", "actor", help="Who does it, for the history. Default: your login.")
@@ -23,7 +24,7 @@ def _print_data(data: Any, as_json: bool, lines: Iterable[str]) -> None:
         output.print_lines(*lines)
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def nodes_command() -> None:
     """Show and change the registry: identity, state, and the source of each value."""
 
@@ -110,7 +111,13 @@ def list_nodes(as_ranges: bool, as_json: bool, **options: Any) -> None:
 @click.option("--rack", help="Only nodes of this rack.")
 @click.option("--pool", help="Only nodes of this pool.")
 @click.option(
-    "--out", type=click.Path(dir_okay=False, path_type=Path), help="File to write; replaced at once."
+    "--output",
+    "out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    cls=output.OutputOption,
+    former=("--out",),
+    metavar="FILE",
+    help="File to write; replaced at once.",
 )
 def list_monitoring_targets(out: Path | None, **options: Any) -> None:
     """List the nodes' exporters as JSON for Prometheus (file_sd_configs).

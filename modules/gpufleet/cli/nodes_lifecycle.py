@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from gpufleet.cli import output
+from gpufleet.cli import output, terminal
 
 
 @click.command("export")
@@ -23,14 +23,20 @@ from gpufleet.cli import output
 )
 @click.option("--node", "nodes", multiple=True, metavar="NODE|RANGE", help="Only these nodes.")
 @click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), help="Default: .gpufleet/export/RACK."
+    "--output",
+    "out",
+    type=click.Path(file_okay=False, path_type=Path),
+    cls=output.OutputOption,
+    former=("--out",),
+    metavar="FOLDER",
+    help="Default: .gpufleet/export/RACK.",
 )
 @click.option(
     "--known-hosts",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Also add the host keys to this file.",
 )
-@output.json_option
+@output.json_flag
 def export_first_boot_files(kind: str, as_json: bool, **options: Any) -> None:  # noqa: ARG001 - one format so far
     """Write the first-boot files of a rack's nodes: cloud-init, firmware settings, netboot, host keys."""
     from gpufleet.operations import export as operation
@@ -79,7 +85,7 @@ def retire_node(as_json: bool, actor: str | None, **options: Any) -> None:
         output.print_lines(line, err=True)
 
     interaction = operation.RetireInteraction(
-        operation.make_wipe_runner(paths.find_project_root(), sys.stderr),
+        operation.make_wipe_runner(paths.find_project_root(), terminal.open_progress_stream()),
         prompt_for_answer,
         print_progress_line,
         can_ask=sys.stdin.isatty(),

@@ -7,13 +7,14 @@ from pathlib import Path
 import click
 
 from gpufleet.cli import output
+from gpufleet.cli.group import LazyGroup
 
 file_type = click.Path(dir_okay=False, path_type=Path)
 
 part_argument = click.argument("part", metavar="SERIAL|UUID|NODE")
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def repairs_command() -> None:
     """Show faulty parts with the next step, record what was done, pack a bundle for the vendor."""
 
@@ -72,7 +73,15 @@ def record_repair(part: str, action: str, reason: str, actor: str | None) -> Non
 
 @repairs_command.command("bundle")
 @part_argument
-@click.option("--out", required=True, type=file_type, help="The archive to write, such as rma.tar.gz.")
+@click.option(
+    "--output",
+    "out",
+    required=True,
+    type=file_type,
+    cls=output.OutputOption,
+    former=("--out",),
+    help="The archive to write, such as rma.tar.gz.",
+)
 @click.option(
     "--bug-report", type=file_type, help="What nvidia-bug-report.sh wrote on the node; redacted too."
 )
