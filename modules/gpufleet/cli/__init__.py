@@ -127,9 +127,8 @@ def main() -> None:
     """Run the command line and exit with its code."""
     try:
         refuse_stale_rehearsal("".join(sys.argv[1:2]))
-        sys.exit(
-            gpufleet.main(prog_name="gpufleet", standalone_mode=False)
-        )  # the code of a verb that called ctx.exit, else None
+        # the code of a verb that called ctx.exit, else None
+        sys.exit(gpufleet.main(prog_name="gpufleet", standalone_mode=False))
     except click.Abort:
         sys.exit(130)
     except click.exceptions.NoArgsIsHelpError as error:

@@ -200,7 +200,7 @@ def test_command_prints_a_table_or_json(gpufleet, project):
         (("--plot", "roofline"), "--plot: has no output file"),
         (
             ("--plot", "roofline", "--plot", "power", "--svg", "x.svg"),
-            "--output: an .svg file can contain only one plot",
+            "an .svg file can contain only one plot",
         ),
         (("--plot", "tokens", "--svg", "x.svg"), "give --model"),
         (("--plot", "training", "--svg", "x.svg", "--model", "qwen2-0.5b"), "needs a training task"),
