@@ -12,7 +12,6 @@ gc.disable()  # what is imported stays: searching it for garbage takes a tenth o
 
 import os  # noqa: E402 - with the search off
 import sys  # noqa: E402
-import traceback  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
 
@@ -76,6 +75,8 @@ class Program(LazyGroup):
             sys.exit(130)
         except Exception:
             if ctx.meta.get(VERBOSE):
+                import traceback
+
                 output.print_text_block(traceback.format_exc(), err=True)
             raise
 
@@ -110,17 +111,23 @@ def refuse_stale_rehearsal(verb: str) -> None:
 
 def print_usage_error(error: click.ClickException) -> None:
     """Print a wrong command line like any other error: what is wrong in one line, and the command that helps."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
     message = " ".join(error.format_message().split()).rstrip(".")
+    message = f"{message[:1].lower()}{message[1:]}"
     if isinstance(error, click.NoSuchOption):
         similar = " or ".join(error.possibilities or ())
         message = f"no such option {error.option_name!r}" + (f"; did you mean {similar}?" if similar else "")
-    elif isinstance(error, click.MissingParameter) and error.param:
-        meaning = getattr(error.param, "help", None)
-        message = " ".join(error.format_message().split()).rstrip(".") + (f": {meaning}" if meaning else "")
-    context = error.ctx if isinstance(error, click.UsageError) else None
-    output.print_error(
-        f"{message[:1].lower()}{message[1:]}", f"{context.command_path} --help" if context else None
-    )
+    elif isinstance(error, click.MissingParameter) and context and error.param:
+        usage = " ".join(context.get_usage().removeprefix("Usage: ").split())
+        meaning = getattr(error.param, "help", None) or usage
+        message = f"{_name_parameter(error.param, context)} is missing: {meaning[:1].lower()}{meaning[1:].rstrip('.')}"
+    hint = f"{context.command_path} --help" if context else None
+    output.print_error(message, hint)
+
+
+def _name_parameter(param: click.Parameter, context: click.Context) -> str:
+    """Return what a person types: --stack, or NODE|RANGE."""
+    return param.opts[-1] if isinstance(param, click.Option) else param.make_metavar(context)
 
 
 def main() -> None:

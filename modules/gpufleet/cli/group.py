@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import gc
 from collections.abc import Iterator, Mapping
 from importlib import import_module
@@ -98,7 +97,9 @@ class LazyGroup(click.Group):
         if synonym.partition(" ")[0] in names:
             yield synonym
             return
-        yield from difflib.get_close_matches(name.lower(), names, n=2)
+        from difflib import get_close_matches
+
+        yield from get_close_matches(name.lower(), names, n=2)
         for group_name in names:
             group = self.get_command(ctx, group_name)
             if isinstance(group, click.Group) and name in group.list_commands(ctx):

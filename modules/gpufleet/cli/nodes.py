@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from gpufleet.cli import nodes_lifecycle, output
+from gpufleet.cli import nodes_lifecycle, output, terminal
 from gpufleet.cli.group import LazyGroup
 
 reason_option = click.option("--reason", required=True, help="The reason, for the node's history.")
@@ -99,7 +99,11 @@ def list_nodes(as_ranges: bool, as_json: bool, **options: Any) -> None:
     _print_data(
         data,
         as_json,
-        text_node_view.format_nodes_by_state(nodes) if as_ranges else text_node_view.format_node_table(nodes),
+        text_node_view.format_nodes_by_state(nodes)
+        if as_ranges
+        else text_node_view.format_node_table(
+            nodes, folds_equal_rows=terminal.measure_terminal() is not None
+        ),
     )
     for conflict in conflicts:
         output.print_lines(f"conflict: {conflict.detail} (from {conflict.source})", err=True)

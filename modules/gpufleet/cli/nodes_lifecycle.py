@@ -15,8 +15,7 @@ from gpufleet.cli import output, terminal
 
 @click.command("export")
 @click.option(
-    "--format", "kind", type=click.Choice(["cloud-init"]), default="cloud-init", show_default=True,
-    help="Format of the first-boot files.",
+    "--format", "kind", type=click.Choice(["cloud-init"]), default="cloud-init", hidden=True,
 )  # fmt: skip
 @click.option(
     "--rack", required=True, help="The rack whose nodes to export; its file needs a `boot:` section."

@@ -30,6 +30,7 @@ EXTENSIONS = {
 }  # fmt: skip
 """The format of a file by the end of its name; pages are a folder."""
 json_flag = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_FORMAT_HELP = ("Default: table.", "Default: table; focus: CSV of FOCUS 1.2.")
 WORKFLOW_COMMAND = re.compile(r"^(\s*)::|##(vso)?\[", re.MULTILINE)
 """What GitHub's and Azure's runners obey when a job prints it: `::set-output …`, `##[…]` and `##vso[…]`."""
 
@@ -214,7 +215,9 @@ def report_options(
         added += [json_flag] if "json" in formats else []
         if has_format:
             kinds = click.Choice(formats)
-            added.append(click.option("--format", "output_format", type=kinds, help="Default: table."))
+            added.append(
+                click.option("--format", "output_format", type=kinds, help=_FORMAT_HELP["focus" in formats])
+            )
         for option in added:
             run = option(run)
         return run  # type: ignore[return-value]  # the same command, with other options
