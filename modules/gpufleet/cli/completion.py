@@ -34,9 +34,12 @@ def list_rack_names() -> Iterable[str]:
 
 def list_node_names() -> Iterable[str]:
     """Return the nodes of the registry, if there is one."""
-    from gpufleet.operations.node_view import open_existing_registry
+    from gpufleet.nodes import Registry
 
-    with open_existing_registry() as registry:
+    url = paths.registry_database_url()
+    if not Registry.has_registry(url):
+        return []
+    with Registry(url) as registry:
         return [node.name for node in registry.list_nodes()]
 
 

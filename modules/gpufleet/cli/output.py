@@ -10,13 +10,12 @@ import functools
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from gpufleet.boundary import make_block_printable, make_printable, make_values_printable, write_text
+from gpufleet.boundary import make_block_printable, make_printable, make_values_printable
 from gpufleet.cli import terminal
 from gpufleet.errors import InputError
 
@@ -143,8 +142,7 @@ def list_endings(formats: tuple[str, ...]) -> str:
     return f"{text}, or a folder of pages" if "pages" in formats else text
 
 
-@dataclass(frozen=True)
-class ReportOutput:
+class ReportOutput(NamedTuple):
     """Where a report goes: files with their formats, and standard output without files."""
 
     files: tuple[tuple[Path, str], ...] = ()
@@ -160,6 +158,8 @@ class ReportOutput:
 
     def write(self, render: Callable[[str], str]) -> None:
         """Write the report to every file, and print it in its format; nothing if one of them cannot be rendered."""
+        from gpufleet.boundary import write_text
+
         texts = [(path, render(name)) for path, name in self.files if name != "pages"]
         for path, text in texts:
             write_text(path, text.rstrip("\n") + "\n")

@@ -16,7 +16,7 @@ from typing import Any, TextIO, cast
 import click
 
 from gpufleet import progress
-from gpufleet.boundary import make_printable, write_text
+from gpufleet.boundary import make_printable
 
 COMMAND, QUIET = "gpufleet.command", "gpufleet.quiet"
 """Keys of ``Context.meta``: the command that runs, and whether only results and errors are printed."""
@@ -111,6 +111,8 @@ def write_results_to(file: Path | None) -> Iterator[None]:
     finally:
         texts, _captured = _captured, None
         if texts:
+            from gpufleet.boundary import write_text
+
             write_text(file, "\n".join(texts).rstrip("\n") + "\n")
 
 
