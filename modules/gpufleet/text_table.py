@@ -19,7 +19,7 @@ def align_columns(
 ) -> list[str]:
     """Return the header and the rows as lines without trailing spaces. ``right`` has the headings of figures.
 
-    On a terminal that is too narrow, the widest columns of text are cut, and end in an ellipsis.
+    On a terminal that is too narrow, the widest columns of text are cut, and then the line; both end in an ellipsis.
     """
     lines = [header, *rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
@@ -27,13 +27,14 @@ def align_columns(
         cuttable = [index for index, name in enumerate(header) if index and name not in right]
         widths = _fit_widths(widths, cuttable, line_width)
     places = [">" if name in right else "<" for name in header]
-    return [
+    texts = (
         GAP.join(
             f"{_cut(cell, width):{place}{width}}"
             for cell, place, width in zip(line, places, widths, strict=True)
         ).rstrip()
         for line in lines
-    ]
+    )
+    return [_cut(text, line_width or len(text)) for text in texts]
 
 
 def _fit_widths(widths: list[int], cuttable: Sequence[int], line_width: int) -> list[int]:
@@ -47,5 +48,5 @@ def _fit_widths(widths: list[int], cuttable: Sequence[int], line_width: int) -> 
     return fitted
 
 
-def _cut(cell: str, width: int) -> str:
-    return cell if len(cell) <= width else f"{cell[: width - 1]}…"
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"

@@ -81,7 +81,7 @@ def test_wide_columns_of_text_are_cut_to_the_terminal(monkeypatch):
     assert "…" in cut[1]
     assert cut[1].endswith("12.5")
     monkeypatch.setattr(text_table, "line_width", 10)
-    assert text_table.align_columns(*table)[1].endswith("12.5")  # figures are never cut
+    assert text_table.align_columns(*table)[1] == "blade01  …"
 
 
 def test_equal_nodes_of_a_rack_share_a_row():
@@ -201,3 +201,14 @@ def test_folder_that_cannot_be_used_is_one_line(monkeypatch, capsys):
         cli.main()
     assert stopped.value.code == 3
     assert capsys.readouterr().err.startswith("error: /srv/fleet/.gpufleet: Permission denied\n\nhint: ")
+
+
+def test_table_in_a_file_is_whole(tmp_path, screen, monkeypatch):
+    monkeypatch.setattr(text_table, "line_width", 20)
+    screen()
+    output.ReportOutput(((tmp_path / "t.txt", "table"),), None).write(
+        lambda _name: "\n".join(
+            text_table.align_columns(("NODE", "WHY"), [("blade01", "no answer since noon")])
+        )
+    )
+    assert (tmp_path / "t.txt").read_text() == "NODE     WHY\nblade01  no answer since noon\n"

@@ -160,7 +160,8 @@ class ReportOutput(NamedTuple):
         """Write the report to every file, and print it in its format; nothing if one of them cannot be rendered."""
         from gpufleet.boundary import write_text
 
-        texts = [(path, render(name)) for path, name in self.files if name != "pages"]
+        with terminal.keep_lines_whole():
+            texts = [(path, render(name)) for path, name in self.files if name != "pages"]
         for path, text in texts:
             write_text(path, text.rstrip("\n") + "\n")
             print_lines(f"wrote {path}", err=True)

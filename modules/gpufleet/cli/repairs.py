@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -88,18 +89,29 @@ def record_repair(part: str, action: str, reason: str, actor: str | None) -> Non
 @click.option(
     "--redact", "words", multiple=True, metavar="WORD", help="Also remove this name; may be repeated."
 )
-def write_repair_bundle(part: str, out: Path, bug_report: Path | None, words: tuple[str, ...]) -> None:
+@output.json_flag
+def write_repair_bundle(
+    part: str, out: Path, bug_report: Path | None, words: tuple[str, ...], as_json: bool
+) -> None:
     """Write one archive for the vendor: identity, timeline, evidence, raw records; redacted, with a manifest."""
     from gpufleet.operations import node_view, rma_bundle
 
     with node_view.open_existing_registry() as registry:
         bundle = rma_bundle.write_rma_bundle(registry, part, out, bug_report=bug_report, words=words)
-    output.print_lines(*bundle.format_lines())
+    if as_json:
+        output.print_json(bundle.manifest)
+    else:
+        output.print_lines(*bundle.format_lines())
 
 
 @repairs_command.command("steps")
-def show_repair_steps() -> None:
+@output.json_option
+def show_repair_steps(as_json: bool) -> None:
     """Show the table of steps for each class of faults, with its sources."""
+    from gpufleet.burnin import load_repair_ladders
     from gpufleet.operations.text import repair as text_repair
 
-    output.print_lines(*text_repair.format_ladders())
+    if as_json:
+        output.print_json([asdict(ladder) for ladder in load_repair_ladders()])
+    else:
+        output.print_lines(*text_repair.format_ladders())

@@ -15,7 +15,7 @@ from typing import Any, TextIO, cast
 
 import click
 
-from gpufleet import progress
+from gpufleet import progress, text_table
 from gpufleet.boundary import make_printable
 
 COMMAND, QUIET = "gpufleet.command", "gpufleet.quiet"
@@ -99,6 +99,16 @@ _captured: list[str] | None = None
 
 
 @contextmanager
+def keep_lines_whole() -> Iterator[None]:
+    """Do not cut tables: they go to a file."""
+    before, text_table.line_width = text_table.line_width, None
+    try:
+        yield
+    finally:
+        text_table.line_width = before
+
+
+@contextmanager
 def write_results_to(file: Path | None) -> Iterator[None]:
     """Write what a command prints as its result to a file; the command that fails has none, or its report."""
     global _captured  # noqa: PLW0603 - one command per process
@@ -107,7 +117,8 @@ def write_results_to(file: Path | None) -> Iterator[None]:
         return
     _captured = []
     try:
-        yield
+        with keep_lines_whole():
+            yield
     finally:
         texts, _captured = _captured, None
         if texts:
