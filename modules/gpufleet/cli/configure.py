@@ -120,7 +120,7 @@ def configure_command(
         as_json, result, configure.ConfigureResult.as_json, text_configure.format_configure_result
     )
     for error in result.run.errors if result.run else ():
-        output.print_lines(f"ansible: {error}", err=True)
+        output.print_lines(f"ansible: {error}", err=True, is_note=False)
     sys.exit(result.exit_code)
 
 
@@ -206,5 +206,5 @@ def print_driver_plans(limit: str, extra_vars: tuple[str, ...], *, as_json: bool
         lambda plans: driver_plans.format_fleet_driver_plans(plans, sources=show_sources),
     )
     for error in plans.run.errors if plans.run else ():
-        output.print_lines(f"ansible: {error}", err=True)
+        output.print_lines(f"ansible: {error}", err=True, is_note=False)
     sys.exit(plans.exit_code)

@@ -81,7 +81,7 @@ def retire_node(as_json: bool, actor: str | None, **options: Any) -> None:
         return output.prompt_for_text(question)
 
     def print_progress_line(line: str) -> None:
-        output.print_lines(line, err=True)
+        output.print_lines(line, err=True, is_note=not sys.stdin.isatty())  # who is asked sees the plan
 
     interaction = operation.RetireInteraction(
         operation.make_wipe_runner(paths.find_project_root(), terminal.open_progress_stream()),
@@ -172,7 +172,7 @@ def sweep_orphans(  # noqa: PLR0917 - click hands each option over by name
     else:
         output.print_lines(*report.format_lines())
     for account, problem in report.failures.items():
-        output.print_lines(f"{account} failed: {problem}", err=True)
+        output.print_lines(f"{account} failed: {problem}", err=True, is_note=False)
     results = []
     if apply_ and report.deletable:
         question = f"delete these {len(report.deletable)} resources? Type {report.fingerprint}: "

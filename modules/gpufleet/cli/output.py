@@ -34,9 +34,9 @@ WORKFLOW_COMMAND = re.compile(r"^(\s*)::|##(vso)?\[", re.MULTILINE)
 """What GitHub's and Azure's runners obey when a job prints it: `::set-output …`, `##[…]` and `##vso[…]`."""
 
 
-def print_lines(*lines: object, err: bool = False) -> None:
-    """Print each value as one line; on standard error it is a note, which --quiet leaves out."""
-    if lines and not (err and terminal.is_quiet()):
+def print_lines(*lines: object, err: bool = False, is_note: bool = True) -> None:
+    """Print each value as one line; --quiet leaves out notes, which go to standard error."""
+    if lines and not (err and is_note and terminal.is_quiet()):
         _echo("\n".join(make_printable(line, None) for line in lines), err=err)
 
 
