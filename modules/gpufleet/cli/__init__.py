@@ -69,7 +69,7 @@ class Program(LazyGroup):
         try:
             with terminal.show_progress(ctx):
                 return super().invoke(ctx)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, click.Abort):
             command = ctx.meta.get(terminal.COMMAND, "gpufleet")
             output.print_error(f"{command} was interrupted; {describe_interruption(command)}")
             sys.exit(130)
