@@ -21,14 +21,8 @@ from gpufleet.cli import output, terminal
     "--rack", required=True, help="The rack whose nodes to export; its file needs a `boot:` section."
 )
 @click.option("--node", "nodes", multiple=True, metavar="NODE|RANGE", help="Only these nodes.")
-@click.option(
-    "--output",
-    "out",
-    type=click.Path(file_okay=False, path_type=Path),
-    cls=output.OutputOption,
-    former=("--out",),
-    metavar="FOLDER",
-    help="Default: .gpufleet/export/RACK.",
+@output.target_option(
+    "Default: .gpufleet/export/RACK.", "FOLDER", type=click.Path(file_okay=False, path_type=Path)
 )
 @click.option(
     "--known-hosts",
@@ -41,10 +35,11 @@ def export_first_boot_files(kind: str, as_json: bool, **options: Any) -> None:  
     from gpufleet.operations import export as operation
 
     result = operation.export_first_boot(operation.FirstBootExportRequest(**options))
-    if as_json:
-        output.print_json({"folder": str(result.folder), "files": sorted(result.export.files_by_path())})
-        return
-    output.print_lines(*result.format_summary_lines())
+    output.print_data(
+        as_json,
+        {"folder": str(result.folder), "files": sorted(result.export.files_by_path())},
+        result.format_summary_lines(),
+    )
 
 
 @click.command("retire")
@@ -92,10 +87,7 @@ def retire_node(as_json: bool, actor: str | None, **options: Any) -> None:
     who = node_change.find_actor(actor)
     with view.open_existing_registry() as registry, registry.acting_as(who):
         result = operation.retire_node(registry, operation.RetireRequest(**options), interaction)
-    if as_json:
-        output.print_json(result.as_json())
-    else:
-        output.print_lines(*result.lines)
+    output.print_data(as_json, result.as_json(), result.lines)
 
 
 @click.command("replace")
@@ -167,10 +159,7 @@ def sweep_orphans(  # noqa: PLR0917 - click hands each option over by name
 
     sweep = SweepRun(SweepOptions(stack, regions, state_file))
     report = sweep.list_findings()
-    if as_json:
-        output.print_json(report.as_json())
-    else:
-        output.print_lines(*report.format_lines())
+    output.print_data(as_json, report.as_json(), report.format_lines())
     for account, problem in report.failures.items():
         output.print_lines(f"{account} failed: {problem}", err=True, is_note=False)
     results = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -81,6 +81,14 @@ def print_result(
         print_json(to_json_data(value))
     else:
         print_text_block(format_text(make_values_printable(value)))
+
+
+def print_data(as_json: bool, data: Any, lines: Iterable[object]) -> None:
+    """Print a verb's answer as JSON, or as lines."""
+    if as_json:
+        print_json(data)
+    else:
+        print_lines(*lines)
 
 
 def neutralize_ci_commands(text: str) -> str:
@@ -181,6 +189,13 @@ class OutputOption(click.Option):
         if self.former:
             action = "append" if self.multiple else "store"
             parser.add_option(self, self.former, self.name, action=action, nargs=1)
+
+
+def target_option(help_text: str, metavar: str = "FILE", **attributes: Any) -> Callable[[Verb], Verb]:
+    """Return --output of a command that writes one thing; it gets ``out``."""
+    return click.option(
+        "--output", "out", cls=OutputOption, former=("--out",), metavar=metavar, help=help_text, **attributes
+    )
 
 
 def report_options(

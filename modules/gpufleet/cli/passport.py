@@ -30,15 +30,7 @@ def create_passport_key(key: Path) -> None:
 @passport_command.command("issue")
 @click.argument("node")
 @click.option("--key", required=True, type=key_type, help="The private key to sign with.")
-@click.option(
-    "--output",
-    "out",
-    required=True,
-    type=key_type,
-    cls=output.OutputOption,
-    former=("--out",),
-    help="File to write.",
-)
+@output.target_option("File to write.", type=key_type, required=True)
 @click.option("--by", "actor", help="Who issues it. Default: your login.")
 def issue_node_passport(node: str, key: Path, out: Path, actor: str | None) -> None:
     """Sign what the registry knows of a node: identity, parts, results, history."""

@@ -30,10 +30,9 @@ def list_repairs(show_all: bool, as_json: bool) -> None:
 
     with node_view.open_existing_registry() as registry:
         statuses = [status for status in repair.list_part_statuses(registry) if show_all or status.faults]
-    if as_json:
-        output.print_json([status.as_json() for status in statuses])
-    else:
-        output.print_lines(*text_repair.format_part_statuses(statuses))
+    output.print_data(
+        as_json, [status.as_json() for status in statuses], text_repair.format_part_statuses(statuses)
+    )
 
 
 @repairs_command.command("show")
@@ -74,15 +73,7 @@ def record_repair(part: str, action: str, reason: str, actor: str | None) -> Non
 
 @repairs_command.command("bundle")
 @part_argument
-@click.option(
-    "--output",
-    "out",
-    required=True,
-    type=file_type,
-    cls=output.OutputOption,
-    former=("--out",),
-    help="The archive to write, such as rma.tar.gz.",
-)
+@output.target_option("The archive to write, such as rma.tar.gz.", type=file_type, required=True)
 @click.option(
     "--bug-report", type=file_type, help="What nvidia-bug-report.sh wrote on the node; redacted too."
 )
@@ -98,10 +89,7 @@ def write_repair_bundle(
 
     with node_view.open_existing_registry() as registry:
         bundle = rma_bundle.write_rma_bundle(registry, part, out, bug_report=bug_report, words=words)
-    if as_json:
-        output.print_json(bundle.manifest)
-    else:
-        output.print_lines(*bundle.format_lines())
+    output.print_data(as_json, bundle.manifest, bundle.format_lines())
 
 
 @repairs_command.command("steps")
@@ -111,7 +99,6 @@ def show_repair_steps(as_json: bool) -> None:
     from gpufleet.burnin import load_repair_ladders
     from gpufleet.operations.text import repair as text_repair
 
-    if as_json:
-        output.print_json([asdict(ladder) for ladder in load_repair_ladders()])
-    else:
-        output.print_lines(*text_repair.format_ladders())
+    output.print_data(
+        as_json, [asdict(ladder) for ladder in load_repair_ladders()], text_repair.format_ladders()
+    )
