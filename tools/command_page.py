@@ -16,6 +16,26 @@ HEADER = """# Commands
 
 Exit codes: 0 done; 1 a limit, check or host failed; 2 wrong input, with one line that says what, where and what would
 be right; 3 something that is needed is missing here.
+
+Results go to standard output, notes and progress to standard error.
+
+| option of every command | what it does |
+|---|---|
+| `--json` | prints JSON in place of text |
+| `--output FILE` | writes the result to a file, in the format of its name (`.txt`, `.json`; some have `.md`, `.html`) |
+| `-q`, `--quiet` | leaves out notes and progress |
+| `-v`, `--verbose` | also prints where in the program an error came from |
+
+Only a terminal gets colours, tables cut to its width and a line of progress after two seconds; `NO_COLOR=1` and
+`FORCE_COLOR=1` decide otherwise. A pipe and a file get every row and every column whole.
+
+A shell completes commands, options, and the names of stacks, racks and nodes after one line in its start file:
+
+```text
+eval "$(_GPUFLEET_COMPLETE=bash_source gpufleet)"                 # ~/.bashrc
+eval "$(_GPUFLEET_COMPLETE=zsh_source gpufleet)"                  # ~/.zshrc
+_GPUFLEET_COMPLETE=fish_source gpufleet | source                  # ~/.config/fish/config.fish
+```
 """
 
 

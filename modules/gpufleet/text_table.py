@@ -1,22 +1,52 @@
-"""A table as lines of text: columns that align in a terminal, a log and a pipe."""
+"""A table as lines of text: columns that align in a terminal, a log and a pipe.
+
+rich draws tables too, but its import takes 50 ms.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 
 GAP = "  "
+NARROWEST = 8  # characters of a column that is cut
+
+line_width: int | None = None
+"""Columns of the terminal that shows the lines; the command line sets it. None for files and pipes: nothing is cut."""
 
 
 def align_columns(
     header: Sequence[str], rows: Iterable[Sequence[str]], right: Container[str] = ()
 ) -> list[str]:
-    """Return the header and the rows as lines without trailing spaces. ``right`` has the headings of figures."""
+    """Return the header and the rows as lines without trailing spaces. ``right`` has the headings of figures.
+
+    On a terminal that is too narrow, the widest columns of text are cut, and then the line; both end in an ellipsis.
+    """
     lines = [header, *rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    if line_width:
+        cuttable = [index for index, name in enumerate(header) if index and name not in right]
+        widths = _fit_widths(widths, cuttable, line_width)
     places = [">" if name in right else "<" for name in header]
-    return [
+    texts = (
         GAP.join(
-            f"{cell:{place}{width}}" for cell, place, width in zip(line, places, widths, strict=True)
+            f"{_cut(cell, width):{place}{width}}"
+            for cell, place, width in zip(line, places, widths, strict=True)
         ).rstrip()
         for line in lines
-    ]
+    )
+    return [_cut(text, line_width or len(text)) for text in texts]
+
+
+def _fit_widths(widths: list[int], cuttable: Sequence[int], line_width: int) -> list[int]:
+    """Return widths that fit the line, if the widest of the columns that may be cut suffice."""
+    fitted = list(widths)
+    for _ in range(sum(widths) + len(GAP) * (len(widths) - 1) - line_width):
+        widest = max(cuttable, key=fitted.__getitem__, default=None)
+        if widest is None or fitted[widest] <= NARROWEST:
+            break
+        fitted[widest] -= 1
+    return fitted
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"

@@ -179,7 +179,7 @@ def small_job(job: Job) -> None:
     job.rehearsed(f"gpufleet burnin run {BLADE}", 1)
     job.rehearsed("gpufleet burnin report", 1)
     job.rehearsed("gpufleet nodes list --json && gpufleet nodes show " + BLADE)
-    job.rehearsed("gpufleet console --html .gpufleet/report.html --cost .gpufleet/change.json -s poc")
+    job.rehearsed("gpufleet console --output .gpufleet/report.html --cost .gpufleet/change.json -s poc")
 
 
 def secret_config(job: Job) -> None:

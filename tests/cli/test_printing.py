@@ -31,6 +31,7 @@ PRINTING = re.compile(r"^(echo|secho|print|prompt|confirm|write)$")
 # Files that print: the one of the command line, what shows runs, and programs of their own.
 ALLOWED = {
     "cli/output.py",
+    "cli/terminal.py",  # what output.py has made printable, and its own line of progress
     "remote/bmc/__main__.py",  # JSON into its own pipe; the parent decodes it at the gate
     "remote/display.py",  # every line through printable
     "remote/sharded_run.py",  # likewise

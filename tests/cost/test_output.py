@@ -42,7 +42,10 @@ def test_format_option_overrides_the_file_extension(run_diff, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--output", "a.pdf"), "--output: unknown file extension '.pdf'; add --format"),
+        (
+            ("--output", "a.pdf"),
+            "--output a.pdf: unknown file extension '.pdf'; use .txt, .md, .json, .html or .xml",
+        ),
         (("--output", "nowhere/a.md"), "nowhere/a.md: cannot be written: No such file or directory"),
         (
             ("--prices-before", "2026-07-01", "--prices-after", "2026-07-01"),

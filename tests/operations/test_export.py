@@ -74,7 +74,7 @@ def test_unrelated_folder_is_refused_and_unchanged(run_export, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/thesis.txt").write_text("years")
     with pytest.raises(
-        InputError, match="the folder is not empty and is not an earlier export; choose another --out"
+        InputError, match="the folder is not empty and is not an earlier export; choose another --output"
     ):
         run_export(out=tmp_path / "mine")
     assert (tmp_path / "mine/thesis.txt").read_text() == "years"
@@ -152,7 +152,7 @@ def test_rack_without_login_keys_is_refused_before_writing(shared_project, tmp_p
 def test_unwritable_path_is_reported_in_one_line(run_export, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(
-        InputError, match=r"--out: .*/file/deep/out can't be written: not a directory; choose another"
+        InputError, match=r"--output: .*/file/deep/out can't be written: not a directory; choose another"
     ):
         run_export("blade01", out=tmp_path / "file/deep/out")
     with pytest.raises(

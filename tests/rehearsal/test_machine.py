@@ -10,7 +10,7 @@ import pytest
 
 from gpufleet.errors import EnvironmentFault
 from gpufleet.rehearsal import machine
-from gpufleet.rehearsal.machine import cloud_check, repair
+from gpufleet.rehearsal.machine import cloud_check, repair, survey
 from gpufleet.rehearsal.machine.check import (
     MachineCheck,
     PackagedProgram,
@@ -220,3 +220,9 @@ def test_sdks_of_three_clouds_are_checked(tmp_path, monkeypatch):
     assert not missing.ok
     assert "pulumi-azure-native, azure-identity, azure-mgmt-compute" in missing.detail
     assert missing.remedy == "pip install 'gpufleet[azure]'"
+
+
+@pytest.mark.parametrize("is_clone", [True, False])
+def test_programs_of_the_test_suite_are_listed_in_a_clone_only(tmp_path, monkeypatch, is_clone):
+    monkeypatch.setattr(survey, "IS_CLONE", is_clone)
+    assert any(check.need == "tests" for check in machine.survey_machine(tmp_path)) is is_clone

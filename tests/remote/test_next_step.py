@@ -60,6 +60,11 @@ def test_ssh_that_ended_before_it_was_read_is_named_as_such(cause):
         ("Timeout, server 198.18.25.12 not responding.", "power"),
         ("ssh: connect to host 198.18.25.12 port 22: Connection refused", "power"),
         ("Connection to 198.18.25.12 closed by remote host.", "power"),
+        (
+            "banner exchange: Connection to UNKNOWN port 65535: Broken pipe",
+            "cloud machines are only simulated",
+        ),
+        ("Connection closed by UNKNOWN port 65535", "in a rehearsal, cloud machines are only simulated"),
         ("gf-made is unpacked and could not be repaired: broken", "dpkg --audit"),
     ],
 )

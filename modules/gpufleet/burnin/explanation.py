@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Any
 
 from gpufleet.burnin.check_definition import ANY, HARDWARE, KINDS, REHEARSAL, load_checks
@@ -16,9 +17,9 @@ def explain_check(
     """Return everything that is known of a check; of one kind of node, or of all."""
     checks = load_checks()
     if check_name not in checks:
-        raise InputError(
-            f"unknown check {check_name!r}", key="--explain", remedy=f"use one of {', '.join(checks)}"
-        )
+        similar = get_close_matches(check_name, checks, n=2)
+        remedy = f"did you mean {' or '.join(similar)}?" if similar else f"use one of {', '.join(checks)}"
+        raise InputError(f"unknown check {check_name!r}", key="--explain", remedy=remedy)
     check = checks[check_name]
     kinds = {node_kind} if node_kind == REHEARSAL else {node_kind, ANY} if node_kind else None
     rows = [

@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 
+WORD_SIMILARITY = 0.75  # of a misspelt word: H1000 means H100
 MIN_PART_LENGTH = 3  # shorter parts match too much: "T5" would match a Jetson T5000
 MEMORY_SIZE = re.compile(r"(?<![\w.])(\d+)\s*gi?b\b", re.IGNORECASE)
 VENDORS = frozenset({"nvidia", "amd", "apple", "intel", "google", "aws", "amazon", "huawei", "raspberrypi"})
@@ -45,10 +47,14 @@ def find_matching_names(query: str, names: Mapping[str, Iterable[str]]) -> list[
 
 
 def find_similar_names(query: str, names: Iterable[str]) -> list[str]:
-    """Return names that contain the query but are another product; only for messages."""
-    normalized = normalize_name(_replace_board_names(query))
-    return [
-        name for name in names if len(normalized) >= MIN_PART_LENGTH and normalized in normalize_name(name)
+    """Return names that contain the query but are another product, or a word like it; only for messages."""
+    normalized, known_names = normalize_name(_replace_board_names(query)), list(names)
+    if len(normalized) < MIN_PART_LENGTH:
+        return []
+    words = {word for name in known_names for word in split_name_words(name)}
+    similar = {*get_close_matches(normalized, words, n=1, cutoff=WORD_SIMILARITY)}
+    return [name for name in known_names if normalized in normalize_name(name)] or [
+        name for name in known_names if not similar.isdisjoint(split_name_words(name))
     ]
 
 

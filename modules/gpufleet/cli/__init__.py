@@ -12,13 +12,14 @@ gc.disable()  # what is imported stays: searching it for garbage takes a tenth o
 
 import os  # noqa: E402 - with the search off
 import sys  # noqa: E402
-from importlib import import_module  # noqa: E402
 from pathlib import Path  # noqa: E402
+from typing import Any  # noqa: E402
 
 import click  # noqa: E402
 
-from gpufleet import __version__  # noqa: E402
-from gpufleet.cli import output  # noqa: E402
+from gpufleet import __version__, text_table  # noqa: E402
+from gpufleet.cli import output, terminal  # noqa: E402
+from gpufleet.cli.group import VERBOSE, LazyGroup, make_common_options  # noqa: E402
 from gpufleet.errors import EnvironmentFault, GpufleetError  # noqa: E402
 from gpufleet.extra import explain_missing_packages  # noqa: E402
 
@@ -45,33 +46,61 @@ VERBS = {
 
 
 USES_STATE = ("nodes", "configure", "burnin", "repairs", "console")
+LEFT_BEHIND = {
+    "init": "the files written so far stay: run it again, it adds what is missing",
+    "doctor": "installed packages stay: run it again",
+    "prices refresh": "the sources read so far are stored: run it again for the others",
+    "nodes sync": "the registry keeps what was read so far: run it again",
+    "nodes retire": "gpufleet nodes history NODE shows what was done; run it again",
+    "nodes replace": "gpufleet nodes history NODE shows what was done; run it again",
+    "nodes sweep": "run it again to see what is left",
+    "nodes": "gpufleet nodes list shows the registry as it is",
+    "configure": "hosts may be half configured: gpufleet configure --resume",
+    "burnin run": "nodes may still measure: gpufleet configure --resume",
+    "rehearse": "parts may still run: gpufleet rehearse down -s STACK removes them",
+}
+"""What an interrupted command leaves behind, and what to do next; any other changes nothing or one file at once."""
 
 
-class LazyGroup(click.Group):
-    """A click group that imports a verb's file when the verb is used."""
+class Program(LazyGroup):
+    """The program itself: what holds for every command while it runs."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        return list(VERBS)
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command: with a line of progress on a terminal, tables of its width, and --verbose errors."""
+        text_table.line_width = terminal.measure_terminal()
+        try:
+            with terminal.show_progress(ctx):
+                return super().invoke(ctx)
+        except (KeyboardInterrupt, click.Abort):
+            command = ctx.meta.get(terminal.COMMAND, "gpufleet")
+            output.print_error(f"{command} was interrupted; {describe_interruption(command)}")
+            sys.exit(130)
+        except Exception:
+            if ctx.meta.get(VERBOSE):
+                import traceback
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        if cmd_name not in VERBS:
-            return None
-        gc.disable()  # as above
-        command: click.Command = getattr(import_module(f"gpufleet.cli.{cmd_name}"), f"{cmd_name}_command")
-        gc.freeze()
-        gc.enable()
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """List the verbs from the table above: help needs no verb's imports."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(VERBS.items()))
+                output.print_text_block(traceback.format_exc(), err=True)
+            raise
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Program,
+    lazy_commands={verb: (verb, f"{verb}_command") for verb in VERBS},
+    summaries=VERBS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    params=make_common_options(hidden=False),
+)
 @click.version_option(__version__, prog_name="gpufleet")
 def gpufleet() -> None:
     """Size, provision, price, inventory, configure and burn in a GPU fleet from one declared spec."""
+
+
+def describe_interruption(command: str) -> str:
+    """Return what an interrupted command leaves behind, or that it changed nothing."""
+    path = command.removeprefix("gpufleet ")
+    return next(
+        (left for start, left in LEFT_BEHIND.items() if path.startswith(start)), "nothing was changed"
+    )
 
 
 def refuse_stale_rehearsal(verb: str) -> None:
@@ -84,10 +113,23 @@ def refuse_stale_rehearsal(verb: str) -> None:
 
 def print_usage_error(error: click.ClickException) -> None:
     """Print a wrong command line like any other error: what is wrong in one line, and the command that helps."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
     message = " ".join(error.format_message().split()).rstrip(".")
-    output.print_lines(f"error: {message[:1].lower()}{message[1:]}", err=True)
-    if isinstance(error, click.UsageError) and error.ctx:
-        output.print_lines("", f"hint: {error.ctx.command_path} --help", err=True)
+    message = f"{message[:1].lower()}{message[1:]}"
+    if isinstance(error, click.NoSuchOption):
+        similar = " or ".join(error.possibilities or ())
+        message = f"no such option {error.option_name!r}" + (f"; did you mean {similar}?" if similar else "")
+    elif isinstance(error, click.MissingParameter) and context and error.param:
+        usage = " ".join(context.get_usage().removeprefix("Usage: ").split())
+        meaning = getattr(error.param, "help", None) or usage
+        message = f"{_name_parameter(error.param, context)} is missing: {meaning[:1].lower()}{meaning[1:].rstrip('.')}"
+    hint = f"{context.command_path} --help" if context else None
+    output.print_error(message, hint)
+
+
+def _name_parameter(param: click.Parameter, context: click.Context) -> str:
+    """Return what a person types: --stack, or NODE|RANGE."""
+    return param.opts[-1] if isinstance(param, click.Option) else param.make_metavar(context)
 
 
 def main() -> None:
@@ -95,9 +137,8 @@ def main() -> None:
     try:
         refuse_stale_rehearsal("".join(sys.argv[1:2]))
         with explain_missing_packages():
-            sys.exit(
-                gpufleet.main(standalone_mode=False)
-            )  # the code of a verb that called ctx.exit, else None
+            # the code of a verb that called ctx.exit, else None
+            sys.exit(gpufleet.main(prog_name="gpufleet", standalone_mode=False))
     except click.Abort:
         sys.exit(130)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -107,9 +148,12 @@ def main() -> None:
         print_usage_error(error)
         sys.exit(error.exit_code)
     except GpufleetError as error:
-        output.print_lines(f"error: {error}", err=True)
-        if error.hint:
-            output.print_lines("", f"hint: {error.hint}", err=True)
+        output.print_error(error, error.hint)
         sys.exit(error.exit_code)
+    except OSError as error:
+        if not error.filename:
+            raise
+        output.print_error(f"{error.filename}: {error.strerror}", "give a folder that you may read and write")
+        sys.exit(EnvironmentFault.exit_code)
     finally:
         gc.freeze()  # the process ends: searching what is left for garbage takes a tenth of a short command's time

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import click
 
-from gpufleet.cli import output
+from gpufleet.boundary import make_values_printable
+from gpufleet.cli import output, terminal
+from gpufleet.cli.group import LazyGroup
 from gpufleet.errors import InputError
 
 
-@click.group(name="burnin")
+@click.group(cls=LazyGroup, name="burnin")
 def burnin_command() -> None:
     """Run burn-in, show results and thresholds, judge again."""
 
@@ -32,7 +34,7 @@ def run_burnin(nodes: tuple[str, ...], as_json: bool) -> None:
 
     limit = remote.parse_host_patterns(nodes).text if nodes else playbook_run.DEFAULT_LIMIT
     request = playbook_run.PlaybookRequest("burn_in", limit, "always" if nodes else "auto")
-    result = configure.configure_hosts(paths.find_project_root(), request, sys.stderr)
+    result = configure.configure_hosts(paths.find_project_root(), request, terminal.open_progress_stream())
     output.print_result(
         as_json, result, configure.ConfigureResult.as_json, text_configure.format_configure_result
     )
@@ -42,39 +44,26 @@ def run_burnin(nodes: tuple[str, ...], as_json: bool) -> None:
 @burnin_command.command("report")
 @click.argument("node", required=False)
 @click.option("--attempt", help="Only this attempt; by default each node's newest.")
-@click.option(
-    "--junit", "junit_file", type=click.Path(path_type=Path), help="Also write the reports as JUnit XML here."
-)
-@click.option(
-    "--html",
-    "html_folder",
-    type=click.Path(path_type=Path),
-    help="Also write a page for each node and each rack into this folder.",
-)
-@output.json_option
-def show_burnin_reports(
-    node: str | None, attempt: str | None, junit_file: Path | None, html_folder: Path | None, as_json: bool
-) -> None:
+@output.report_options("table", "json", "junit", "pages", former=("--junit", "--html"))
+def show_burnin_reports(node: str | None, attempt: str | None, report: output.ReportOutput) -> None:
     """Show each node's newest burn-in report, or one node's, or one attempt's."""
+    from gpufleet.burnin.junit import render_junit_xml
     from gpufleet.operations import burnin
     from gpufleet.operations.text import burnin as text_burnin
 
     reports = burnin.load_newest_reports(node, attempt)
-    if junit_file:
-        from gpufleet.boundary import write_text
-        from gpufleet.burnin.junit import render_junit_xml
-
-        write_text(junit_file, render_junit_xml(reports))
-    if html_folder:
+    renderers = {
+        "junit": lambda: render_junit_xml(reports),
+        # One node asked for: one document, as its schema describes it.
+        "json": lambda: json.dumps(reports[0] if node else reports, indent=2),
+        "table": lambda: text_burnin.format_burnin_reports(make_values_printable(reports)),
+    }
+    report.write(lambda name: renderers[name]())
+    for folder in report.list_folders():
         from gpufleet.console import burnin_pages
 
-        pages = burnin_pages.write_burnin_pages(html_folder, node)
-        output.print_lines(f"{len(pages)} pages written to {html_folder}", err=True)
-    # One node asked for: one document, as its schema describes it.
-    if node and as_json:
-        output.print_json(reports[0])
-    else:
-        print_report_rows(reports, as_json, text_burnin.format_burnin_reports)
+        pages = burnin_pages.write_burnin_pages(folder, node)
+        output.print_lines(f"{len(pages)} pages written to {folder}", err=True)
     burnin.require_healthy_reports(reports)
 
 

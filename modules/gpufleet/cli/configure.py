@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from gpufleet.cli import output
+from gpufleet.cli import output, terminal
 
 
 @click.command(name="configure")
@@ -106,17 +106,24 @@ def configure_command(
     )
     if resume is None:
         result = configure.configure_hosts(
-            paths.find_project_root(), playbook_run.PlaybookRequest(**options, mode=mode), sys.stderr
+            paths.find_project_root(),
+            playbook_run.PlaybookRequest(**options, mode=mode),
+            terminal.open_progress_stream(),
         )
     else:
         result = configure.resume_run(
-            paths.find_project_root(), resume, options["extra_vars"], mode, sys.stderr, diff=options["diff"]
+            paths.find_project_root(),
+            resume,
+            options["extra_vars"],
+            mode,
+            terminal.open_progress_stream(),
+            diff=options["diff"],
         )
     output.print_result(
         as_json, result, configure.ConfigureResult.as_json, text_configure.format_configure_result
     )
     for error in result.run.errors if result.run else ():
-        output.print_lines(f"ansible: {error}", err=True)
+        output.print_lines(f"ansible: {error}", err=True, is_note=False)
     sys.exit(result.exit_code)
 
 
@@ -194,7 +201,9 @@ def print_driver_plans(limit: str, extra_vars: tuple[str, ...], *, as_json: bool
     from gpufleet.operations import configure, driver_plans
 
     extra_var_values = configure.read_extra_vars(extra_vars)
-    plans = driver_plans.plan_fleet_drivers(paths.find_project_root(), limit, extra_var_values, sys.stderr)
+    plans = driver_plans.plan_fleet_drivers(
+        paths.find_project_root(), limit, extra_var_values, terminal.open_progress_stream()
+    )
     output.print_result(
         as_json,
         plans,
@@ -202,5 +211,5 @@ def print_driver_plans(limit: str, extra_vars: tuple[str, ...], *, as_json: bool
         lambda plans: driver_plans.format_fleet_driver_plans(plans, sources=show_sources),
     )
     for error in plans.run.errors if plans.run else ():
-        output.print_lines(f"ansible: {error}", err=True)
+        output.print_lines(f"ansible: {error}", err=True, is_note=False)
     sys.exit(plans.exit_code)

@@ -11,19 +11,18 @@ from gpufleet.cli import output
 
 @click.command(name="console")
 @click.option("-s", "--stack", required=True, help="The stack's name, for the page's title.")
-@click.option(
-    "--html", "target", type=click.Path(path_type=Path), required=True, help="Write the report here."
-)
+@output.report_options("html", former=("--html",))
 @click.option(
     "--cost",
     "cost_file",
     type=click.Path(path_type=Path),
     help="A file from `cost diff --format json` to include.",
 )
-def console_command(stack: str, target: Path, cost_file: Path | None) -> None:
+def console_command(stack: str, report: output.ReportOutput, cost_file: Path | None) -> None:
     """Write one self-contained page: nodes by state, reasons, cost difference, burn-in with plots."""
     from gpufleet import console
 
-    data = console.write_fleet_report(target, stack, cost_file)
-    output.print_lines(console.format_report_headline(data), err=True)
-    output.print_lines(target)
+    for target, _ in report.files:
+        data = console.write_fleet_report(target, stack, cost_file)
+        output.print_lines(console.format_report_headline(data), err=True)
+        output.print_lines(target)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from datetime import datetime
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,16 +13,12 @@ import click
 from gpufleet import cost, paths
 from gpufleet.boundary import ENGINE_DOCUMENT, read_text, read_text_stream
 from gpufleet.cli import output
-from gpufleet.cli.cost_output import (
-    add_diff_output_options,
-    json_format_option,
-    parse_price_dates,
-    write_cost_diff,
-)
+from gpufleet.cli.cost_price_date import add_price_date_options, parse_price_dates
 from gpufleet.cli.cost_projects import write_projects_diff
+from gpufleet.cli.group import LazyGroup
 from gpufleet.cli.number import FiniteFloatRange
 from gpufleet.cost import CostOptions
-from gpufleet.cost.analysis.reports import ESTIMATE_FORMATS
+from gpufleet.cost.analysis.reports import DIFF_FORMATS, ESTIMATE_FORMATS
 from gpufleet.cost.inputs.program.evaluation import TIME_LIMIT_S
 from gpufleet.engine import add_source_to_errors, parse_engine_json, parse_last_phase_of_log
 from gpufleet.errors import CheckFailed, InputError
@@ -109,21 +104,7 @@ def add_program_options(command: Verb) -> Verb:
     return command
 
 
-class CostGroup(click.Group):
-    """A click group that imports the file of these commands when they are used."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted([*super().list_commands(ctx), *COMMANDS_OF_OTHER_FILES])
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS_OF_OTHER_FILES:
-            return super().get_command(ctx, cmd_name)
-        module, name = COMMANDS_OF_OTHER_FILES[cmd_name]
-        command: click.Command = getattr(import_module(f"gpufleet.cli.{module}"), name)
-        return command
-
-
-@click.group(cls=CostGroup)
+@click.group(cls=LazyGroup, lazy_commands=COMMANDS_OF_OTHER_FILES)
 def cost_command() -> None:
     """Estimate the cost of the declared fleet and of changes, without engine or credentials."""
 
@@ -131,20 +112,11 @@ def cost_command() -> None:
 @cost_command.command("estimate")
 @STACK
 @add_program_options
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(list(ESTIMATE_FORMATS)),
-    default="table",
-    show_default=True,
-    help="focus: CSV of FOCUS 1.2.",
-)
-@json_format_option
+@output.report_options(*ESTIMATE_FORMATS, has_format=True)
 @SHOW_SKIPPED
 def estimate_cost(
     *,
-    output_format: str,
-    as_json: bool,
+    report: output.ReportOutput,
     show_skipped: bool,
     usage_file: Path | None,
     commitments_file: Path | None,
@@ -172,10 +144,8 @@ def estimate_cost(
         ),
         **source_options,
     )
-    selected_format = "json" if as_json else output_format
-    text = cost.render_estimate(result, selected_format, show_skipped=show_skipped)
-    output.print_rendered(text, as_json=selected_format == "json")
-    if selected_format == "focus" and result.bill.unpriced_resources:
+    report.write(lambda name: cost.render_estimate(result, name, show_skipped=show_skipped))
+    if "focus" in report.list_formats() and result.bill.unpriced_resources:
         count = len(result.bill.unpriced_resources)
         output.print_lines(f"items without a price, which are not in the CSV: {count}", err=True)
 
@@ -199,7 +169,8 @@ def estimate_cost(
     help="Read the output of `pulumi preview --event-log FILE`; - is standard input.",
 )
 @add_program_options
-@add_diff_output_options
+@add_price_date_options
+@output.report_options(*DIFF_FORMATS, has_format=True)
 @SHOW_SKIPPED
 @click.option(
     "--policy",
@@ -209,9 +180,7 @@ def estimate_cost(
 )
 def diff_cost(
     *,
-    output_format: str | None,
-    as_json: bool,
-    outputs: tuple[Path, ...],
+    report: output.ReportOutput,
     show_skipped: bool,
     prices_before: datetime | None,
     prices_after: datetime | None,
@@ -250,8 +219,7 @@ def diff_cost(
                 may_be_unconfined=may_be_unconfined,
                 warnings=tuple(gate.warnings),
             ),
-            "json" if as_json else output_format,
-            outputs,
+            report,
             show_skipped=show_skipped,
             **source_options,
         )
@@ -269,7 +237,7 @@ def diff_cost(
             warnings=tuple(gate.warnings),
         )
         cost_diff = _diff_source(options, **source_options)
-        write_cost_diff(cost_diff, output_format, as_json, outputs, show_skipped=show_skipped)
+        report.write(lambda name: cost.render_diff(cost_diff, name, show_skipped=show_skipped))
         verdict = cost_diff.policy
     _require_passed(verdict)
 

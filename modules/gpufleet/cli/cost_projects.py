@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpufleet import cost
-from gpufleet.cli.cost_output import write_report
+from gpufleet.cli.output import ReportOutput
 from gpufleet.errors import InputError
 
 if TYPE_CHECKING:
@@ -17,8 +16,7 @@ if TYPE_CHECKING:
 def write_projects_diff(
     file: Path,
     options: cost.CostOptions,
-    output_format: str | None,
-    outputs: Sequence[Path],
+    report: ReportOutput,
     *,
     base: str | None,
     show_skipped: bool,
@@ -34,7 +32,5 @@ def write_projects_diff(
     if base is None:
         raise InputError("needs --base", where="--projects", remedy="for example --base origin/main")
     combined = cost.diff_projects_against_git_ref(cost.load_project_list(file), base, options)
-    write_report(
-        lambda name: cost.render_combined(combined, name, show_skipped=show_skipped), output_format, outputs
-    )
+    report.write(lambda name: cost.render_combined(combined, name, show_skipped=show_skipped))
     return combined.total.policy

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from gpufleet import boundary, paths
+from gpufleet import paths
+from gpufleet.boundary import make_values_printable
 from gpufleet.cli import output
 from gpufleet.cli.number import FiniteFloatRange
 from gpufleet.errors import InputError
@@ -42,17 +44,13 @@ KINDS = ("on_demand", "spot", "reserved_1y", "reserved_3y")
 @click.option(
     "--storage/--no-storage", default=True, help="Include cloud disks for the rack's own disks, or not."
 )
-@click.option("--svg", "svg_file", type=click.Path(path_type=Path), metavar="FILE", help="Write the plot.")
-@click.option("--html", "html_file", type=click.Path(path_type=Path), metavar="FILE", help="Write a page.")
-@output.json_option
+@output.report_options("table", "json", "html", "svg", former=("--svg", "--html"))
 def tco_command(
     *,
     rack: str,
     utilisation: float,
     years: float | None,
-    svg_file: Path | None,
-    html_file: Path | None,
-    as_json: bool,
+    report: output.ReportOutput,
     **options: Any,
 ) -> None:
     """Compare the total cost of RACK (a name in inventory/, or a file) with a cloud: break-even and utilisation."""
@@ -73,16 +71,13 @@ def tco_command(
         rack_cost, tco.choose_cloud_alternative(rack_cost, request), utilisation
     )
     alternatives = tco.find_cloud_alternatives(rack_cost, replace(request, usd_per_hour=None, count=None))
-    if svg_file:
-        _write(svg_file, tco.draw_cumulative_cost_svg(comparison))
-    if html_file:
-        _write(html_file, tco.render_tco_html(comparison, alternatives))
-    output.print_result(
-        as_json,
-        (comparison, alternatives),
-        lambda answer: tco.build_tco_document(*answer),
-        lambda answer: tco.format_tco_table(*answer),
-    )
+    renderers = {
+        "svg": lambda: tco.draw_cumulative_cost_svg(comparison),
+        "html": lambda: tco.render_tco_html(comparison, alternatives),
+        "json": lambda: json.dumps(tco.build_tco_document(comparison, alternatives), indent=2),
+        "table": lambda: tco.format_tco_table(*make_values_printable((comparison, alternatives))),
+    }
+    report.write(lambda name: renderers[name]())
 
 
 def _find_rack_file(rack: str) -> Path:
@@ -97,7 +92,3 @@ def _check_rack_file(path: Path) -> Path:
             "no such rack file", where=str(path), remedy="give the name of a rack in inventory/, or a file"
         )
     return path
-
-
-def _write(path: Path, text: str) -> None:
-    boundary.write_text(path, text)

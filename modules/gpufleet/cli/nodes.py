@@ -10,20 +10,14 @@ from typing import Any
 
 import click
 
-from gpufleet.cli import nodes_lifecycle, output
+from gpufleet.cli import nodes_lifecycle, output, terminal
+from gpufleet.cli.group import LazyGroup
 
 reason_option = click.option("--reason", required=True, help="The reason, for the node's history.")
 actor_option = click.option("--by", "actor", help="Who does it, for the history. Default: your login.")
 
 
-def _print_data(data: Any, as_json: bool, lines: Iterable[str]) -> None:
-    if as_json:
-        output.print_json(data)
-    else:
-        output.print_lines(*lines)
-
-
-@click.group()
+@click.group(cls=LazyGroup)
 def nodes_command() -> None:
     """Show and change the registry: identity, state, and the source of each value."""
 
@@ -49,7 +43,7 @@ def sync_stack_into_registry(stack: str, as_json: bool, **options: Any) -> None:
     synced = operation.sync_registry_from_stack(
         stack, operation.SyncOptions(**options, list_simulated_members=members)
     )
-    _print_data(synced.as_json(), as_json, synced.format_summary_lines())
+    output.print_data(as_json, synced.as_json(), synced.format_summary_lines())
     for line in synced.list_warnings():
         output.print_lines(line, err=True)
     synced.raise_if_incomplete()
@@ -75,7 +69,7 @@ def ingest_run_events(artifacts: Path, as_json: bool) -> None:
     from gpufleet.operations import artifact_ingest as operation
 
     summary = operation.ingest_artifacts(artifacts)
-    _print_data(summary.as_json(), as_json, summary.format_summary_lines())
+    output.print_data(as_json, summary.as_json(), summary.format_summary_lines())
     summary.raise_if_incomplete()
 
 
@@ -95,10 +89,14 @@ def list_nodes(as_ranges: bool, as_json: bool, **options: Any) -> None:
         nodes = view.NodeFilter(**options).select_nodes(registry.list_nodes())
         conflicts = registry.list_open_conflicts()
     data = [node.as_json() for node in nodes]
-    _print_data(
-        data,
+    output.print_data(
         as_json,
-        text_node_view.format_nodes_by_state(nodes) if as_ranges else text_node_view.format_node_table(nodes),
+        data,
+        text_node_view.format_nodes_by_state(nodes)
+        if as_ranges
+        else text_node_view.format_node_table(
+            nodes, folds_equal_rows=terminal.measure_terminal() is not None
+        ),
     )
     for conflict in conflicts:
         output.print_lines(f"conflict: {conflict.detail} (from {conflict.source})", err=True)
@@ -109,9 +107,7 @@ def list_nodes(as_ranges: bool, as_json: bool, **options: Any) -> None:
 @click.option("--state", help="Only nodes in this state.")
 @click.option("--rack", help="Only nodes of this rack.")
 @click.option("--pool", help="Only nodes of this pool.")
-@click.option(
-    "--out", type=click.Path(dir_okay=False, path_type=Path), help="File to write; replaced at once."
-)
+@output.target_option("File to write; replaced at once.", type=click.Path(dir_okay=False, path_type=Path))
 def list_monitoring_targets(out: Path | None, **options: Any) -> None:
     """List the nodes' exporters as JSON for Prometheus (file_sd_configs).
 
@@ -141,7 +137,7 @@ def show_node_values(node: str, as_json: bool) -> None:
 
     with view.open_existing_registry() as registry:
         details = repair.build_node_details(registry, node)
-    _print_data(details, as_json, text_node_view.format_node_details(details))
+    output.print_data(as_json, details, text_node_view.format_node_details(details))
 
 
 @nodes_command.command("history")
@@ -160,7 +156,7 @@ def show_node_history(node: str, as_json: bool) -> None:
         earlier = view.list_former_namesake_notes(registry, node)
     for line in earlier:
         output.print_lines(line, err=True)
-    _print_data(changes, as_json, map(text_node_view.format_history_entry, changes))
+    output.print_data(as_json, changes, map(text_node_view.format_history_entry, changes))
 
 
 @nodes_command.command("drivers")
@@ -173,7 +169,7 @@ def compare_node_drivers(as_json: bool) -> None:
     from gpufleet.operations import driver_consistency as operation
 
     report = operation.compare_registered_drivers()
-    _print_data(report.as_json(), as_json, operation.format_consistency_lines(report))
+    output.print_data(as_json, report.as_json(), operation.format_consistency_lines(report))
     sys.exit(1 if report.has_skew_finding else 0)
 
 
@@ -184,7 +180,7 @@ def compare_node_versions(as_json: bool) -> None:
     from gpufleet.operations import version_consistency as operation
 
     comparison = operation.compare_registered_versions()
-    _print_data(comparison, as_json, operation.format_version_comparison(comparison))
+    output.print_data(as_json, comparison, operation.format_version_comparison(comparison))
     sys.exit(0 if comparison["agree"] else 1)
 
 

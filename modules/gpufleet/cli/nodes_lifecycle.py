@@ -10,36 +10,36 @@ from typing import Any
 
 import click
 
-from gpufleet.cli import output
+from gpufleet.cli import output, terminal
 
 
 @click.command("export")
 @click.option(
-    "--format", "kind", type=click.Choice(["cloud-init"]), default="cloud-init", show_default=True,
-    help="Format of the first-boot files.",
+    "--format", "kind", type=click.Choice(["cloud-init"]), default="cloud-init", hidden=True,
 )  # fmt: skip
 @click.option(
     "--rack", required=True, help="The rack whose nodes to export; its file needs a `boot:` section."
 )
 @click.option("--node", "nodes", multiple=True, metavar="NODE|RANGE", help="Only these nodes.")
-@click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), help="Default: .gpufleet/export/RACK."
+@output.target_option(
+    "Default: .gpufleet/export/RACK.", "FOLDER", type=click.Path(file_okay=False, path_type=Path)
 )
 @click.option(
     "--known-hosts",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Also add the host keys to this file.",
 )
-@output.json_option
+@output.json_flag
 def export_first_boot_files(kind: str, as_json: bool, **options: Any) -> None:  # noqa: ARG001 - one format so far
     """Write the first-boot files of a rack's nodes: cloud-init, firmware settings, netboot, host keys."""
     from gpufleet.operations import export as operation
 
     result = operation.export_first_boot(operation.FirstBootExportRequest(**options))
-    if as_json:
-        output.print_json({"folder": str(result.folder), "files": sorted(result.export.files_by_path())})
-        return
-    output.print_lines(*result.format_summary_lines())
+    output.print_data(
+        as_json,
+        {"folder": str(result.folder), "files": sorted(result.export.files_by_path())},
+        result.format_summary_lines(),
+    )
 
 
 @click.command("retire")
@@ -76,10 +76,10 @@ def retire_node(as_json: bool, actor: str | None, **options: Any) -> None:
         return output.prompt_for_text(question)
 
     def print_progress_line(line: str) -> None:
-        output.print_lines(line, err=True)
+        output.print_lines(line, err=True, is_note=not sys.stdin.isatty())  # who is asked sees the plan
 
     interaction = operation.RetireInteraction(
-        operation.make_wipe_runner(paths.find_project_root(), sys.stderr),
+        operation.make_wipe_runner(paths.find_project_root(), terminal.open_progress_stream()),
         prompt_for_answer,
         print_progress_line,
         can_ask=sys.stdin.isatty(),
@@ -87,10 +87,7 @@ def retire_node(as_json: bool, actor: str | None, **options: Any) -> None:
     who = node_change.find_actor(actor)
     with view.open_existing_registry() as registry, registry.acting_as(who):
         result = operation.retire_node(registry, operation.RetireRequest(**options), interaction)
-    if as_json:
-        output.print_json(result.as_json())
-    else:
-        output.print_lines(*result.lines)
+    output.print_data(as_json, result.as_json(), result.lines)
 
 
 @click.command("replace")
@@ -162,12 +159,9 @@ def sweep_orphans(  # noqa: PLR0917 - click hands each option over by name
 
     sweep = SweepRun(SweepOptions(stack, regions, state_file))
     report = sweep.list_findings()
-    if as_json:
-        output.print_json(report.as_json())
-    else:
-        output.print_lines(*report.format_lines())
+    output.print_data(as_json, report.as_json(), report.format_lines())
     for account, problem in report.failures.items():
-        output.print_lines(f"{account} failed: {problem}", err=True)
+        output.print_lines(f"{account} failed: {problem}", err=True, is_note=False)
     results = []
     if apply_ and report.deletable:
         question = f"delete these {len(report.deletable)} resources? Type {report.fingerprint}: "

@@ -7,11 +7,12 @@ from pathlib import Path
 import click
 
 from gpufleet.cli import output
+from gpufleet.cli.group import LazyGroup
 
 key_type = click.Path(dir_okay=False, path_type=Path)
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def passport_command() -> None:
     """Sign a node's identity, results and history; verify such a file offline."""
 
@@ -29,7 +30,7 @@ def create_passport_key(key: Path) -> None:
 @passport_command.command("issue")
 @click.argument("node")
 @click.option("--key", required=True, type=key_type, help="The private key to sign with.")
-@click.option("--out", required=True, type=key_type, help="File to write.")
+@output.target_option("File to write.", type=key_type, required=True)
 @click.option("--by", "actor", help="Who issues it. Default: your login.")
 def issue_node_passport(node: str, key: Path, out: Path, actor: str | None) -> None:
     """Sign what the registry knows of a node: identity, parts, results, history."""

@@ -14,6 +14,7 @@ from gpufleet.catalog.prices.row import PURCHASES
 from gpufleet.catalog.prices.source_name import CLOUDS, SOURCE_NAMES
 from gpufleet.cli import output, prices_aws
 from gpufleet.cli.day import check_not_in_future
+from gpufleet.cli.group import LazyGroup
 from gpufleet.cli.number import FiniteFloatRange
 from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
 
@@ -33,7 +34,7 @@ ORIGIN = (
 )
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=LazyGroup, invoke_without_command=True)
 @click.option("--gpu", "--accelerator", "gpu", help="An accelerator, or parts of its name: h100, a100 80gb.")
 @click.option(
     "--count",

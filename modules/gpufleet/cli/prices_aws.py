@@ -68,9 +68,6 @@ def summarise_spot_history(stack: str, pool: str, days: int, as_json: bool) -> N
     from gpufleet.operations import spot_history as operation
 
     rows = operation.summarise_pool_spot_prices(stack, pool, days)
-    if as_json:
-        output.print_json([row.as_json() for row in rows])
-    else:
-        output.print_lines(*(row.format_line() for row in rows))
+    output.print_data(as_json, [row.as_json() for row in rows], (row.format_line() for row in rows))
     if not rows:
         raise CheckFailed(f"AWS reports no spot price for pool {pool} in the last {days} days")

@@ -19,8 +19,5 @@ def quota_command(stack: str, as_json: bool) -> None:
     from gpufleet.operations import quota as operation
 
     report = operation.check_stack_quotas(stack)
-    if as_json:
-        output.print_json(report.as_json())
-    else:
-        output.print_lines(*report.format_lines())
+    output.print_data(as_json, report.as_json(), report.format_lines())
     report.raise_if_not_enough()

@@ -11,6 +11,7 @@ import click
 
 from gpufleet import paths
 from gpufleet.cli import output
+from gpufleet.cli.group import LazyGroup
 from gpufleet.cli.rehearse_fault import fault_command
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 stack_option = click.option("-s", "--stack", required=True, help="The stack to rehearse, e.g. production.")
 
 
-@click.group(name="rehearse")
+@click.group(cls=LazyGroup, name="rehearse")
 def rehearse_command() -> None:
     """Rehearse a stack offline: the real engine on simulated clouds, and its racks as booted hosts.
 

@@ -9,6 +9,7 @@ import click
 
 from gpufleet import paths
 from gpufleet.cli import output
+from gpufleet.cli.group import LazyGroup
 
 if TYPE_CHECKING:
     from gpufleet.rehearsal import Rehearsal
@@ -18,7 +19,7 @@ CLOUDS = ("aws", "gcp", "azure")
 PURCHASES = ("on_demand", "spot", "reserved", "capacity_block", "flex_start")
 
 
-@click.group(name="fault")
+@click.group(cls=LazyGroup, name="fault")
 def fault_command() -> None:
     """Inject faults into a running rehearsal; `rehearse up --faults` has those of the rack's hosts."""
 

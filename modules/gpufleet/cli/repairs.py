@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from gpufleet.cli import output
+from gpufleet.cli.group import LazyGroup
 
 file_type = click.Path(dir_okay=False, path_type=Path)
 
 part_argument = click.argument("part", metavar="SERIAL|UUID|NODE")
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def repairs_command() -> None:
     """Show faulty parts with the next step, record what was done, pack a bundle for the vendor."""
 
@@ -28,10 +30,9 @@ def list_repairs(show_all: bool, as_json: bool) -> None:
 
     with node_view.open_existing_registry() as registry:
         statuses = [status for status in repair.list_part_statuses(registry) if show_all or status.faults]
-    if as_json:
-        output.print_json([status.as_json() for status in statuses])
-    else:
-        output.print_lines(*text_repair.format_part_statuses(statuses))
+    output.print_data(
+        as_json, [status.as_json() for status in statuses], text_repair.format_part_statuses(statuses)
+    )
 
 
 @repairs_command.command("show")
@@ -72,25 +73,32 @@ def record_repair(part: str, action: str, reason: str, actor: str | None) -> Non
 
 @repairs_command.command("bundle")
 @part_argument
-@click.option("--out", required=True, type=file_type, help="The archive to write, such as rma.tar.gz.")
+@output.target_option("The archive to write, such as rma.tar.gz.", type=file_type, required=True)
 @click.option(
     "--bug-report", type=file_type, help="What nvidia-bug-report.sh wrote on the node; redacted too."
 )
 @click.option(
     "--redact", "words", multiple=True, metavar="WORD", help="Also remove this name; may be repeated."
 )
-def write_repair_bundle(part: str, out: Path, bug_report: Path | None, words: tuple[str, ...]) -> None:
+@output.json_flag
+def write_repair_bundle(
+    part: str, out: Path, bug_report: Path | None, words: tuple[str, ...], as_json: bool
+) -> None:
     """Write one archive for the vendor: identity, timeline, evidence, raw records; redacted, with a manifest."""
     from gpufleet.operations import node_view, rma_bundle
 
     with node_view.open_existing_registry() as registry:
         bundle = rma_bundle.write_rma_bundle(registry, part, out, bug_report=bug_report, words=words)
-    output.print_lines(*bundle.format_lines())
+    output.print_data(as_json, bundle.manifest, bundle.format_lines())
 
 
 @repairs_command.command("steps")
-def show_repair_steps() -> None:
+@output.json_option
+def show_repair_steps(as_json: bool) -> None:
     """Show the table of steps for each class of faults, with its sources."""
+    from gpufleet.burnin import load_repair_ladders
     from gpufleet.operations.text import repair as text_repair
 
-    output.print_lines(*text_repair.format_ladders())
+    output.print_data(
+        as_json, [asdict(ladder) for ladder in load_repair_ladders()], text_repair.format_ladders()
+    )

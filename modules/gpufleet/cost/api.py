@@ -36,6 +36,7 @@ from gpufleet.cost.inputs.stack_file import find_compared_stack_file
 from gpufleet.engine import EventLogPhase
 from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.paths import find_price_store_file
+from gpufleet.progress import report_step
 
 if TYPE_CHECKING:
     from datetime import date
@@ -84,6 +85,7 @@ def estimate_stack(
     with start_program_evaluation([_make_program(root, stack, config_file, options)], options.limit_s) as run:
         fleet = _load_fleet(root, stack, config_file)
         warn_about_environments(root, stack, config_file)
+        report_step("evaluating the program")
         from gpufleet.cost.analysis.estimate import estimate
 
         return estimate(
@@ -141,7 +143,9 @@ def diff_stack_against_git_ref(
     ):
         fleet = _load_fleet(root, stack, config_file)
         budget = _find_budget(gate, root, stack, config_file, fleet)
+        report_step(f"evaluating the program here and at {make_printable(base)}")
         before, after, warnings = settle_like_engine(*run())
+        report_step("pricing the change")
         changed = list_changed_files(root, gate.repository.commit) if gate.repository else frozenset()
         environment_change = find_environment_change(gate, stack_file)
         warnings = [*gate.warnings, *warnings]

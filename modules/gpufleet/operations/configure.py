@@ -20,6 +20,7 @@ from gpufleet.nodes import ATTENTION_STATES, Node, Registry
 from gpufleet.operations import ingest, playbook_run, task_events
 from gpufleet.operations.event_report import collect_report_summaries
 from gpufleet.operations.playbook_run import PlaybookRequest
+from gpufleet.operations.run_plan import plan_run
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def configure_hosts(root: Path, request: PlaybookRequest, stream: TextIO) -> Con
     from gpufleet.operations.site_thresholds import load_site_overrides
 
     load_site_overrides()  # a wrong file is refused now, not after an hour of measurements
-    plan = remote.plan_playbook_run(root, request.play, request.limit, request.selection)
+    plan = plan_run(root, request.play, request.limit, request.selection)
     stream.writelines(f"{warning}\n" for warning in plan.warnings)
     if not plan.hosts:
         return ConfigureResult(request)

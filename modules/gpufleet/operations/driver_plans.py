@@ -8,6 +8,7 @@ from typing import Any, TextIO
 
 from gpufleet import remote
 from gpufleet.drivers import report
+from gpufleet.operations.run_plan import plan_run
 
 PLAY = "plan"
 
@@ -51,7 +52,7 @@ def plan_fleet_drivers(
     root: Path, limit: str, extra_vars: dict[str, Any], stream: TextIO
 ) -> FleetDriverPlans:
     """Read the facts of the hosts and plan for each; progress goes to the stream."""
-    plan = remote.plan_playbook_run(root, PLAY, limit)
+    plan = plan_run(root, PLAY, limit)
     if not plan.hosts:
         return FleetDriverPlans(limit)
     run = remote.run_playbook(plan, extra_vars=extra_vars, stream=stream)

@@ -72,7 +72,7 @@ def export_first_boot(request: FirstBootExportRequest, root: Path | None = None)
         rack, nodes, keys, lambda node: ensure_ssh_host_key(key_folder, node) if pregenerated else None
     )
     folder = request.out or paths.state_home(root) / "export" / rack.name
-    with raise_write_errors_as_input_errors("--out", folder):
+    with raise_write_errors_as_input_errors("--output", folder):
         replace_export_folder(folder, export_files.files_by_path())
     if request.known_hosts and export_files.known_hosts_lines():
         with raise_write_errors_as_input_errors("--known-hosts", request.known_hosts):
@@ -182,7 +182,7 @@ def replace_export_folder(folder: Path, files: dict[str, str]) -> None:
         raise InputError(
             "the folder is not empty and is not an earlier export",
             where=str(folder),
-            remedy="choose another --out",
+            remedy="choose another --output",
         )
     folder.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))

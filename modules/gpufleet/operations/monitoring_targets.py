@@ -68,7 +68,7 @@ def build_target_groups(node: Node, report: Any) -> list[TargetGroup]:
 def write_file_sd(path: Path, groups: Iterable[TargetGroup]) -> None:
     """Replace the file at once: Prometheus may read it at any moment. An unwritable path is an InputError."""
     text = json.dumps([group.as_json() for group in groups], indent=2) + "\n"
-    with raise_write_errors_as_input_errors("--out", path):
+    with raise_write_errors_as_input_errors("--output", path):
         write_file_atomically(path, text, 0o644)
 
 

@@ -11,6 +11,7 @@ from typing import Any, TextIO
 from gpufleet import paths, remote
 from gpufleet.nodes import Registry
 from gpufleet.operations import ingest, task_events
+from gpufleet.operations.run_plan import plan_run
 
 DEFAULT_LIMIT = "new_nodes"
 
@@ -45,7 +46,7 @@ def pack_playbook_request(
     root: Path, request: PlaybookRequest, extra_vars: dict[str, Any], folder: Path
 ) -> tuple[str, ...]:
     """Write the request as an ansible-runner folder; return its hosts."""
-    plan = remote.plan_playbook_run(root, request.play, request.limit, request.selection)
+    plan = plan_run(root, request.play, request.limit, request.selection)
     if plan.hosts:
         variables = {"gpufleet_burn_in": request.burn_in, **extra_vars}
         remote.write_runner_folder(plan, folder, variables, request.ansible_options)

@@ -28,6 +28,7 @@ from gpufleet.operations.member_sync import (
 from gpufleet.operations.node_probe import NodeProbeReport, find_ssh_login, probe_nodes
 from gpufleet.operations.pool_size import PoolSize, compare_pool_sizes
 from gpufleet.operations.stack_state import read_stack_resources
+from gpufleet.progress import report_step
 
 STALE = "stale, changed nothing: another sync read this source later and finished first"
 
@@ -155,6 +156,7 @@ def sync_registry_from_sources(
     reports = []
     outputs = StackOutputs()
     for source, read_report in _sources(declared_fleet, root, sync_options, synced.notes, outputs):
+        report_step(f"reading {source}")
         try:
             reports.append(read_report())
         except GpufleetError as error:
@@ -167,6 +169,7 @@ def sync_registry_from_sources(
             registry.record_source_failure(source, str(fault))
     if sync_options.probe:
         try:
+            report_step("asking nodes over SSH")
             rehearsal = bool(sync_options.environment.get("GPUFLEET_REHEARSAL"))
             synced.reach = probe_nodes(
                 registry, find_ssh_login(sync_options.environment), rehearsal=rehearsal

@@ -78,7 +78,9 @@ def list_demo_steps(
             allows_failure=True,
         ),
         DemoStep("Read the registry", "gpufleet nodes list"),
-        DemoStep("Write the report", f"gpufleet console --html {report_path} --cost {cost_path} -s {stack}"),
+        DemoStep(
+            "Write the report", f"gpufleet console --output {report_path} --cost {cost_path} -s {stack}"
+        ),
     ]
 
 

@@ -24,6 +24,8 @@ STEPS = (
     (r"temporary folder is refused", f"find out who created that folder, remove or correct it on the host, {AGAIN}"),
     (r"could not be repaired", f"check it with dpkg --audit on the host, {AGAIN}"),
     (r"package source can't be reached|could not be fetched", f"check whether the host reaches its mirror, {AGAIN}"),
+    (r"UNKNOWN port",
+     "check what the connection goes through (ProxyCommand); in a rehearsal, cloud machines are only simulated"),
     (SILENCE, f"check whether it has power and a network cable, {AGAIN}"),
 )  # fmt: skip
 

@@ -20,6 +20,7 @@ from typing import Any
 from gpufleet.boundary import LARGE_DOCUMENT, decode_json_object, make_printable
 from gpufleet.boundary.name_range import fold_names_to_ranges
 from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
+from gpufleet.progress import report_step
 from gpufleet.remote.host_pattern import HostPattern, parse_host_pattern
 from gpufleet.remote.task_selection import ALL_TASKS, TaskSelection, find_unlisted_tags
 
@@ -84,6 +85,7 @@ def plan_playbook_run(
         require_known_names(root, pattern.range_names)
     ansible_limit = pattern.ansible_limit if pattern else None
     command = build_list_command(root, play, ansible_limit)
+    report_step("Ansible reads inventory and playbooks")
     status, out, err = run_ansible_command(root, command, REPORT_UNKNOWN_NAMES)
     hosts = parse_listed_hosts(out)
     unknown_names = find_unknown_host_patterns(err, pattern, hosts) if pattern else []

@@ -208,7 +208,10 @@ def test_command_prints_a_table_or_json(gpufleet, project):
     [
         (("--precision", "fp8"), "--precision: needs a model; give --model"),
         (("--plot", "roofline"), "--plot: has no output file"),
-        (("--plot", "roofline", "--plot", "power", "--svg", "x.svg"), "--svg: can contain only one plot"),
+        (
+            ("--plot", "roofline", "--plot", "power", "--svg", "x.svg"),
+            "an .svg file can contain only one plot",
+        ),
         (("--plot", "tokens", "--svg", "x.svg"), "give --model"),
         (("--plot", "training", "--svg", "x.svg", "--model", "qwen2-0.5b"), "needs a training task"),
         (("--plot", "pie", "--svg", "x.svg"), "'pie' is not one of"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 from gpufleet.boundary.name_range import fold_names_to_ranges
@@ -23,6 +24,7 @@ COLUMNS = (
     "WHY",
 )
 WIDEST = 48
+OWN_CELLS = ("NODE", "WHERE", "ADDRESS")
 
 
 def format_nodes_by_state(nodes: Sequence[Node]) -> list[str]:
@@ -35,9 +37,31 @@ def format_nodes_by_state(nodes: Sequence[Node]) -> list[str]:
     ]
 
 
-def format_node_table(nodes: Sequence[Node]) -> list[str]:
-    """Return the nodes as aligned columns under a heading."""
-    return align_columns(COLUMNS, map(_node_row, nodes))
+def format_node_table(nodes: Sequence[Node], *, folds_equal_rows: bool = False) -> list[str]:
+    """Return the nodes as aligned columns under a heading; equal neighbours of a rack or pool may share a row."""
+    rows = [_node_row(node) for node in nodes]
+    if folds_equal_rows:
+        groups = groupby(zip(nodes, rows, strict=True), key=lambda pair: _shared_cells(*pair))
+        rows = [_fold_rows([row for _, row in group]) for _, group in groups]
+    return align_columns(COLUMNS, rows)
+
+
+def _shared_cells(node: Node, row: tuple[str, ...]) -> tuple[str | None, ...]:
+    """Return what nodes of one row have in common: all but name, slot and address."""
+    return (
+        node.rack,
+        node.pool,
+        *(cell for name, cell in zip(COLUMNS, row, strict=True) if name not in OWN_CELLS),
+    )
+
+
+def _fold_rows(rows: list[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return one row: names as a range, slots and addresses from the first to the last."""
+    if len(rows) == 1:
+        return rows[0]
+    first, last = (dict(zip(COLUMNS, rows[index], strict=True)) for index in (0, -1))
+    spans = {name: f"{first[name]} … {last[name]}" for name in OWN_CELLS if first[name] != last[name]}
+    return tuple({**first, **spans, "NODE": fold_names_to_ranges([row[0] for row in rows])}.values())
 
 
 def _node_row(node: Node) -> tuple[str, ...]:

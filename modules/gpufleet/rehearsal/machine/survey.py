@@ -45,12 +45,26 @@ TEST_PROGRAMS = {
     "spirv-val": "spirv-tools mesa-vulkan-drivers libvulkan-dev vulkan-validationlayers",
     "stress-ng": "stress-ng",
 }
+IS_CLONE = (Path(__file__).parents[4] / "tests/conftest.py").is_file()
+SET_UP = (
+    "make setup (keeps .venv/)"
+    if IS_CLONE
+    else "uv tool install gpufleet, or pip install gpufleet in a new virtual environment"
+)
 POSTGRES_FOLDERS = "/usr/lib/postgresql"
 
 
 def survey_machine(home: Path | None = None) -> list[MachineCheck]:
-    """Return every check of this machine; nothing is changed. ``home`` is the user's home folder."""
+    """Return every check of this machine; nothing is changed. ``home`` is the user's home folder.
+
+    What only the test suite needs is left out if this is not a clone of gpufleet.
+    """
     user_home = home or Path.home()
+    checks = _list_checks(user_home)
+    return checks if IS_CLONE else [check for check in checks if check.need != "tests"]
+
+
+def _list_checks(user_home: Path) -> list[MachineCheck]:
     return [
         _check_python(),
         _check_virtual_environment(),
@@ -85,14 +99,14 @@ def _check_virtual_environment() -> MachineCheck:
         if is_active
         else "gpufleet runs outside a virtual environment: `pulumi` may not find its packages"
     )
-    return MachineCheck("virtual environment", "required", is_active, detail, "make setup (keeps .venv/)")
+    return MachineCheck("virtual environment", "required", is_active, detail, SET_UP)
 
 
 def _check_python_package(name: str) -> MachineCheck:
     try:
         return MachineCheck(name, "required", ok=True, detail=metadata.version(name))
     except metadata.PackageNotFoundError:
-        return MachineCheck(name, "required", ok=False, detail="not installed", remedy="make setup")
+        return MachineCheck(name, "required", ok=False, detail="not installed", remedy=SET_UP)
 
 
 def _check_engine() -> MachineCheck:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from gpufleet import catalog
 from gpufleet.catalog import Accelerator, data_file
+from gpufleet.progress import report_step
 from gpufleet.sizing.compare.comparison import AcceleratorComparison, ComparedAccelerator, DevicePrice
 from gpufleet.sizing.compare.selection import select_accelerators
 from gpufleet.sizing.hardware import Hardware
@@ -33,6 +34,7 @@ def compare_accelerators(
 def _compare_one(
     accelerator: Accelerator, prices: tuple[DevicePrice, ...], request: SizingRequest | None
 ) -> ComparedAccelerator:
+    report_step(f"computing {accelerator.name}")
     if request is None:
         return ComparedAccelerator(accelerator, prices)
     hardware = build_accelerator_hardware(accelerator)

@@ -1,29 +1,30 @@
-"""Write plots and pages to files."""
+"""A comparison in each of its formats."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import json
 
 from gpufleet import boundary
 from gpufleet.sizing.compare import plots
 from gpufleet.sizing.compare.comparison import AcceleratorComparison
+from gpufleet.sizing.compare.document import build_comparison_document
 from gpufleet.sizing.compare.report import format_comparison_report
 from gpufleet.sizing.data_file import DATA_DIR
 
 PAGE = "compare.html.j2"
 
 
-def write_plot_files(
-    comparison: AcceleratorComparison, plot_names: tuple[str, ...], svg: Path | None, html: Path | None
-) -> None:
-    """Write one plot, a page, or both; write nothing if one of them cannot be drawn."""
-    texts = {}
-    if svg:
-        texts[svg] = plots.draw_svg(comparison, plot_names[0] if plot_names else _default_plot(comparison))
-    if html:
-        texts[html] = render_html_page(comparison, plot_names)
-    for path, text in texts.items():
-        boundary.write_text(path, text)
+def render_comparison(
+    comparison: AcceleratorComparison, format_name: str, plot_names: tuple[str, ...] = ()
+) -> str:
+    """Return a comparison as table, JSON, one plot (svg), or a page with plots (html)."""
+    if format_name == "svg":
+        return plots.draw_svg(comparison, plot_names[0] if plot_names else _default_plot(comparison))
+    if format_name == "html":
+        return render_html_page(comparison, plot_names)
+    if format_name == "json":
+        return json.dumps(build_comparison_document(comparison), indent=2)
+    return format_comparison_report(boundary.make_values_printable(comparison))
 
 
 def render_html_page(comparison: AcceleratorComparison, plot_names: tuple[str, ...] = ()) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from gpufleet.errors import InputError
 from gpufleet.sizing.plans.options import PlanOptions
 from gpufleet.sizing.plans.options import parse_plan_options as sized
@@ -18,11 +20,13 @@ def build_sizing_request(*, model: str, **options: str) -> SizingRequest | None:
     return sized(PlanOptions(model, **given_options))  # type: ignore[arg-type]  # strings only: the options of compare
 
 
-def check_plot_options(plots: tuple[str, ...], *, svg: bool, html: bool) -> None:
+def check_plot_options(plots: tuple[str, ...], formats: Collection[str | None]) -> None:
     """Raise InputError for plots without an output file, and for several plots in one SVG."""
-    if plots and not (svg or html):
-        raise InputError("has no output file", where="--plot", remedy="give --svg FILE or --html FILE")
-    if svg and len(plots) > 1:
+    if plots and not {"svg", "html"} & {*formats}:
+        raise InputError("has no output file", where="--plot", remedy="give --output FILE.svg or FILE.html")
+    if "svg" in formats and len(plots) > 1:
         raise InputError(
-            "can contain only one plot", where="--svg", remedy="name one --plot, or write a page: --html"
+            "an .svg file can contain only one plot",
+            where="--output",
+            remedy="name one --plot, or write a page: --output FILE.html",
         )

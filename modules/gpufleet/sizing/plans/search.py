@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from gpufleet.errors import InputError
+from gpufleet.progress import report_step
 from gpufleet.sizing.hardware import Hardware, HardwareOffer
 from gpufleet.sizing.hardware_resolver import ResolvedHardware, resolve_hardware_alternatives
 from gpufleet.sizing.memory.quantization import is_gguf_precision
@@ -37,6 +38,7 @@ def find_plans(request: SizingRequest) -> SizingResult:
             subtract_reserved_memory(hardware, request)
             for hardware in available_hardware.list_permitted_hardware(request)
         ]
+        report_step(f"placing {request.workload.model.name} on {len(hardware)} kinds of hardware")
         return _rank_plans(
             request, hardware, (*reserved_memory_warnings(request), *_unusable_hardware_warnings(request))
         )
