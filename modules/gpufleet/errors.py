@@ -40,16 +40,8 @@ class InputError(GpufleetError, ValueError):
 
     exit_code = 2
 
-    def __init__(
-        self,
-        problem: str,
-        *,
-        where: str = "",
-        key: str = "",
-        remedy: str = "",
-        errors: tuple[InputError, ...] = (),
-    ) -> None:
-        self.errors = errors or (self,)
+    def __init__(self, problem: str, *, where: str = "", key: str = "", remedy: str = "") -> None:
+        self.errors: tuple[InputError, ...] = (self,)
         place = ": ".join(part for part in (where, key) if part)
         line = f"{place}: {problem}" if place else problem
         super().__init__(_one_line(f"{line}; {remedy}" if remedy else line))

@@ -35,7 +35,9 @@ def read_session(block):
 
 def list_sessions():
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-    blocks = [(page.name, block) for page in pages if page != TUTORIAL for block in BLOCK.findall(page.read_text())]
+    blocks = [
+        (page.name, block) for page in pages if page != TUTORIAL for block in BLOCK.findall(page.read_text())
+    ]
     return [(page, read_session(block)) for page, block in blocks if "$ gpufleet init" in block]
 
 
@@ -76,7 +78,9 @@ def test_session_of_a_page_prints_what_the_page_shows(page, session, tmp_path, n
         assert code == 0, f"{page}: {command}: {output[-1500:]}"
         # A line of three dots stands for lines that the page leaves out.
         for line in [line.rstrip() for line in shown if line.strip() not in {"", "…"}]:
-            assert line in [printed.rstrip() for printed in output.splitlines()], f"{page}: {command}\n{output}"
+            assert line in [printed.rstrip() for printed in output.splitlines()], (
+                f"{page}: {command}\n{output}"
+            )
 
 
 @pytest.mark.engine
@@ -103,7 +107,9 @@ def test_example_of_a_desktop_is_a_node_of_a_new_fleet(tmp_path, new_user, gpufl
     assert gpufleet("init", str(project), "--rack", "bench:1", "--yes", env=new_user).returncode == 0
     shutil.copy(ROOT / "docs/examples/desktop.yaml", project / "inventory")
     stack = project / "stacks/Pulumi.dev.yaml"
-    stack.write_text(stack.read_text().replace("racks:\n", "racks:\n      - {name: desktop, template: small}\n"))
+    stack.write_text(
+        stack.read_text().replace("racks:\n", "racks:\n      - {name: desktop, template: small}\n")
+    )
     page = (ROOT / "docs/gpu-desktop.md").read_text()
     commands = [shlex.split(line) for line in re.findall(r"^\$ gpufleet ([^#\n]*)", page, re.MULTILINE)]
     offline = [command for command in commands if command[0] in {"validate", "cost", "size"}]

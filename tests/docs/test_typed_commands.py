@@ -11,7 +11,9 @@ pytestmark = [pytest.mark.engine, pytest.mark.hosts, pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[2]
 # test_first_steps.py types those of the tutorial, and each block that begins a fleet, in a folder of its own.
-PAGES = [page for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))] if page.name != "tutorial.md"]
+PAGES = [
+    page for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))] if page.name != "tutorial.md"
+]
 CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 # These two install and run everything: a fresh clone and CI are their test.

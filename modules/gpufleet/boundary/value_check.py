@@ -98,4 +98,6 @@ def validate_with_pydantic(model: type[Model], data: Any, where: str) -> Model:
             for problem in problems
         )
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        raise InputError(errors[0].problem + more, where=where, key=errors[0].key, errors=errors) from None
+        summary = InputError(errors[0].problem + more, where=where, key=errors[0].key)
+        summary.errors = errors
+        raise summary from None

@@ -77,7 +77,9 @@ def raise_first_error(errors: Sequence[InputError]) -> None:
     if errors:
         first = errors[0]
         remedy = f"{first.remedy} (and {len(errors) - 1} more: gpufleet validate)"
-        raise InputError(first.problem, where=first.where, key=first.key, remedy=remedy, errors=tuple(errors))
+        summary = InputError(first.problem, where=first.where, key=first.key, remedy=remedy)
+        summary.errors = tuple(errors)
+        raise summary
 
 
 def read_yaml_document(path: Path, label: str, text: str | None = None) -> YamlDocument:

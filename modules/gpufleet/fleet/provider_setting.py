@@ -12,10 +12,10 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from gpufleet import catalog
+from gpufleet.fleet.account import AzureAccount, GcpAccount
 from gpufleet.fleet.document import SpecProblem
 from gpufleet.fleet.error_explanation import explain_validation_errors
 from gpufleet.fleet.host_name import CONFIG_KEY
-from gpufleet.fleet.spec import AzureAccount, GcpAccount
 
 ACCOUNT_SETTINGS: dict[str, tuple[str, type[BaseModel]]] = {
     "gcp:project": ("project", GcpAccount),
@@ -27,8 +27,11 @@ def find_provider_problems(config: Mapping[str, Any]) -> tuple[list[SpecProblem]
     """Return what is wrong with the settings of a stack's ``config``, and what a build will need besides."""
     spec = config.get(CONFIG_KEY)
     spec = spec if isinstance(spec, Mapping) else {}
-    pools = [pool for pool in _only_list(spec.get("pools")) if isinstance(pool, Mapping)]
-    wrong = list(_check_aws_region(config, [pool for pool in pools if pool.get("cloud") == "aws"]))
+    # A pool that names an account has a provider of its own.
+    pools = [p for p in _only_list(spec.get("pools")) if isinstance(p, Mapping) and "account" not in p]
+    own_provider = "aws" in spec  # with the region of each pool
+    needing = [pool for pool in pools if pool.get("cloud") == "aws" and not own_provider]
+    wrong = list(_check_aws_region(config, needing))
     missing = []
     for setting, (key, model) in ACCOUNT_SETTINGS.items():
         value = config.get(setting)
