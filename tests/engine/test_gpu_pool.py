@@ -93,7 +93,7 @@ def test_example_runs_from_the_installed_wheel(program, environment):
     ]
     program.run("gpufleet nodes sync -s dev")
     listed = json.loads(program.run("gpufleet nodes list --json"))
-    assert [node["name"] for node in listed["nodes"]] == ["dev-render-1", "dev-render-2"]
+    assert [node["name"] for node in listed] == ["dev-render-1", "dev-render-2"]
     again = json.loads(program.run("pulumi preview -s dev --json --show-sames"))
     assert set(again["changeSummary"]) == {"same"}
     refused = program.folder / "__main__.py"

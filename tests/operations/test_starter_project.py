@@ -91,13 +91,13 @@ def test_playbooks_of_the_collection_run_in_a_new_project(gpufleet, init, clean_
         "ansible_python_interpreter": sys.executable,
     }
     (project / "inventory/group_vars/rack_blades.yaml").write_text(yaml.safe_dump(local))
-    wrong = ("-e", "burn_in_profile=fast")
-    result = gpufleet("configure", "--play", "burn_in", "--limit", "blade01", *wrong, cwd=project)
+    settings = ("-e", "burn_in_profile=fast")
+    result = gpufleet("configure", "--play", "burn_in", "--limit", "blade01", *settings, cwd=project)
     assert "burn_in_profile must be one of: quick, standard, soak, got: fast" in result.stdout
     (project / "playbooks").mkdir()
     (project / "playbooks/burn_in.yml").write_text("- hosts: all\n  gather_facts: false\n")
-    own = gpufleet("configure", "--play", "burn_in", "--limit", "blade01", *wrong, cwd=project)
-    assert own.returncode == 0, own.stderr
+    result = gpufleet("configure", "--play", "burn_in", "--limit", "blade01", *settings, cwd=project)
+    assert result.returncode == 0, result.stderr
 
 
 def test_second_run_keeps_every_file_and_adds_what_is_missing(init):

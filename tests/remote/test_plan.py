@@ -167,8 +167,8 @@ def test_own_playbooks_and_settings_come_before_those_of_the_collection(
     assert find_ansible_config(tmp_path) == tmp_path / config
     assert find_ansible_folder(tmp_path) == tmp_path / folder
     assert find_playbook(tmp_path, "site") == playbook
-    own = {Path(file).stem for file in files if file.endswith(".yml")}
-    assert set(list_playbook_names(tmp_path)) == own | {
+    own_names = {Path(file).stem for file in files if file.endswith(".yml")}
+    assert set(list_playbook_names(tmp_path)) == own_names | {
         path.stem for path in planning.SHIPPED_PLAYBOOKS.glob("*.yml")
     }
 
