@@ -44,7 +44,7 @@ def run_burnin(nodes: tuple[str, ...], as_json: bool) -> None:
 @burnin_command.command("report")
 @click.argument("node", required=False)
 @click.option("--attempt", help="Only this attempt; by default each node's newest.")
-@output.report_options("table", "json", "junit", "pages", former=("--junit", "--html"))
+@output.report_options("table", "json", "junit", "pages", former_names=("--junit", "--html"))
 def show_burnin_reports(node: str | None, attempt: str | None, report: output.ReportOutput) -> None:
     """Show each node's newest burn-in report, or one node's, or one attempt's."""
     from gpufleet.burnin.junit import render_junit_xml

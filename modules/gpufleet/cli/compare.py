@@ -29,7 +29,7 @@ PLOTS = ("roofline", "memory-bandwidth", "tokens", "per-watt", "per-dollar", "tr
     type=click.Choice(PLOTS),
     help="Plot to write to an .svg or .html file; repeatable for a page.",
 )
-@output.report_options("table", "json", "html", "svg", former=("--svg", "--html"))
+@output.report_options("table", "json", "html", "svg", former_names=("--svg", "--html"))
 def compare_command(
     *,
     accelerators: tuple[str, ...],

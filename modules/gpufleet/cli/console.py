@@ -11,7 +11,7 @@ from gpufleet.cli import output
 
 @click.command(name="console")
 @click.option("-s", "--stack", required=True, help="The stack's name, for the page's title.")
-@output.report_options("html", former=("--html",))
+@output.report_options("html", former_names=("--html",))
 @click.option(
     "--cost",
     "cost_file",

@@ -44,7 +44,7 @@ KINDS = ("on_demand", "spot", "reserved_1y", "reserved_3y")
 @click.option(
     "--storage/--no-storage", default=True, help="Include cloud disks for the rack's own disks, or not."
 )
-@output.report_options("table", "json", "html", "svg", former=("--svg", "--html"))
+@output.report_options("table", "json", "html", "svg", former_names=("--svg", "--html"))
 def tco_command(
     *,
     rack: str,

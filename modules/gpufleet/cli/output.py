@@ -136,11 +136,11 @@ def json_option(command: Verb) -> Verb:
 
 def find_format(file: Path, formats: tuple[str, ...]) -> str:
     """Return the format of a file by its name; raise InputError for one that the command does not have."""
-    found = "pages" if file.is_dir() else EXTENSIONS.get(file.suffix.lower())
-    if found not in formats:
+    format_name = "pages" if file.is_dir() else EXTENSIONS.get(file.suffix.lower())
+    if format_name not in formats:
         remedy = f"use {list_endings(formats)}"
         raise InputError(f"unknown file extension {file.suffix!r}", where=f"--output {file}", remedy=remedy)
-    return str(found)
+    return str(format_name)
 
 
 def list_endings(formats: tuple[str, ...]) -> str:
@@ -180,30 +180,36 @@ class ReportOutput(NamedTuple):
 class OutputOption(click.Option):
     """An option that also has names of earlier releases, which help does not show."""
 
-    def __init__(self, *arguments: Any, former: Sequence[str] = (), **attributes: Any) -> None:
+    def __init__(self, *arguments: Any, former_names: Sequence[str] = (), **attributes: Any) -> None:
         super().__init__(*arguments, **attributes)
-        self.former = former
+        self.former_names = former_names
 
     def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
         super().add_to_parser(parser, ctx)
-        if self.former:
+        if self.former_names:
             action = "append" if self.multiple else "store"
-            parser.add_option(self, self.former, self.name, action=action, nargs=1)
+            parser.add_option(self, self.former_names, self.name, action=action, nargs=1)
 
 
 def target_option(help_text: str, metavar: str = "FILE", **attributes: Any) -> Callable[[Verb], Verb]:
     """Return --output of a command that writes one thing; it gets ``out``."""
     return click.option(
-        "--output", "out", cls=OutputOption, former=("--out",), metavar=metavar, help=help_text, **attributes
+        "--output",
+        "out",
+        cls=OutputOption,
+        former_names=("--out",),
+        metavar=metavar,
+        help=help_text,
+        **attributes,
     )
 
 
 def report_options(
-    *formats: str, has_format: bool = False, former: Sequence[str] = ()
+    *formats: str, has_format: bool = False, former_names: Sequence[str] = ()
 ) -> Callable[[Verb], Verb]:
     """Add --output (repeatable) and --json to a command with more formats; it gets ``report``, a ReportOutput.
 
-    With ``has_format`` it also has --format, which counts for the file too. ``former`` are earlier names of --output.
+    With ``has_format`` it also has --format, which counts for the file too. ``former_names`` are of --output.
     """
 
     def decorate(command: Verb) -> Verb:
@@ -224,7 +230,8 @@ def report_options(
         more = " or of --format" if has_format else ""
         added = [
             click.option(
-                "--output", "outputs", type=FILE, multiple=True, metavar="FILE", cls=OutputOption, former=former,
+                "--output", "outputs", type=FILE, multiple=True, metavar="FILE",
+                cls=OutputOption, former_names=former_names,
                 help=f"Write a file in the format of its name ({list_endings(formats)}){more}; repeatable.",
             )
         ]  # fmt: skip
