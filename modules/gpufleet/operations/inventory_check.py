@@ -111,7 +111,7 @@ def _list_wrong_forms(option: Mapping[str, Any], value: Any) -> Iterator[str]:
 
 
 def _find_role_options(variable: str) -> Mapping[str, Mapping[str, Any]]:
-    """Return the options of the role that a variable is named after; none if it is no role's."""
+    """Return the options of the role that a variable is named after; empty for other variables."""
     roles = [role.name for role in _list_roles() if variable.startswith(f"{role.name}_")]
     return _read_role_options(max(roles, key=len)) if roles else {}
 
