@@ -25,8 +25,8 @@ def draw_plots(nodes: list[Json], burn_in_reports: list[Json], cost_change: Json
     drawn = {}
     if cost_change is not None and (groups := list_costs_by_resource(cost_change)):
         drawn["money"] = draw_bar_chart(groups, {"before": "c0", "after": "c1"}, "USD a month")
-    if list_burn_in_measurements(burn_in_reports):
-        drawn["measured"] = plot_measurements_by_node(burn_in_reports, [node["name"] for node in nodes])
+    if strips := plot_measurements_by_node(burn_in_reports, [node["name"] for node in nodes]):
+        drawn["measured"] = strips
     return drawn
 
 
