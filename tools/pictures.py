@@ -40,7 +40,7 @@ OWN_OR_RENT = {
     "tco-blades.svg": ("blades-1", "--no-storage"),
     "tco-gpu-server.svg": ("docs/examples/gpu-server-1.yaml", "--against", "p5.48xlarge"),
 }
-FIRST_STEPS = (  # the folder in which each runs; what changes between the second and the third is in record_first_steps
+FIRST_STEPS = (  # the folder in which each runs
     (".", "gpufleet init fleet1 --cloud gcp --rack blades:6"),
     ("fleet1", "gpufleet cost estimate -s dev | head -9"),
     (
@@ -81,7 +81,7 @@ def list_pictures() -> Iterator[tuple[str, Callable[[Path], object]]]:
     yield "cost-report.png", shoot_cost_report
     yield "first-steps.svg", record_first_steps
     if reports := sorted(ROOT.glob(DEMO_REPORTS)):
-        yield "report.png", lambda path: shoot(reports[-1], path, 1180)
+        yield "report.png", lambda path: shoot(reports[-1], path, 1180, height=1100)
 
 
 def draw_comparison(name: str) -> str:
@@ -152,16 +152,16 @@ def commit_all(folder: Path) -> None:
         subprocess.run(["git", *words], cwd=folder, check=True)
 
 
-def shoot(page: Path, image: Path, width: int) -> None:
-    """Take a picture of a whole page."""
+def shoot(page: Path, image: Path, width: int, *, height: int | None = None) -> None:
+    """Take a picture of a page: of its first ``height`` pixels, or of all."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         found = shutil.which("chromium")  # a system's own, else the one that Playwright installed
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        view = browser.new_page(viewport={"width": width, "height": 600}, device_scale_factor=1.5)
+        view = browser.new_page(viewport={"width": width, "height": height or 600}, device_scale_factor=1.5)
         view.goto(page.as_uri())
-        view.screenshot(path=str(image), full_page=True)
+        view.screenshot(path=str(image), full_page=height is None)
         browser.close()
 
 

@@ -19,12 +19,14 @@ from pathlib import Path
 
 from markupsafe import Markup
 
+from gpufleet.boundary import make_block_printable
+
 COLUMNS, ROWS = 114, 17
 CHARACTER_WIDTH, LINE_HEIGHT, MARGIN = 8.0, 20, 14
 LONGEST_WAIT = 1.2  # seconds that a pause of the recording is shown at most
 WORD_DELAY = 0.18  # seconds between two words of a typed command
 READING_TIME = 4.0  # seconds that a finished scene stays
-CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b.|[^\n\x20-\U0010ffff]", re.DOTALL)
+CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07|\r")  # colours, titles, returns
 STYLE = """
 .t{font:13px/1 ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;fill:#1d2430;white-space:pre}
 .s{fill:#f4f6f8;stroke:#dfe3e8}.p{fill:#00639b;font-weight:600}.f{opacity:0;animation-duration:%.2fs;animation-iteration-count:infinite}
@@ -104,7 +106,7 @@ def draw_recording(scenes: Sequence[Scene]) -> str:
 
 def list_screen_lines(text: str) -> Iterable[str]:
     """Yield the lines of a text as a terminal of ``COLUMNS`` shows them."""
-    for line in CONTROL.sub("", text).removesuffix("\n").split("\n"):
+    for line in make_block_printable(CONTROL.sub("", text)).removesuffix("\n").split("\n"):
         yield from (line[at : at + COLUMNS] for at in range(0, len(line) or 1, COLUMNS))
 
 
