@@ -123,10 +123,10 @@ def compare_grown_stack(target: Path) -> Path:
 def run_gpufleet(*words: str, expected: tuple[int, ...] = (0,)) -> None:
     """Run a command from the root of the project."""
     done = subprocess.run(
-        [sys.executable, "-m", "gpufleet", *words], cwd=ROOT, stdout=subprocess.DEVNULL, check=False
+        [sys.executable, "-m", "gpufleet", *words], cwd=ROOT, capture_output=True, check=False
     )
     if done.returncode not in expected:
-        sys.exit(done.returncode)
+        sys.exit(done.stderr.decode("utf-8", "replace"))
 
 
 def record_first_steps(image: Path) -> None:
