@@ -12,7 +12,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from gpufleet.sizing.compare.builder import compare_accelerators
@@ -71,12 +72,9 @@ def main() -> None:
 def list_pictures() -> Iterator[tuple[str, Callable[[Path], object]]]:
     """Yield each picture's name with the function that writes it."""
     for name in COMPARISONS:
-        yield (
-            f"compare-{name}.svg",
-            lambda path, name=name: path.write_text(draw_comparison(name), encoding="utf-8"),
-        )  # type: ignore[misc]
+        yield f"compare-{name}.svg", partial(write_comparison, name)
     for name, words in OWN_OR_RENT.items():
-        yield name, lambda path, words=words: run_gpufleet("cost", "tco", *words, "--svg", str(path))  # type: ignore[misc]
+        yield name, partial(write_own_or_rent, words)
     yield "cost-comment.png", shoot_cost_comment
     yield "cost-report.png", shoot_cost_report
     yield "first-steps.svg", record_first_steps
@@ -84,9 +82,15 @@ def list_pictures() -> Iterator[tuple[str, Callable[[Path], object]]]:
         yield "report.png", lambda path: shoot(reports[-1], path, 1180, height=1100)
 
 
-def draw_comparison(name: str) -> str:
-    """Return one plot of docs/compare.md."""
-    return draw_svg(compare_accelerators((), build_sizing_request(**COMPARISONS[name])), name)
+def write_comparison(name: str, path: Path) -> None:
+    """Draw one plot of docs/compare.md."""
+    comparison = compare_accelerators((), build_sizing_request(**COMPARISONS[name]))
+    path.write_text(draw_svg(comparison, name), encoding="utf-8")
+
+
+def write_own_or_rent(words: Sequence[str], path: Path) -> None:
+    """Draw one plot of docs/tco.md."""
+    run_gpufleet("cost", "tco", *words, "--svg", str(path))
 
 
 def shoot_cost_comment(image: Path) -> None:

@@ -1,6 +1,6 @@
 """A terminal recording as an SVG that plays itself: CSS keyframes, no script, nothing from outside.
 
-Each command is a scene on an empty screen. On a narrow screen the scene is enlarged and cut at the right.
+Each command that writes is a scene on an empty screen. On a narrow screen the scene is enlarged and cut at the right.
 """
 
 from __future__ import annotations
@@ -83,15 +83,16 @@ def _read(controller: int) -> bytes:
 def draw_recording(scenes: Sequence[Scene]) -> str:
     """Return the SVG."""
     texts: list[tuple[float, float, int, int, str, str]] = []  # start, end, column, row, class, text
-    clock = 0.5
+    clock, row = 0.5, 0
+    shown: list[tuple[float, int, int, str, str]] = []
     for scene in scenes:
-        shown: list[tuple[float, int, int, str, str]] = [(clock, 0, 0, "p", "$")]
+        shown.append((clock, 0, row, "p", "$"))
         column = 2
         for word in scene.command.split(" "):
             clock += WORD_DELAY
-            shown.append((clock, column % COLUMNS, column // COLUMNS, "", word))
+            shown.append((clock, column, row, "", word))
             column += len(word) + 1
-        row, past = 1 + (column - 1) // COLUMNS, 0.0
+        row, past = row + 1, 0.0
         for output in scene.outputs:
             clock += min(output.seconds - past, LONGEST_WAIT)
             past = output.seconds
@@ -99,8 +100,10 @@ def draw_recording(scenes: Sequence[Scene]) -> str:
                 if line and row < ROWS:
                     shown.append((clock, 0, row, "", line))
                 row += 1
-        clock += READING_TIME
-        texts += [(start, clock, *rest) for start, *rest in shown]  # type: ignore[misc]  # five, then six
+        if scene.outputs:  # a command that writes nothing stays above the next one
+            clock += READING_TIME
+            texts += [(start, clock, *rest) for start, *rest in shown]  # type: ignore[misc]  # five, then six
+            shown, row = [], 0
     return _format_svg(texts, clock)
 
 

@@ -74,7 +74,11 @@ FLEET = FleetReportData(
     ],
     reports=[
         report("blade01", checks=[check("memory")]),
-        report("blade02", "degraded", [check("memory"), check("pi_throttled", "warn", None, reason="under-voltage now")]),
+        report(
+            "blade02",
+            "degraded",
+            [check("memory"), check("pi_throttled", "warn", None, reason="under-voltage now")],
+        ),
         report("blade03", "faulty", [check("storage", "fail", 0.0, reason="disk is full")]),
     ],
     change=CHANGE,

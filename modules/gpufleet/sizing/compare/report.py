@@ -9,7 +9,7 @@ from gpufleet.sizing.compare.comparison import (
     ComparedAccelerator,
     dense_tera_ops_by_format,
 )
-from gpufleet.sizing.plans.report import format_table_lines, format_three_digits
+from gpufleet.sizing.plans.report import Row, format_table_lines, format_three_digits
 from gpufleet.sizing.workload import Workload
 
 FACT_COLUMNS = (
@@ -37,12 +37,12 @@ def format_comparison_report(comparison: AcceleratorComparison) -> str:
     return "\n\n".join("\n".join(lines) for lines in sections if lines)
 
 
-def list_fact_rows(comparison: AcceleratorComparison) -> list[tuple[str, ...]]:
+def list_fact_rows(comparison: AcceleratorComparison) -> list[Row]:
     """Return a row of ``FACT_COLUMNS`` for each accelerator."""
     return [_fact_row(compared) for compared in comparison.accelerators]
 
 
-def list_workload_rows(comparison: AcceleratorComparison) -> list[tuple[str, ...]]:
+def list_workload_rows(comparison: AcceleratorComparison) -> list[Row]:
     """Return a row of ``WORKLOAD_COLUMNS`` for each accelerator with a plan."""
     return [_workload_row(compared) for compared in comparison.accelerators if compared.plan]
 
