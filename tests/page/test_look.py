@@ -64,7 +64,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def browser():
+def tab():
     path = shutil.which("chromium")
     if path is None:
         pytest.skip("chromium is not installed")
@@ -72,33 +72,32 @@ def browser():
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield browser
+        yield browser.new_page()
         browser.close()
 
 
 CHECK = (Path(__file__).with_name("look.js")).read_text()
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_page_is_whole_and_legible(page, folder, browser):
+def look(tab, file, looks):
+    """Return the faults of a file in each look."""
+    tab.goto(f"file://{file}")
     found = []
-    for width, scheme in LOOKS:
-        tab = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        tab.goto(f"file://{folder / page}")
+    for width, scheme in looks:
+        tab.set_viewport_size({"width": width, "height": 900})
+        tab.emulate_media(color_scheme=scheme)
         found += [f"{width} {scheme}: {fault}" for fault in tab.evaluate(CHECK)]
-        tab.close()
-    assert found == []
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page_is_whole_and_legible(page, folder, tab):
+    assert look(tab, folder / page, LOOKS) == []
 
 
 @pytest.mark.parametrize("picture", PICTURES)
-def test_picture_is_whole_and_legible(picture, browser):
-    found = []
-    for scheme in ("light", "dark"):
-        tab = browser.new_page(viewport={"width": 1000, "height": 900}, color_scheme=scheme)
-        tab.goto(f"file://{ROOT / 'docs/images' / picture}")
-        found += [f"{scheme}: {fault}" for fault in tab.evaluate(CHECK)]
-        tab.close()
-    assert found == []
+def test_picture_is_whole_and_legible(picture, tab):
+    assert look(tab, ROOT / "docs/images" / picture, [(1000, "light"), (1000, "dark")]) == []
 
 
 @pytest.mark.parametrize(
@@ -113,8 +112,9 @@ def test_picture_is_whole_and_legible(picture, browser):
         ("<svg width=60 height=20><text x=30 y=15>a long title</text></svg>", "cut"),
     ],
 )
-def test_each_fault_is_seen(page, fault, browser):
-    tab = browser.new_page(viewport={"width": 390, "height": 400})
+def test_each_fault_is_seen(page, fault, tab):
+    tab.goto("about:blank")
+    tab.set_viewport_size({"width": 390, "height": 400})
+    tab.emulate_media(color_scheme="light")
     tab.set_content(f"<!doctype html><body>{page}")
     assert any(fault in found for found in tab.evaluate(CHECK))
-    tab.close()
