@@ -14,7 +14,7 @@ from gpufleet.console.report import (
     list_nodes_needing_attention,
     list_priced_resources,
 )
-from gpufleet.page.bar_chart import BarGroup
+from gpufleet.page import BarGroup
 
 
 def node(name, state="ready", **more):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from gpufleet.boundary import Json
-from gpufleet.page.bar_chart import BarGroup, draw_bar_chart
+from gpufleet.page import BarGroup, draw_bar_chart
 
 # Shape or text repeats what colour says.
 OUTCOME_COLOURS = {"pass": "c1", "warn": "c2", "fail": "c5", "not_run": "c0"}

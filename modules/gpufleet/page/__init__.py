@@ -5,6 +5,18 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
+from gpufleet.page.bar_chart import BarGroup, draw_bar_chart
+from gpufleet.page.line_chart import ChartLine, ChartMark, draw_line_chart
+
+__all__ = [
+    "BarGroup",
+    "ChartLine",
+    "ChartMark",
+    "draw_bar_chart",
+    "draw_line_chart",
+    "render_page",
+]
+
 if TYPE_CHECKING:
     from jinja2 import Environment
 

@@ -12,8 +12,7 @@ from gpufleet.cost.analysis.diff import CostDiff
 from gpufleet.cost.analysis.what_if import WhatIfRow
 from gpufleet.cost.money import ZERO
 from gpufleet.cost.pricing.bill import Bill, Charge
-from gpufleet.page.bar_chart import BarGroup, draw_bar_chart
-from gpufleet.page.line_chart import ChartLine, draw_line_chart
+from gpufleet.page import BarGroup, ChartLine, draw_bar_chart, draw_line_chart
 
 BEFORE_AND_AFTER = {"before": "c0", "after": "c1"}
 PURCHASE_KINDS = {"on demand": "c1", "spot": "c2", "reserved 1y": "c3", "reserved 3y": "c4"}

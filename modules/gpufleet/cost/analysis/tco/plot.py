@@ -13,8 +13,7 @@ from gpufleet.cost.analysis.tco.report import (
     list_answers,
     list_tco_notes,
 )
-from gpufleet.page import render_page
-from gpufleet.page.line_chart import ChartLine, ChartMark, draw_line_chart
+from gpufleet.page import ChartLine, ChartMark, draw_line_chart, render_page
 
 MOST_TICKS = 8
 
