@@ -138,15 +138,6 @@ def test_pool_without_its_sdk_is_one_line(monkeypatch):
         load_pool_builder("gcp")
 
 
-def test_page_without_plots_says_how_to_draw_them():
-    def draw(text):
-        raise ModuleNotFoundError(text, name="vl_convert")
-
-    command = "pip install 'gpufleet[plots]'"
-    page = extra.draw_or_explain(draw, "gone")
-    assert page == f"<p>This chart is not drawn: vl_convert is not installed: {command}</p>"
-
-
 def test_other_missing_module_is_not_explained():
     with pytest.raises(ModuleNotFoundError), extra.explain_missing_packages():
         raise ModuleNotFoundError("gone", name="own_module")

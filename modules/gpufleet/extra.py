@@ -55,14 +55,3 @@ def explain_missing_packages() -> Iterator[None]:
             problem = f"{error.name} is not installed: {format_install_command(extra)}"
             raise EnvironmentFault(problem) from None
         raise
-
-
-def draw_or_explain(
-    draw: Callable[Parameters, str], *args: Parameters.args, **settings: Parameters.kwargs
-) -> str:
-    """Return a page's chart as SVG; without the libraries that draw it, HTML that says how to install them."""
-    try:
-        with explain_missing_packages():
-            return draw(*args, **settings)
-    except EnvironmentFault as fault:
-        return f"<p>This chart is not drawn: {fault}</p>"

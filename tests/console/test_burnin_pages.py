@@ -92,7 +92,7 @@ def test_rack_page_shows_nodes_by_slot_stragglers_and_small_multiples(pages):
     assert re.findall(r"(\d) · blade", page) == ["1", "2", "3", "4", "5", "6"]
     assert page.count("<svg") == page.count('<circle class="line"') == 6 * 5
     assert page.count("<polyline") == 5  # only blade01 was measured more than once
-    assert page.count('class="n stands"') == 1
+    assert page.count('class="nowrap stands"') == 1
     assert "Worse than their equals" in page
 
 

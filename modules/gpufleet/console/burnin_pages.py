@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from gpufleet.console.burnin_data import NodeBurnin, collect_node_burnins, find_
 from gpufleet.console.line_plot import Line, Point, draw_plot
 from gpufleet.errors import InputError
 from gpufleet.operations.burnin import open_results_registry
+from gpufleet.page import render_page
 
 TONES = {"healthy": "good", "degraded": "warn", "faulty": "bad", "incomplete": "idle"}
 CELL_WIDTH, CELL_HEIGHT = 110, 34
@@ -141,27 +141,12 @@ def draw_history(
     return draw_plot([Line(points)], label, limits=limits, scale=scale, width=width, height=height)
 
 
-@cache
-def load_template(name: str) -> Any:
-    """Return a template that escapes everything but drawn plots."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("gpufleet.console"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template(name)
-
-
 def render_template(name: str, **values: Any) -> str:
     """Return a page."""
-    page: str = load_template(name).render(
+    return render_page(
+        f"console/templates/{name}",
         written_at=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         rehearsal=bool(os.environ.get("GPUFLEET_REHEARSAL")),
         tones=TONES,
         **values,
     )
-    return page

@@ -63,9 +63,9 @@ def draw_plot(
         for limit in limits
     ]
     parts += [draw_line(line, frame) for line in shown]
-    head = Markup('<svg role="img" aria-label="{}" viewBox="0 0 {} {}" width="{}" height="{}">').format(
-        escape(label), width, height, width, height
-    )
+    head = Markup(
+        '<svg class="small" role="img" aria-label="{}" viewBox="0 0 {} {}" width="{}" height="{}">'
+    ).format(escape(label), width, height, width, height)
     return head + Markup("").join(parts) + Markup("</svg>")
 
 

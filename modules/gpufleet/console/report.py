@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gpufleet.boundary import Json, make_block_printable, make_values_printable
 from gpufleet.console import plot
 from gpufleet.nodes import ATTENTION_STATES, USABLE_STATES
+from gpufleet.page import render_page
 
 TONES = ("good", "warn", "bad", "idle")
 """The CSS classes of a node's cell in a rack."""
@@ -131,24 +133,30 @@ def list_priced_resources(cost_change: Json | None) -> list[Json]:
     return sorted(paid, key=lambda line: -(line["after_usd_per_hour"] or line["before_usd_per_hour"] or 0))
 
 
+def group_rows(rows: Iterable[Json], *keys: str) -> dict[str, list[Json]]:
+    """Return rows by the first of these keys that has a value; the groups come in the order of their first rows."""
+    groups: dict[str, list[Json]] = {}
+    for row in rows:
+        groups.setdefault(next(filter(None, map(row.get, keys)), ""), []).append(row)
+    return groups
+
+
 def render_report_page(data: FleetReportData) -> str:
     """Return the report as one self-contained HTML page."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
     data = make_values_printable(
         data, make_block_printable
     )  # markup is escaped below; this is for what hides or turns text
-    environment = Environment(
-        loader=PackageLoader("gpufleet.console"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    environment.filters["usd"] = lambda amount: "unknown" if amount is None else f"{amount:,.3f}"
-    environment.filters["whole_usd"] = lambda amount: "unknown" if amount is None else f"{amount:,.0f}"
-    return environment.get_template("report.html.j2").render(
+    return render_page(
+        "console/templates/report.html.j2",
+        title=f"gpufleet: {data.stack}",
+        usd=lambda amount: "unknown" if amount is None else f"{amount:,.3f}",
+        whole_usd=lambda amount: "unknown" if amount is None else f"{amount:,.0f}",
         data=data,
         headline=format_report_headline(data),
         concerns=list_nodes_needing_attention(data),
         racks=build_rack_grids(data),
-        lines=list_priced_resources(data.change),
+        pools=group_rows(list_priced_resources(data.change), "pool", "name"),
+        groups=group_rows(data.nodes, "pool", "rack", "cloud", "kind"),
         plots=plot.draw_plots(data.nodes, data.reports, data.change),
         status=describe_node_status,
     )

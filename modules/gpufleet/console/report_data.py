@@ -101,6 +101,8 @@ class CostLine(BaseModel):
 
     name: StrictStr
     type: StrictStr
+    component: StrictStr = ""
+    pool: StrictStr = ""
     hours_per_month: float
     purchase: StrictStr | None = None
     before_usd_per_hour: float | None

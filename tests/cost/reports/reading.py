@@ -46,6 +46,14 @@ def sort_by_amount(lines):
     return sorted(lines, key=weight)
 
 
+def group_by_pool(lines):
+    """Return the lines with those of a pool together; the pool of the first line comes first."""
+    resources = [line.after or line.before for line in lines]
+    pools = [resource.pool or resource.name for resource in resources]
+    order = sorted(range(len(lines)), key=lambda at: pools.index(pools[at]))
+    return [lines[at] for at in order]
+
+
 def is_changed(line):
     """Return whether the charge differs between before and after."""
     billed = [
@@ -124,9 +132,9 @@ class Page(HTMLParser):
             self.tables[self._under][-1][-1] += data
         elif self._tag == "li":
             self.items[self._under][-1] += data
-        elif self._tag in ("span", "b") and self.cards and "Unchanged" not in self._under:
+        elif self._tag in ("span", "b") and self.cards and not self._under:
             self.cards[-1].append(data)
-        elif self._tag == "p" and self._kind == "lead":
+        elif self._tag == "h1":
             self.lead += data
 
     def rows(self, heading):

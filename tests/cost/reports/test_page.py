@@ -23,7 +23,7 @@ class Page(HTMLParser):
     def handle_starttag(self, tag, attrs):
         self.fetched += [value for name, value in attrs if name in ("src", "href", "action", "data")]
         self.fetched += [tag] if tag in ("script", "link", "iframe", "object") else []
-        self.plots += tag == "svg"
+        self.plots += ("class", "bars") in attrs
         self.inside = tag
 
     def handle_data(self, data):

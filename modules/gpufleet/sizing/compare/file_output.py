@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 
+from markupsafe import Markup
+
 from gpufleet import boundary
-from gpufleet.sizing.compare import plots
+from gpufleet.page import render_page
+from gpufleet.sizing.compare import plots, report
 from gpufleet.sizing.compare.comparison import AcceleratorComparison
 from gpufleet.sizing.compare.document import build_comparison_document
-from gpufleet.sizing.compare.report import format_comparison_report
-from gpufleet.sizing.data_file import DATA_DIR
-
-PAGE = "compare.html.j2"
 
 
 def render_comparison(
@@ -24,25 +23,24 @@ def render_comparison(
         return render_html_page(comparison, plot_names)
     if format_name == "json":
         return json.dumps(build_comparison_document(comparison), indent=2)
-    return format_comparison_report(boundary.make_values_printable(comparison))
+    return report.format_comparison_report(boundary.make_values_printable(comparison))
 
 
 def render_html_page(comparison: AcceleratorComparison, plot_names: tuple[str, ...] = ()) -> str:
     """Return a self-contained HTML page with the requested plots, or all possible ones, and the table."""
-    from jinja2 import Environment, StrictUndefined
-    from markupsafe import Markup
-
     drawn = {name: plots.draw_svg(comparison, name) for name in plot_names} or plots.draw_possible_plots(
         comparison
     )
-    template = Environment(autoescape=True, undefined=StrictUndefined).from_string(
-        (DATA_DIR / PAGE).read_text(encoding="utf-8")
-    )
     work = comparison.workload
-    return template.render(
+    return render_page(
+        "sizing/data/compare.html.j2",
         headline="Accelerators compared" + (f": {work.model.name}" if work else ""),
         plots={name: Markup(text) for name, text in drawn.items()},  # noqa: S704 - drawn by the line above
-        figures=format_comparison_report(comparison),
+        report=report,
+        workload=report.format_workload(work) if work else "",
+        speeds=report.list_workload_rows(comparison),
+        facts=report.list_fact_rows(comparison),
+        unplaced=report.list_unplaced(comparison),
         sources=[
             (compared.accelerator.name, compared.accelerator.source, compared.accelerator.as_of)
             for compared in comparison.accelerators

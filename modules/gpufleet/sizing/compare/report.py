@@ -9,7 +9,8 @@ from gpufleet.sizing.compare.comparison import (
     ComparedAccelerator,
     dense_tera_ops_by_format,
 )
-from gpufleet.sizing.plans.report import format_table_lines, format_three_digits
+from gpufleet.sizing.plans.report import Row, format_table_lines, format_three_digits
+from gpufleet.sizing.workload import Workload
 
 FACT_COLUMNS = (
     "ACCELERATOR", "GIB", "USABLE", "GB/S", "FP32", "FP16", "BF16", "FP8", "FP4", "INT8", "LINK", "LINK GB/S",
@@ -19,6 +20,10 @@ WORKLOAD_COLUMNS = (
     "ACCELERATOR", "DEVICES", "ENGINE", "BATCH", "TOKENS/S", "80 % RANGE", "LIMIT", "WATTS", "TOKENS/JOULE",
     "USD/HOUR", "USD/M TOKENS",
 )  # fmt: skip
+FACT_NOTE = (
+    "Rates are dense, in 10^12 operations per second. USABLE: GiB that software can use. Prices: the cheapest",
+    "known of one device in a cloud's machine; '-' is unknown, never zero.",
+)
 LEFT_ALIGNED = {"ACCELERATOR", "LINK", "STACKS", "PURCHASE", "ENGINE", "LIMIT", "AS OF"}
 
 
@@ -32,13 +37,19 @@ def format_comparison_report(comparison: AcceleratorComparison) -> str:
     return "\n\n".join("\n".join(lines) for lines in sections if lines)
 
 
+def list_fact_rows(comparison: AcceleratorComparison) -> list[Row]:
+    """Return a row of ``FACT_COLUMNS`` for each accelerator."""
+    return [_fact_row(compared) for compared in comparison.accelerators]
+
+
+def list_workload_rows(comparison: AcceleratorComparison) -> list[Row]:
+    """Return a row of ``WORKLOAD_COLUMNS`` for each accelerator with a plan."""
+    return [_workload_row(compared) for compared in comparison.accelerators if compared.plan]
+
+
 def _fact_lines(comparison: AcceleratorComparison) -> Iterator[str]:
-    yield from format_table_lines(
-        FACT_COLUMNS, [_fact_row(compared) for compared in comparison.accelerators], LEFT_ALIGNED
-    )
-    yield ""
-    yield "Rates are dense, in 10^12 operations per second. USABLE: GiB that software can use. Prices: the cheapest"
-    yield "known of one device in a cloud's machine; '-' is unknown, never zero."
+    yield from format_table_lines(FACT_COLUMNS, list_fact_rows(comparison), LEFT_ALIGNED)
+    yield from ("", *FACT_NOTE)
 
 
 def _fact_row(compared: ComparedAccelerator) -> tuple[str, ...]:
@@ -61,18 +72,18 @@ def _fact_row(compared: ComparedAccelerator) -> tuple[str, ...]:
 
 
 def _workload_lines(comparison: AcceleratorComparison) -> Iterator[str]:
-    work = comparison.workload
-    if work is None:
+    if comparison.workload is None:
         return
+    yield format_workload(comparison.workload)
+    yield from format_table_lines(WORKLOAD_COLUMNS, list_workload_rows(comparison), LEFT_ALIGNED)
+
+
+def format_workload(work: Workload) -> str:
+    """Return what the accelerators are given to do."""
     length = f"{work.context_tokens:,}" if work.is_training else f"{work.input_tokens}/{work.output_tokens}"
-    yield (
+    return (
         f"{work.model.name}: {work.task}, {work.precision}, {length} tokens, "
         "on the smallest number of devices that fits the model"
-    )
-    yield from format_table_lines(
-        WORKLOAD_COLUMNS,
-        [_workload_row(compared) for compared in comparison.accelerators if compared.plan],
-        LEFT_ALIGNED,
     )
 
 
@@ -95,9 +106,16 @@ def _workload_row(compared: ComparedAccelerator) -> tuple[str, ...]:
     )
 
 
+def list_unplaced(comparison: AcceleratorComparison) -> list[str]:
+    """Return the accelerators that cannot hold the model, each with the reason."""
+    return [
+        f"{compared.accelerator.name}: {compared.rejection_reason}"
+        for compared in comparison.accelerators
+        if compared.rejection_reason
+    ]
+
+
 def _unplaced_lines(comparison: AcceleratorComparison) -> Iterator[str]:
-    unplaced = [compared for compared in comparison.accelerators if compared.rejection_reason]
-    if unplaced:
+    if unplaced := list_unplaced(comparison):
         yield "Not placed"
-    for compared in unplaced:
-        yield f"  {compared.accelerator.name}: {compared.rejection_reason}"
+        yield from (f"  {line}" for line in unplaced)

@@ -3,38 +3,33 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from importlib.resources import files
 from typing import Any
 
-from gpufleet.cost.analysis.diff import CostDiff
+from gpufleet.cost.analysis.diff import CostDiff, CostDiffLine
 from gpufleet.cost.analysis.price_history import load_price_history
 from gpufleet.cost.analysis.reports import plot, summary
 from gpufleet.cost.analysis.what_if import compare_purchase_kinds
-from gpufleet.cost.formatting import format_number, format_percent_change, format_usd, format_usd_range
+from gpufleet.cost.formatting import format_number, format_percent_change, format_usd
+from gpufleet.page import render_page
 
 TITLES = {"pool": "By pool", "purchase": "By purchase", "cloud": "By cloud"}
 
 
 def render_diff_html(diff: CostDiff) -> str:
     """Return the page."""
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters |= {
-        "usd": format_usd,
-        "span": format_usd_range,
-        "number": format_number,
-        "percent": format_percent_change,
-    }
-    source = (files("gpufleet.cost") / "data" / "diff.html.j2").read_text(encoding="utf-8")
-    return environment.from_string(source).render(
+    changed = summary.sort_lines_by_cost_change(line for line in diff.lines if line.is_changed)
+    same = summary.sort_lines_by_cost_change(line for line in diff.lines if not line.is_changed)
+    return render_page(
+        "cost/data/diff.html.j2",
+        usd=format_usd,
+        number=format_number,
+        percent=format_percent_change,
         diff=diff,
         headline=summary.format_change_headline(diff),
         notes=summary.format_headline_notes(diff),
-        changed=summary.sort_lines_by_cost_change(line for line in diff.lines if line.is_changed),
-        same=summary.sort_lines_by_cost_change(line for line in diff.lines if not line.is_changed),
+        changed=_group_by_pool(changed),
+        same=_group_by_pool(same),
+        same_count=len(same),
         gaps=summary.format_unpriced_reasons(diff.unpriced_resources),
         unknown=summary.format_unknown_changes(diff),
         kept=summary.format_met_limits(diff.policy),
@@ -45,6 +40,14 @@ def render_diff_html(diff: CostDiff) -> str:
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         **_draw_plots(diff),
     )
+
+
+def _group_by_pool(lines: list[CostDiffLine]) -> list[tuple[str, list[CostDiffLine]]]:
+    """Return the lines of each pool in their order; the pool of the first line comes first."""
+    pools: dict[str, list[CostDiffLine]] = {}
+    for line in lines:
+        pools.setdefault(plot.GROUPS["pool"](line.shown_charge), []).append(line)
+    return list(pools.items())
 
 
 def _draw_plots(diff: CostDiff) -> dict[str, Any]:

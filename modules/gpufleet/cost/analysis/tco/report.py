@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpufleet.cost.analysis.reports.table import align_columns, format_titled_list
+from gpufleet.cost.analysis.reports.table import Row, align_columns, format_titled_list
 from gpufleet.cost.analysis.tco.cloud import HOURS, CloudAlternative
 from gpufleet.cost.analysis.tco.comparison import RackCloudComparison
 from gpufleet.cost.analysis.tco.rack import RackCost
 from gpufleet.cost.analysis.tco.sensitivity import build_sensitivity_cases
 from gpufleet.cost.formatting import format_hourly_rate, format_usd
 from gpufleet.cost.money import to_decimal
+
+Table = tuple[Row, list[Row]]
+"""A header and its rows."""
 
 
 def build_tco_document(
@@ -89,33 +92,40 @@ def format_payback_headline(comparison: RackCloudComparison) -> str:
 
 def format_tco_table(comparison: RackCloudComparison, alternatives: list[CloudAlternative]) -> str:
     """Return headline, figures, other machines and sensitivity as text."""
-    return "\n".join(
-        [
-            format_payback_headline(comparison),
-            *_answer_lines(comparison),
-            "",
-            *_cost_rows(comparison.rack),
-            "",
-            *_alternative_rows(
-                [
-                    comparison.cloud,
-                    *(other for other in alternatives if other.machine != comparison.cloud.machine),
-                ],
-                comparison,
-            ),
-            "",
-            *_sensitivity_rows(comparison),
-            *format_titled_list("Not in the rack's figure", _missing_part_lines(comparison)),
-            *format_titled_list(
-                "Assumptions, not measured", [", ".join(comparison.rack.cost.assumed_figure_names)]
-            ),
-            *format_titled_list("Remarks", _remark_lines(comparison, alternatives)),
-            *format_titled_list("Sources", _source_lines(comparison)),
-        ]
-    )
+    lines = [format_payback_headline(comparison), *(f"  {line}" for line in list_answers(comparison))]
+    for header, rows in build_tco_tables(comparison, alternatives).values():
+        lines += ["", *align_columns(header, rows)]
+    for title, notes in list_tco_notes(comparison, alternatives).items():
+        lines += format_titled_list(title, notes)
+    return "\n".join(lines)
 
 
-def _answer_lines(comparison: RackCloudComparison) -> list[str]:
+def build_tco_tables(
+    comparison: RackCloudComparison, alternatives: list[CloudAlternative]
+) -> dict[str, Table]:
+    """Return what the rack costs, what it is compared with, and what changes the result, each with its title."""
+    others = [other for other in alternatives if other.machine != comparison.cloud.machine]
+    return {
+        "To own": _cost_table(comparison.rack),
+        "To rent": _alternative_table([comparison.cloud, *others], comparison),
+        "If a figure changes": _sensitivity_table(comparison),
+    }
+
+
+def list_tco_notes(
+    comparison: RackCloudComparison, alternatives: list[CloudAlternative]
+) -> dict[str, list[str]]:
+    """Return what the figures leave out, assume and come from, by title."""
+    return {
+        "Not in the rack's figure": _missing_part_lines(comparison),
+        "Assumptions, not measured": [", ".join(comparison.rack.cost.assumed_figure_names)],
+        "Remarks": _remark_lines(comparison, alternatives),
+        "Sources": _source_lines(comparison),
+    }
+
+
+def list_answers(comparison: RackCloudComparison) -> list[str]:
+    """Return both costs a month and over the life of the rack, and the use above which it is cheaper."""
     share = comparison.break_even_utilisation
     utilisation_text = "the cloud bills all hours of the month"
     if share is not None:
@@ -126,24 +136,24 @@ def _answer_lines(comparison: RackCloudComparison) -> list[str]:
     rack, cloud = _usd(comparison.rack.total_usd_per_month), _usd(comparison.cloud_usd_per_month)
     months, cloud_total = comparison.rack.months_of_use, _usd(comparison.cloud_total_usd)
     return [
-        f"  {rack} a month to own, {cloud} to rent at {comparison.utilisation:.0%} of the time; {utilisation_text}",
-        f"  over {months:g} months {_usd(comparison.rack_total_usd)} to own, {cloud_total} to rent",
+        f"{rack} a month to own, {cloud} to rent at {comparison.utilisation:.0%} of the time; {utilisation_text}",
+        f"over {months:g} months {_usd(comparison.rack_total_usd)} to own, {cloud_total} to rent",
     ]
 
 
-def _cost_rows(rack: RackCost) -> list[str]:
+def _cost_table(rack: RackCost) -> Table:
     def format_figure_row(name: str, month: float) -> tuple[str, ...]:
         cells = [month / HOURS, month / HOURS / rack.nodes]
         cells += [month / HOURS / rack.cores] if rack.cores else []
         return (name, _usd(month), *(format_hourly_rate(to_decimal(repr(cell))) for cell in cells))
 
-    rows = [format_figure_row(part, month) for part, month in rack.usd_per_month_by_part.items()]
+    rows: list[Row] = [format_figure_row(part, month) for part, month in rack.usd_per_month_by_part.items()]
     header = ("WHAT", "USD/MONTH", "USD/HOUR", "PER NODE", *(["PER CORE"] if rack.cores else []))
-    return align_columns(header, [*rows, format_figure_row("all", rack.total_usd_per_month)])
+    return header, [*rows, format_figure_row("all", rack.total_usd_per_month)]
 
 
-def _alternative_rows(alternatives: list[CloudAlternative], comparison: RackCloudComparison) -> list[str]:
-    rows = []
+def _alternative_table(alternatives: list[CloudAlternative], comparison: RackCloudComparison) -> Table:
+    rows: list[Row] = []
     for cloud in alternatives:
         month = RackCloudComparison(comparison.rack, cloud, comparison.utilisation).break_even_month
         usd_per_month = cloud.usd_per_month_at_utilisation(comparison.utilisation)
@@ -154,11 +164,11 @@ def _alternative_rows(alternatives: list[CloudAlternative], comparison: RackClou
                 "never" if month is None else f"{month:.1f}",
             )
         )  # fmt: skip
-    return align_columns(("WHAT", "REGION", "PURCHASE", "USD/HOUR", "USD/MONTH", "BREAK-EVEN MONTH"), rows)
+    return ("WHAT", "REGION", "PURCHASE", "USD/HOUR", "USD/MONTH", "BREAK-EVEN MONTH"), rows
 
 
-def _sensitivity_rows(comparison: RackCloudComparison) -> list[str]:
-    rows = []
+def _sensitivity_table(comparison: RackCloudComparison) -> Table:
+    rows: list[Row] = []
     for case in build_sensitivity_cases(comparison):
         month, utilisation = case.comparison.break_even_month, case.comparison.break_even_utilisation
         rows.append(
@@ -167,7 +177,7 @@ def _sensitivity_rows(comparison: RackCloudComparison) -> list[str]:
                 "-" if utilisation is None else f"{utilisation:.1%}", _usd(case.comparison.saved_usd_per_month),
             )
         )  # fmt: skip
-    return align_columns(("WHAT", "VALUE", "BREAK-EVEN MONTH", "BREAK-EVEN USE", "SAVED/MONTH"), rows)
+    return ("WHAT", "VALUE", "BREAK-EVEN MONTH", "BREAK-EVEN USE", "SAVED/MONTH"), rows
 
 
 def _missing_part_lines(comparison: RackCloudComparison) -> list[str]:

@@ -23,6 +23,7 @@ from gpufleet.sizing.plans.result import SizingPlan
 Measure = Callable[[ComparedAccelerator], tuple[float, float, float] | None]
 STEP = 24
 BAR_AREA_WIDTH = WIDTH - 140  # pixels; names are left of the bars
+AXIS_TITLE = 60  # characters of a line
 NAME_AXIS = {"labelLimit": 300, "ticks": False, "domain": False, "labelPadding": 6}
 
 
@@ -88,7 +89,7 @@ def _bar_chart(
         domain=[0, axis_end_that_fits_labels([(row["high"], row["label"]) for row in rows], BAR_AREA_WIDTH)],
         nice=False,
     )
-    x = alt.X("value:Q", title=axis, scale=scale, axis=alt.Axis(tickCount=6))
+    x = alt.X("value:Q", title=wrap_lines(axis, AXIS_TITLE), scale=scale, axis=alt.Axis(tickCount=6))
     y = alt.Y("name:N", title=None, sort=names, axis=alt.Axis(**NAME_AXIS))
     base = alt.Chart(alt.Data(values=rows))
     bars = base.mark_bar(height=14).encode(

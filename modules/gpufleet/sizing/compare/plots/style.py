@@ -25,6 +25,15 @@ NAMES = {
 LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3])
 GREY = "#555555"
+DARK = (  # a reader who prefers dark: the drawing's own colours, replaced
+    '<style>@media(prefers-color-scheme:dark){.marks [fill="white"]{fill:#14161a}.marks [fill="#000"],'
+    '.marks [fill="#000000"],.marks [fill="black"],.marks [fill="#222222"]{fill:#e8eaed}'
+    '.marks [stroke="#000000"],.marks [stroke="#222222"]{stroke:#e8eaed}'
+    '.marks [fill="#555555"]{fill:#a8b0bb}.marks [stroke="#555555"]{stroke:#a8b0bb}'
+    '.marks [stroke="#e6e6e6"],.marks [stroke="#cccccc"]{stroke:#3a4049}}</style>'
+)
+# Vega measures text in a narrower font than many browsers draw it in: room for the difference.
+PADDING = {"left": 34, "right": 56, "top": 12, "bottom": 12}
 
 
 def accelerator_kind_label(accelerator: Accelerator) -> str:
@@ -36,7 +45,7 @@ def kind_color_encoding(alt: Any, kinds: set[str]) -> Any:
     """Return the colour encoding of the drawn kinds, with its legend."""
     used_kinds = [kind for kind in KINDS if kind in kinds]
     scale = alt.Scale(domain=used_kinds, range=[KINDS[kind][0] for kind in used_kinds])
-    legend = alt.Legend(orient="bottom", columns=3, labelLimit=260, symbolSize=120)
+    legend = alt.Legend(orient="bottom", columns=3, labelLimit=260, symbolSize=120, columnPadding=36)
     return alt.Color("kind:N", title=None, scale=scale, legend=legend)
 
 
@@ -65,11 +74,11 @@ def render_svg(chart: Any) -> str:
     """Render a chart to self-contained SVG text on white."""
     import vl_convert
 
-    styled = chart.configure(font="sans-serif", background="white", padding=12)
+    styled = chart.configure(font="sans-serif", background="white", padding=PADDING)
     styled = styled.configure_axis(labelFontSize=12, titleFontSize=12, labelLimit=260, gridColor="#e6e6e6")
     styled = styled.configure_legend(labelFontSize=12).configure_view(stroke="#cccccc")
     svg: str = vl_convert.vegalite_to_svg(styled.to_dict())
-    return svg
+    return svg.replace(">", f">{DARK}", 1)
 
 
 def join_names_up_to(names: list[str], max_names: int = 10) -> str:
@@ -78,7 +87,7 @@ def join_names_up_to(names: list[str], max_names: int = 10) -> str:
     return ", ".join(names[:max_names]) + more
 
 
-def wrap_lines(text: str, max_length: int = 100) -> list[str]:
+def wrap_lines(text: str, max_length: int = 88) -> list[str]:
     """Break a text into lines."""
     lines = [""]
     for token in text.split():
