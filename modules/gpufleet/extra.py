@@ -5,7 +5,7 @@ A module of an extra is imported where it is used. pyproject.toml has the packag
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import ParamSpec
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,7 @@ def tco_command(
         rack_cost, tco.choose_cloud_alternative(rack_cost, request), utilisation
     )
     alternatives = tco.find_cloud_alternatives(rack_cost, replace(request, usd_per_hour=None, count=None))
-    renderers = {
+    renderers: dict[str, Callable[[], str]] = {
         "svg": lambda: tco.draw_cumulative_cost_svg(comparison),
         "html": lambda: tco.render_tco_html(comparison, alternatives),
         "json": lambda: json.dumps(tco.build_tco_document(comparison, alternatives), indent=2),
