@@ -30,6 +30,7 @@ HOSTILE = (
 PRINTING = re.compile(r"^(echo|secho|print|prompt|confirm|write)$")
 # Files that print: the one of the command line, what shows runs, and programs of their own.
 ALLOWED = {
+    "start.py",  # the recorded help
     "cli/output.py",
     "cli/terminal.py",  # what output.py has made printable, and its own line of progress
     "remote/bmc/__main__.py",  # JSON into its own pipe; the parent decodes it at the gate
@@ -158,6 +159,8 @@ def hostile(hostile_registry, shared_project, monkeypatch):
         ["init", HOSTILE, "--yes"],
         ["init", "--cloud", HOSTILE],
         ["init", "--rack", HOSTILE],
+        ["validate"],
+        ["validate", "--json"],
         ["nodes", "list"],
         ["nodes", "list", "--fold"],
         ["nodes", "list", "--json"],

@@ -50,7 +50,7 @@ def test_capital_may_be_a_plain_number_which_is_an_assumption():
     )
     assert plain.usd_per_hour(0) == pytest.approx(900 / 35040)
     assert "capital" in plain.assumed_figure_names
-    assert plain.figure_sources_text == "assumption, plain numbers in the file"
+    assert plain.figure_sources_text == "a number in the file, without a source"
     assert plain.oldest_figure_date is None
 
 

@@ -5,14 +5,12 @@ eval "$(_GPUFLEET_COMPLETE=bash_source gpufleet)"       # or zsh_source; fish: f
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gpufleet import paths
-from gpufleet.errors import InputError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -55,9 +53,6 @@ SOURCES: dict[str, Callable[[], Iterable[str]]] = {
 """Where the values of an option or argument come from, by its name in the program."""
 
 
-FILE_OF_STACK = re.compile(r"(?:.*/)?Pulumi\.(?P<stack>[^/]+)\.ya?ml")
-
-
 class ProjectName(click.ParamType):  # type: ignore[type-arg]  # not generic before click 8.4
     """A text whose value a shell can complete."""
 
@@ -68,9 +63,8 @@ class ProjectName(click.ParamType):  # type: ignore[type-arg]  # not generic bef
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ARG002
         """Return the name; the file of a stack is refused with the stack's name."""
-        if self.list_names is list_stack_names and (match := FILE_OF_STACK.fullmatch(value)):
-            stack = match["stack"]
-            raise InputError(f"{value!r} is a file", where="-s", remedy=f"give the stack's name: -s {stack}")
+        if self.list_names is list_stack_names:
+            paths.refuse_stack_file_name(value)
         return str(value)
 
     def shell_complete(
