@@ -98,7 +98,8 @@ def test_tutorial_ends_as_it_says(tmp_path, new_user, gpufleet):
         allowed = {0, 1} if command in NO_IS_RIGHT else {0}
         assert code in allowed, f"{command}: {output[-2000:]}"
     found, _code = answers["gpufleet nodes show blade02"]
-    assert "undervoltage" in found
+    assert "quarantined" in found
+    assert "the root filesystem is full" in found
     states, _code = answers["gpufleet nodes list"]
     assert states.count(" ready ") == 3
     assert "(+" in answers["gpufleet cost diff -s dev --base main"][0]
