@@ -33,6 +33,15 @@ def read_session(block):
     ]
 
 
+def assert_shown(page, command, shown, output):
+    """Compare the lines that a page shows with those that were printed; dots stand for what the page leaves out."""
+    printed = [line.rstrip() for line in output.splitlines()]
+    for line in [line.rstrip() for line in shown if line.strip() not in {"", "…"}]:
+        cut = line.removesuffix("…") if line.endswith("…") else None
+        found = line in printed or (cut is not None and any(text.startswith(cut) for text in printed))
+        assert found, f"{page}: {command}\n{output}"
+
+
 def list_sessions():
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
     blocks = [
@@ -102,7 +111,10 @@ def test_tutorial_ends_as_it_says(tmp_path, new_user, gpufleet):
     assert "the root filesystem is full" in found
     states, _code = answers["gpufleet nodes list"]
     assert states.count(" ready ") == 3
-    assert "(+" in answers["gpufleet cost diff -s dev --base main"][0]
+    # The README shows the same fleet.
+    for block in re.findall(r"^```text\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL):
+        for command, shown in read_session(block):
+            assert_shown("README.md", command, shown, answers[command][0])
 
 
 def test_example_of_a_desktop_is_a_node_of_a_new_fleet(tmp_path, new_user, gpufleet):
