@@ -87,11 +87,7 @@ def test_session_of_a_page_prints_what_the_page_shows(page, session, tmp_path, n
             continue
         output, code = answers[command]
         assert code == 0, f"{page}: {command}: {output[-1500:]}"
-        # A line of three dots stands for lines that the page leaves out.
-        for line in [line.rstrip() for line in shown if line.strip() not in {"", "…"}]:
-            assert line in [printed.rstrip() for printed in output.splitlines()], (
-                f"{page}: {command}\n{output}"
-            )
+        assert_shown(page, command, shown, output)
 
 
 @pytest.mark.engine
@@ -112,7 +108,9 @@ def test_tutorial_ends_as_it_says(tmp_path, new_user, gpufleet):
     states, _code = answers["gpufleet nodes list"]
     assert states.count(" ready ") == 3
     # The README shows the same fleet.
-    for block in re.findall(r"^```text\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL):
+    for block in re.findall(
+        r"^```text\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL
+    ):
         for command, shown in read_session(block):
             assert_shown("README.md", command, shown, answers[command][0])
 
