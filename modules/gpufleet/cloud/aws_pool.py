@@ -100,7 +100,7 @@ def _add_provider(
         name,
         region=region,
         profile=account.profile,
-        # Not a dictionary: a provider's settings are JSON, in which pulumi 3.258 leaves its key as role_arn.
+        # Not a dictionary: a provider's settings are JSON, in which its key stays role_arn (pulumi #18810).
         assume_roles=[aws.ProviderAssumeRoleArgs(role_arn=role)] if role else None,
         allowed_account_ids=[allowed] if allowed else None,
         opts=opts,
