@@ -75,10 +75,12 @@ ip neigh replace 10.254.254.2 lladdr 02:00:0a:fe:fe:02 nud permanent dev near
 tc qdisc add dev near root tbf rate 790bit burst 100 latency 60s"""
 WAIT_FOR_CPU = 'until grep -q \'"begin", "name": "cpu"\' $OUT 2>/dev/null; do sleep 0.1; done'
 KILL_FRONT = f"python3 $AGENT run $OPTIONS -p cpu_seconds=600 >/dev/null & {WAIT_FOR_CPU}; kill -9 $!; wait"
-# All processes of the agent at once, as a node that loses its power; then the boot has another name.
+# All processes of the agent at once, as a node that loses its power: stopped first, so that none sees another one end.
+# Then the boot has another name.
+ALL_OF_THE_AGENT = f"-f '^python3 {AGENT[:-4]}[.]pyz'"
 CRASH = (
     f"python3 $AGENT run $OPTIONS -p cpu_seconds=600 >/dev/null & {WAIT_FOR_CPU};"
-    f" pkill -9 -f '^python3 {AGENT[:-4]}[.]pyz'; wait; rm -f $OUT; cat /proc/sys/kernel/random/uuid > /tmp/boot-id-$N;"
+    f" pkill -STOP {ALL_OF_THE_AGENT}; pkill -9 {ALL_OF_THE_AGENT}; wait; rm -f $OUT; cat /proc/sys/kernel/random/uuid > /tmp/boot-id-$N;"
     f" umount {BOOT_ID} 2>/dev/null; mount --bind /tmp/boot-id-$N {BOOT_ID}"
 )
 

@@ -47,7 +47,7 @@ VOLUMES = "/var/lib/gpufleet/volumes"
 
 def declare_cloud_volumes(*names):
     """Return what the inventory gives a node on Google with one local SSD and a disk for each name."""
-    application = {"volumes": [{"name": name, "size_gib": 1, "kind": "ssd"} for name in names]}
+    application = {"volumes": [{"name": name, "size_gib": 10, "kind": "ssd"} for name in names]}
     pool = {"name": "train", "cloud": "gcp", "region": "us-central1", "zones": ["us-central1-a"], "count": 1,
             "machine": "a2-ultragpu-1g", "purchase": {"kind": "on_demand"}, "template": "t"}  # fmt: skip
     spec = {
