@@ -80,7 +80,8 @@ KILL_FRONT = f"python3 $AGENT run $OPTIONS -p cpu_seconds=600 >/dev/null & {WAIT
 ALL_OF_THE_AGENT = f"-f '^python3 {AGENT[:-4]}[.]pyz'"
 CRASH = (
     f"python3 $AGENT run $OPTIONS -p cpu_seconds=600 >/dev/null & {WAIT_FOR_CPU};"
-    f" pkill -STOP {ALL_OF_THE_AGENT}; pkill -9 {ALL_OF_THE_AGENT}; wait; rm -f $OUT; cat /proc/sys/kernel/random/uuid > /tmp/boot-id-$N;"
+    f" pkill -STOP {ALL_OF_THE_AGENT}; pkill -9 {ALL_OF_THE_AGENT}; wait; rm -f $OUT;"
+    f" cat /proc/sys/kernel/random/uuid > /tmp/boot-id-$N;"
     f" umount {BOOT_ID} 2>/dev/null; mount --bind /tmp/boot-id-$N {BOOT_ID}"
 )
 
