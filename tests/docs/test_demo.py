@@ -19,7 +19,8 @@ def test_demo_reports_its_three_faults(demo_project):
     assert demo_project.demo.returncode == 0, demo_project.demo.stderr[-3000:]
     assert "17 of 20 blades are ready" in demo_project.demo.stderr
     page = (demo_project.root / ".gpufleet/rehearsal/production/report.html").read_text()
-    assert page.count("<svg") == 2
+    assert page.count('<div class="bars">') == 1
+    assert page.count('<svg class="strip"') > 3  # one for each thing that was measured
     assert "under-voltage now" in page
 
 
