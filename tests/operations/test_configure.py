@@ -56,6 +56,10 @@ FAULTY = HostOutcome("b4", "rescued", "t: No space", 1, node("b4", "quarantined"
 INCOMPLETE = HostOutcome("b5", "ok", "", 9, node("b5", "burn_in", "incomplete"), measured=True)
 GONE = HostOutcome("b6", "unreachable", "ssh: refused", 0, node("b6", "expected", None))
 FULL = HostOutcome("b10", "rescued", "t: No space left on device", 1, node("b10", "commissioning", None))
+NOT_MEASURED = (
+    "not measured, because it is in quarantined; after its repair: "
+    "gpufleet nodes state NODE burn_in --reason ..., then gpufleet configure --limit NODE"
+)
 LEFT = HostOutcome(
     "b11", "stopped", "not done: Ansible ended the run with a play: x", 1, node("b11", "burn_in", None)
 )
@@ -138,7 +142,7 @@ def test_interrupted_run_is_reported(tmp_path):
     [
         (WELL, "ready"),
         (HELD, "ready; degraded: under-voltage now; held by operator"),
-        (FAULTY, "quarantined; t: No space"),
+        (FAULTY, f"quarantined; t: No space; {NOT_MEASURED.partition('; ')[2]}"),
         (BUSY, "assigned; not burned in: a job may run on it"),
         (
             OVERTAKEN,
@@ -163,13 +167,19 @@ def test_outcome_of_a_host_is_described(outcome, text):
 def test_repaired_node_is_described_with_the_command_to_leave_its_state(state):
     description = describe_host_outcome(HostOutcome("b8", "ok", "", 0, node("b8", state), measured=True))
     assert description.startswith(
-        f"{state}; measured healthy now; to use it again: gpufleet nodes state b8 burn_in "
+        f"{state}; measured healthy now; to use it again: gpufleet nodes state NODE burn_in "
     )
-    assert description.endswith("gpufleet configure --limit b8")
+    assert description.endswith("gpufleet configure --limit NODE")
 
 
-def test_node_that_was_not_measured_again_gets_no_command():
-    assert describe_host_outcome(HostOutcome("b8", "ok", "", 0, node("b8", "quarantined"))) == "quarantined"
+def test_quarantined_node_is_not_sent_into_a_resumed_run_that_would_not_measure_it():
+    unmeasured = HostOutcome("b8", "ok", "", 0, node("b8", "quarantined"))
+    assert describe_host_outcome(unmeasured) == f"quarantined; {NOT_MEASURED}"
+    full = replace(FAULTY, status="failed", reason="t: No space left")
+    assert describe_host_outcome(full) == (
+        "quarantined; t: No space left; next: free space on the host (df -h; du -xhd1 /); "
+        "after its repair: gpufleet nodes state NODE burn_in --reason ..., then gpufleet configure --limit NODE"
+    )
 
 
 def test_healthy_hosts_share_a_line(tmp_path):
@@ -235,7 +245,7 @@ def test_reason_of_the_newest_verdict_is_found(registry, tmp_path):
         "blade01", "a1", report, [], reason="storage: full", started_at=NOW, when=NOW
     )
     (end,) = collect_host_outcomes(run(tmp_path, HostProgress("blade01", "ok")), registry)
-    assert describe_host_outcome(end) == "quarantined; faulty: storage: full"
+    assert describe_host_outcome(end) == f"quarantined; faulty: storage: full; {NOT_MEASURED}"
 
 
 @pytest.mark.parametrize(

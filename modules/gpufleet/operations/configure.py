@@ -224,8 +224,9 @@ def find_newer_attempt(node: Node | None, measured_attempt: str | None) -> str:
 
 
 def suggest_return_to_use(host: HostOutcome, node: Node) -> str:
-    """Return how a node leaves a state that its own healthy measurement does not end."""
-    if node.state not in ATTENTION_STATES or not host.measured or node.verdict != "healthy":
+    """Return how a node leaves a state that no measurement of it ends, whatever `configure --resume` does."""
+    if node.state not in ATTENTION_STATES:
         return ""
-    move = f"gpufleet nodes state {node.name} burn_in --reason ..."
-    return f"measured healthy now; to use it again: {move}, then gpufleet configure --limit {node.name}"
+    begin = "measured healthy now; to use it again" if node.verdict == "healthy" else "after its repair"
+    begin = begin if host.measured else f"not measured, because it is in {node.state}; after its repair"
+    return f"{begin}: gpufleet nodes state NODE burn_in --reason ..., then gpufleet configure --limit NODE"

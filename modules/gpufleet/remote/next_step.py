@@ -35,7 +35,8 @@ def suggest_next_step(failure_reason: str) -> str:
     return next((step for pattern, step in STEPS if re.search(pattern, failure_reason)), "")
 
 
-def append_next_step(failure_reason: str) -> str:
-    """Return the reason with what helps behind it."""
+def append_next_step(failure_reason: str, *, is_resumed: bool = True) -> str:
+    """Return the reason with what helps behind it; without the resumed run where that does not end the matter."""
     step = suggest_next_step(failure_reason)
+    step = step if is_resumed else step.removesuffix(f", {AGAIN}")
     return f"{failure_reason}; next: {step}" if step else failure_reason

@@ -59,6 +59,8 @@ def describe_host_outcome(host: HostOutcome) -> str:
         reasons.append(
             f"another run started on this host meanwhile (attempt {host.newer_attempt}) and decides the state"
         )
-    reasons += ["" if host.is_healthy else host.verdict_reason, remote.append_next_step(host.reason)]
+    return_to_use = suggest_return_to_use(host, host.node)
+    reasons.append("" if host.is_healthy else host.verdict_reason)
+    reasons.append(remote.append_next_step(host.reason, is_resumed=not return_to_use))
     reasons += [host.summary, *(f"held by {hold.kind}" for hold in host.node.holds)]
-    return "; ".join(filter(None, [host.node.state, suggest_return_to_use(host, host.node), *reasons]))
+    return "; ".join(filter(None, [host.node.state, *reasons, return_to_use]))
