@@ -13,12 +13,27 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpufleet import fleet
+from gpufleet import __version__, fleet
 from gpufleet.operations import starter_project
 
 ROOT = Path(__file__).resolve().parents[2]
 OWN_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICnjZVo0X23w6Lv+MS0nX7ZSNB6ZUf6PUl3b3SBAbmnn ada@desk"
 PARTS = ("--cloud", "aws,gcp,azure", "--rack", "blades:6,servers:2,bench:1")
+
+POOR_CONFIG = """[defaults]
+inventory = inventory/hosts.yml
+callbacks_enabled = timer
+inject_facts_as_vars = true
+"""
+POOR_CONFIG_NOTE = (
+    "change inject_facts_as_vars to False; add gpufleet.fleet.registry, gpufleet.fleet.play_record, "
+    "gpufleet.fleet.filter_preload to callbacks_enabled; add inventory/gpufleet.yaml to inventory"
+)
+GOOD_CONFIG = """[defaults]
+inventory = hosts, ./inventory/gpufleet.yaml
+inject_facts_as_vars = false ; needed
+callbacks_enabled = gpufleet.fleet.filter_preload, gpufleet.fleet.registry, timer, gpufleet.fleet.play_record
+"""
 
 
 @pytest.fixture
@@ -33,6 +48,11 @@ def init(gpufleet, tmp_path):
 
     run.home, run.here = home, here
     return run
+
+
+def read_notes(result):
+    assert result.returncode == 0, result.stderr
+    return {outcome["path"]: outcome["note"] for outcome in json.loads(result.stdout) if outcome["note"]}
 
 
 def read_files(folder):
@@ -120,6 +140,79 @@ def test_second_run_with_another_rack_names_the_line_that_the_kept_stack_needs(i
     result = init("fleet1", "--rack", "servers:2")
     assert "written  inventory/servers.yaml" in result.stdout
     assert re.search(r"kept     stacks/Pulumi.dev.yaml +add to racks: \{name: servers\}", result.stdout)
+
+
+def test_kept_files_say_what_they_lack_of_another_request(init):
+    init("fleet1", "--cloud", "aws", "--rack", "blades:6")
+    project = init.here / "fleet1"
+    notes = read_notes(init("--json", "--cloud", "azure,gcp", "--rack", "blades:8", cwd=project))
+    assert notes == {
+        "stacks/Pulumi.dev.yaml": "add to pools: azure,gcp, as in a new project of init --cloud azure,gcp",
+        "inventory/blades.yaml": "has 6 nodes, not 8: change its nodes and capital_usd",
+        "requirements.txt": f"change the line to gpufleet[aws,gcp,azure,registry]=={__version__}",
+    }
+    init("fleet1", "--rack", "servers:2")
+    racks = fleet.load_racks(project / "inventory").values()
+    assert sorted(str(rack.network.cidr) for rack in racks) == ["10.20.1.0/24", "10.20.2.0/24"]
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "note"),
+    [
+        ("requirements.txt", "gpufleet[all]\n", ""),
+        ("requirements.txt", "gpufleet[registry, mesh,aws]==9.9\n", ""),
+        (
+            "requirements.txt",
+            "gpufleet>=0.1  # ours\n",
+            "change the line to gpufleet[aws,registry]>=0.1  # ours",
+        ),
+        ("requirements.txt", "gpufleet-x\n", f"add the line gpufleet[aws,registry]=={__version__}"),
+        (".gitignore", "*.pyc\n", "add the line .gpufleet/"),
+        (".pre-commit-config.yaml", "repos: []\n", "add a local hook with `entry: gpufleet validate`"),
+        (".github/workflows/cost.yml", "on: push\n", "add --policy policy.yaml to `gpufleet cost diff`"),
+        ("README.md", "ours\n", ""),
+        ("ansible.cfg", POOR_CONFIG, POOR_CONFIG_NOTE),
+        ("ansible.cfg", GOOD_CONFIG, ""),
+        ("ansible.cfg", "inventory = x\n", "cannot be read by Ansible"),
+    ],
+)
+def test_kept_file_of_ones_own_says_what_it_lacks(init, path, text, note):
+    (init.here / path).parent.mkdir(parents=True, exist_ok=True)
+    (init.here / path).write_text(text)
+    existing = ["--into-existing"] if path == "ansible.cfg" else []
+    assert read_notes(init("--json", "--cloud", "aws", *existing)) == ({path: note} if note else {})
+    assert "this page" not in (init.here / "README.md").read_text()
+
+
+def test_pull_request_over_the_budget_fails_with_the_command_of_the_workflow(gpufleet, init, clean_env):
+    init("fleet1", "--rack", "blades:6")
+    project = init.here / "fleet1"
+    steps = yaml.safe_load((project / ".github/workflows/cost.yml").read_text())["jobs"]["cost"]["steps"]
+    assert "--base HEAD^1 --policy policy.yaml " in next(
+        step["run"] for step in steps if "cost diff" in step.get("run", "")
+    )
+    identity = ("-c", "user.name=ops", "-c", "user.email=ops@example.org")
+    for command in (["init", "-q"], ["add", "."], [*identity, "commit", "-qm", "start"]):
+        subprocess.run(["git", *command], cwd=project, env=clean_env, check=True)
+    compare = ("cost", "diff", "-s", "dev", "--base", "HEAD", "--policy", "policy.yaml")
+    assert gpufleet(*compare, cwd=project).returncode == 0
+    rack = project / "inventory/blades.yaml"
+    rack.write_text(re.sub("value: 1260", "value: 126000", rack.read_text()))
+    # The branch cannot raise its own limit.
+    (project / "policy.yaml").write_text("budget_usd_per_month: 100000\n")
+    result = gpufleet(*compare, cwd=project)
+    assert result.returncode == 1, result.stdout + result.stderr
+    assert "budget_usd_per_month" in result.stdout
+
+
+def test_comments_say_what_is_there(init):
+    init("fleet1", "--rack", "blades:2")
+    project = init.here / "fleet1"
+    assert re.search(
+        r"capital_usd: +# of all nodes together\n +value: 420\n",
+        (project / "inventory/blades.yaml").read_text(),
+    )
+    assert "group_vars/all.yml" not in (project / "ansible.cfg").read_text()
 
 
 def test_page_and_output_name_every_file(init):
@@ -211,6 +304,8 @@ def test_what_is_written_is_validated_before_a_commit_and_in_ci(gpufleet, init):
     steps = yaml.safe_load((init.here / ".github/workflows/cost.yml").read_text())["jobs"]["cost"]["steps"]
     assert "gpufleet validate" in [step.get("run") for step in steps]
     assert [hook["entry"] for hook in hooks] == ["gpufleet validate"]
+    (init.here / "policy.yaml").write_text("budget: 5\n")
+    assert "error: policy.yaml:1: " in gpufleet("validate", cwd=init.here).stdout
 
 
 def test_parts_for_a_pulumi_project_leave_its_program_and_stacks(gpufleet, init):
@@ -223,13 +318,35 @@ def test_parts_for_a_pulumi_project_leave_its_program_and_stacks(gpufleet, init)
     assert "add --into-existing" in init("--yes").stderr
     result = init("--into-existing", "--cloud", "aws,gcp", "--rack", "blades:2")
     assert re.search(r"kept     requirements.txt +add the line gpufleet\[aws,gcp,registry\]==", result.stdout)
+    step = "next: git add src/gpu_pools.py inventory; put `import gpu_pools` into your program\n"
+    assert result.stderr == step
     assert {name: (init.here / name).read_text() for name in theirs} == theirs
     assert not (init.here / "stacks").exists()
     workflow = yaml.safe_load((init.here / ".github/workflows/cost.yml").read_text())
     assert workflow["jobs"]["cost"]["strategy"]["matrix"] == {"stack": ["prod"]}
     priced = gpufleet("cost", "estimate", "-s", "prod", cwd=init.here)
     assert priced.returncode == 0, priced.stderr
-    assert {"aws-small", "gcp-small"} <= set(priced.stdout.split())
+    assert {"aws-small", "gcp-small", "blades"} <= set(priced.stdout.split())
+    checked = gpufleet("validate", cwd=init.here)
+    assert (checked.returncode, checked.stderr) == (0, "")
+    assert "the Pulumi program is not checked: gpufleet cost estimate -s STACK checks it" in checked.stdout
+    assert "gpufleet validate" in (init.here / ".pre-commit-config.yaml").read_text()
+    before = read_files(init.here)
+    again = init("--into-existing")
+    assert (again.returncode, again.stderr) == (0, step)
+    assert "inventory/blades.yaml" in again.stdout
+    assert read_files(init.here) == before
+    more = init("--into-existing", "--cloud", "aws,azure", "--rack", "servers:1")
+    assert 'add a GpuPool for azure; add Rack("servers") of gpufleet.cloud\n' in more.stdout
+
+
+def test_racks_alone_are_in_the_program_of_ones_own(gpufleet, init):
+    (init.here / "Pulumi.yaml").write_text("name: web\nruntime: python\n")
+    (init.here / "__main__.py").write_text("import gpu_pools\n")
+    assert init("--into-existing", "--rack", "servers:2").returncode == 0
+    module = (init.here / "gpu_pools.py").read_text()
+    assert module.endswith('from gpufleet.cloud import Rack\n\nRack("servers")  # inventory/servers.yaml\n')
+    assert "servers" in gpufleet("cost", "estimate", "-s", "dev", cwd=init.here).stdout.split()
 
 
 def test_pulumi_project_in_another_language_is_refused_with_the_alternative(init):

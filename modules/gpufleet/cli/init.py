@@ -44,9 +44,8 @@ def init_command(
     output.print_result(
         as_json, outcomes, starter_project.build_outcome_data, starter_project.format_outcomes
     )
-    if any(outcome.path == "stacks/__main__.py" for outcome in outcomes):
-        start = "" if folder.resolve() == Path.cwd() else f"cd {folder} && "
-        output.print_lines(f"next: {start}gpufleet cost estimate -s {starter_project.STACK}", err=True)
+    if step := starter_project.format_next_step(folder, outcomes):
+        output.print_lines(step, err=True)
 
 
 def choose_parts(

@@ -10,7 +10,9 @@ import getpass
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from configparser import ConfigParser
+from configparser import Error as ConfigError
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -19,7 +21,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from gpufleet import __version__, engine, fleet
-from gpufleet.boundary import decode_yaml, make_printable
+from gpufleet.boundary import decode_yaml, make_printable, read_text
 from gpufleet.boundary.file_writer import convert_write_errors, refuse_symlinks
 from gpufleet.errors import InputError
 from gpufleet.fleet.public_key import PublicKey
@@ -36,6 +38,13 @@ ANSIBLE_FILES = (
     "ansible.cfg", "galaxy.yml", "group_vars", "hosts", "inventories", "inventory", "playbooks", "roles", "site.yml",
 )  # fmt: skip
 
+# What a kept file must contain, and what to do otherwise.
+NEEDED_TEXTS = {
+    ".gitignore": (".gpufleet/", "add the line .gpufleet/"),
+    ".pre-commit-config.yaml": ("gpufleet validate", "add a local hook with `entry: gpufleet validate`"),
+    ".github/workflows/cost.yml": ("--policy", "add --policy policy.yaml to `gpufleet cost diff`"),
+}
+
 
 @dataclass(frozen=True)
 class RackRequest:
@@ -47,12 +56,11 @@ class RackRequest:
 
 @dataclass(frozen=True)
 class StarterFile:
-    """A file of the project. ``lines`` are what an existing file of that name needs from us."""
+    """A file of the project."""
 
     path: str
     template: str
     purpose: str
-    lines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -96,18 +104,22 @@ def parse_racks(text: str) -> tuple[RackRequest, ...]:
 
 
 def read_declared_parts(folder: Path) -> tuple[tuple[str, ...], tuple[RackRequest, ...]] | None:
-    """Return clouds and racks of the project in a folder; None without its stack."""
-    if not (folder / f"stacks/Pulumi.{STACK}.yaml").is_file():
+    """Return clouds and racks of the project in a folder; None without its stack and its ``gpu_pools.py``."""
+    if (folder / f"stacks/Pulumi.{STACK}.yaml").is_file():
+        declared = fleet.load_fleet(STACK, folder)
+        racks = [rack.rack for rack in declared.racks]
+        clouds = {pool.cloud for pool in declared.pools}
+    elif (folder / "Pulumi.yaml").is_file() and (pools := folder / _locate_pools_module(folder)).is_file():
+        racks = list(fleet.load_racks(folder / "inventory", folder).values())
+        clouds = {cloud for cloud in _read_data("pools.yaml") if _has_cloud(read_text(pools), cloud)}
+    else:
         return None
-    declared = fleet.load_fleet(STACK, folder)
-    racks = tuple(
-        RackRequest(rack.name, len(rack.rack.nodes))
-        for rack in declared.racks
-        if rack.name in _read_data("racks.yaml")
+    requests = (RackRequest(rack.name, len(rack.nodes)) for rack in racks)
+    known = _read_data("racks.yaml")
+    return (
+        tuple(cloud for cloud in _read_data("pools.yaml") if cloud in clouds),
+        tuple(request for request in requests if request.name in known),
     )
-    known = _read_data("pools.yaml")
-    clouds = tuple(dict.fromkeys(pool.cloud for pool in declared.pools if pool.cloud in known))
-    return clouds, racks
 
 
 def write_starter_project(
@@ -175,13 +187,8 @@ def _list_project_files(
         ),
         StarterFile("stacks/fleet.schema.json", "", "lets an editor complete and check the stack's keys"),
         StarterFile("Pulumi.yaml", "Pulumi.yaml", "the name of the project, for Pulumi"),
-        *_list_common_files(values, racks),
-        StarterFile(
-            ".pre-commit-config.yaml",
-            "pre-commit-config.yaml",
-            "refuses a commit that breaks the fleet (`pre-commit install`)",
-        ),
-        StarterFile("README.md", "README.md", "this page"),
+        *_list_common_files(racks),
+        StarterFile("README.md", "README.md", "an overview of the repository"),
     ]
     values["purposes"] = {file.path: file.purpose for file in starter_files}
     return starter_files, values
@@ -202,17 +209,19 @@ def _list_pulumi_files(
     stack_folder = folder / engine.read_project_setting(folder, "stackConfigDir")
     stacks = sorted(path.name.split(".")[1] for path in stack_folder.glob("Pulumi.*.yaml")) or [STACK]
     values = _build_values(clouds, racks) | {"stacks": stacks}
+    purpose = "GPU pools and racks; put `import gpu_pools` into your program"
+    pools = StarterFile(_locate_pools_module(folder), "gpu_pools.py", purpose)
+    return [*([pools] if clouds or racks else []), *_list_common_files(racks)], values
+
+
+def _locate_pools_module(folder: Path) -> str:
+    """Return the path of ``gpu_pools.py``, next to the program of a Pulumi project."""
     main = engine.read_project_setting(folder, "main").strip("/")
     main = main if (folder / main).is_dir() else Path(main).parent.as_posix()
-    pools = StarterFile(
-        (Path(main) / "gpu_pools.py").as_posix(),
-        "gpu_pools.py",
-        "GPU pools; put `import gpu_pools` into your program",
-    )
-    return [*([pools] if clouds else []), *_list_common_files(values, racks)], values
+    return (Path(main) / "gpu_pools.py").as_posix()
 
 
-def _list_common_files(values: dict[str, Any], racks: Sequence[RackRequest]) -> Iterator[StarterFile]:
+def _list_common_files(racks: Sequence[RackRequest]) -> Iterator[StarterFile]:
     for rack in racks:
         yield StarterFile(f"inventory/{rack.name}.yaml", "rack.yaml", f"a rack: nodes 1 to {rack.count}")
     yield StarterFile("inventory/gpufleet.yaml", "inventory.yaml", "Ansible's list of every node")
@@ -220,16 +229,10 @@ def _list_common_files(values: dict[str, Any], racks: Sequence[RackRequest]) -> 
     yield StarterFile(
         "inventory/group_vars/kind_cloud_vm.yaml", "group_vars_cloud.yaml", "the same for nodes of a cloud"
     )
-    config = _read_ansible_config().splitlines()
-    needed = ("inject_facts_as_vars", "callbacks_enabled")
+    yield StarterFile("ansible.cfg", "", "Ansible's own settings: `ansible-playbook gpufleet.fleet.site`")
+    yield StarterFile("requirements.txt", "requirements.txt", "what `pip install -r` installs")
     yield StarterFile(
-        "ansible.cfg",
-        "",
-        "Ansible's own settings: `ansible-playbook gpufleet.fleet.site`",
-        tuple(line for line in config if line.startswith(needed)),
-    )
-    yield StarterFile(
-        "requirements.txt", "requirements.txt", "what `pip install -r` installs", (values["requirement"],)
+        "policy.yaml", "policy.yaml", "limits of the cost: a pull request that breaks one fails"
     )
     yield StarterFile(
         ".github/workflows/cost.yml", "cost.yml", "CI: what a pull request costs, without secrets"
@@ -237,7 +240,12 @@ def _list_common_files(values: dict[str, Any], racks: Sequence[RackRequest]) -> 
     yield StarterFile(
         ".github/workflows/cost-comment.yml", "cost-comment.yml", "CI: writes that as a comment"
     )
-    yield StarterFile(".gitignore", "gitignore", "what git does not track", (".gpufleet/",))
+    yield StarterFile(".gitignore", "gitignore", "what git does not track")
+    yield StarterFile(
+        ".pre-commit-config.yaml",
+        "pre-commit-config.yaml",
+        "refuses a commit that breaks the fleet (`pre-commit install`)",
+    )
 
 
 def _build_values(clouds: Sequence[str], racks: Sequence[RackRequest]) -> dict[str, Any]:
@@ -253,8 +261,13 @@ def _build_values(clouds: Sequence[str], racks: Sequence[RackRequest]) -> dict[s
         "owner": _find_owner(),
         "key": key or EXAMPLE_KEY,
         "is_example_key": not key,
-        "requirement": f"gpufleet[{','.join([*clouds, 'registry'])}]=={__version__}",
+        "requirement": _format_requirement({*clouds, "registry"}),
     }
+
+
+def _format_requirement(extras: Collection[str], rest: str = f"=={__version__}") -> str:
+    order = [*_read_data("pools.yaml"), "registry", *sorted(extras)]
+    return f"gpufleet[{','.join(dict.fromkeys(name for name in order if name in extras))}]{rest}"
 
 
 def _find_owner() -> str:
@@ -299,7 +312,10 @@ def _write_missing_files(
             (staged / file.path).replace(target)
     return [
         FileOutcome(
-            file.path, file in missing, file.purpose, _note_rest(folder, file, file in missing, racks)
+            file.path,
+            file in missing,
+            file.purpose,
+            "" if file in missing else _note_rest(folder, file, values),
         )
         for file in starter_files
     ]
@@ -337,14 +353,15 @@ def _render(file: StarterFile, values: dict[str, Any], racks: Sequence[RackReque
 
 
 def _build_rack_values(racks: Sequence[RackRequest], name: str) -> dict[str, Any]:
-    number, rack = next((index, rack) for index, rack in enumerate(racks, 1) if rack.name == name)
-    settings = _read_data("racks.yaml")[name]
+    rack = next(rack for rack in racks if rack.name == name)
+    known = _read_data("racks.yaml")
+    settings = known[name]
     width = max(2, len(str(rack.count)))
     last = f"{rack.count:0{width}}"
     return {
         "rack": rack,
         "settings": settings,
-        "cidr": f"10.20.{number}.0/24",
+        "cidr": f"10.20.{list(known).index(name) + 1}.0/24",  # its own, also in a later run
         "node_names": settings["node"] + (f"[{1:0{width}}-{last}]" if rack.count > 1 else last),
     }
 
@@ -361,17 +378,97 @@ def _validate_staged_project(staged: Path, folder: Path) -> None:
         fleet.check_unique_host_names(fleet.list_rack_host_declarations(racks, staged))
 
 
-def _note_rest(folder: Path, file: StarterFile, written: bool, racks: Sequence[RackRequest]) -> str:
+def _note_rest(folder: Path, file: StarterFile, values: dict[str, Any]) -> str:
     """Return what is left to do by hand for a file that was there."""
-    if written:
+    path = folder / file.path
+    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    if file.template == "rack.yaml":
+        return _note_rack(path, next(rack.count for rack in values["racks"] if rack.name == path.stem))
+    if file.path == "ansible.cfg":
+        return _note_ansible_settings(text)
+    if file.template == "requirements.txt":
+        return _note_requirement(text, values)
+    if file.template in ("stack.yaml", "gpu_pools.py"):
+        return _note_parts(text, values, is_program=file.template == "gpu_pools.py")
+    needed, note = NEEDED_TEXTS.get(file.path, ("", ""))
+    return "" if needed in text else note
+
+
+def _note_parts(text: str, values: dict[str, Any], *, is_program: bool) -> str:
+    """Return the pools and racks that a stack's file or a program lacks."""
+    clouds = [cloud for cloud in values["clouds"] if not _has_cloud(text, cloud)]
+    racks = [rack.name for rack in values["racks"] if not re.search(rf"\b{rack.name}\b", text)]
+    names = ",".join(clouds)
+    pools = (
+        f"a GpuPool for {names}"
+        if is_program
+        else f"to pools: {names}, as in a new project of init --cloud {names}"
+    )
+    entries = ", ".join(f'Rack("{name}")' if is_program else f"{{name: {name}}}" for name in racks)
+    notes = [f"add {pools}"] if clouds else []
+    notes += (
+        [f"add {entries} of gpufleet.cloud" if is_program else f"add to racks: {entries}"] if racks else []
+    )
+    return "; ".join(notes)
+
+
+def _has_cloud(text: str, cloud: str) -> bool:
+    """Return True if a stack's file or a program has a pool of the cloud."""
+    return bool(re.search(rf"""\bcloud["']?\s*[:=]\s*["']?{cloud}\b""", text))
+
+
+def _note_rack(path: Path, count: int) -> str:
+    """Compare the rack that is there with the number of nodes that was asked for."""
+    rack = fleet.load_racks(path.parent).get(path)
+    if not rack or len(rack.nodes) == count:
         return ""
-    text = (folder / file.path).read_text(encoding="utf-8", errors="replace") if file.lines or racks else ""
-    if missing := [line for line in file.lines if line not in text.splitlines()]:
-        return f"add the line{'s' * (len(missing) > 1)} {', '.join(missing)}"
-    if file.template == "stack.yaml" and (
-        names := [rack.name for rack in racks if not re.search(rf"\b{rack.name}\b", text)]
-    ):
-        return f"add to racks: {', '.join(f'{{name: {name}}}' for name in names)}"
+    return f"has {len(rack.nodes)} nodes, not {count}: change its nodes and capital_usd"
+
+
+def _note_requirement(text: str, values: dict[str, Any]) -> str:
+    """Return the line that installs what the file does, and what is needed."""
+    match = re.search(r"^gpufleet *(?:\[([^]\n]*)\])?(?![\w.-])(.*)$", text, re.MULTILINE)
+    if not match:
+        return f"add the line {values['requirement']}"
+    present = {name.strip() for name in (match[1] or "").split(",")} - {""}
+    needed = {*values["clouds"], "registry"}
+    if "all" in present or needed <= present:
+        return ""
+    return f"change the line to {_format_requirement(present | needed, match[2].rstrip())}"
+
+
+def _note_ansible_settings(text: str) -> str:
+    """Return what Ansible's settings lack: a list needs our entries, besides the user's own."""
+    parser, ours = (ConfigParser(interpolation=None, inline_comment_prefixes=(";",)) for _ in range(2))
+    ours.read_string(_read_ansible_config())
+    try:
+        parser.read_string(text)
+    except ConfigError:
+        return "cannot be read by Ansible"
+    notes = []
+    for key in ("inject_facts_as_vars", "callbacks_enabled", "inventory"):
+        value, needed = parser.get("defaults", key, fallback=""), ours["defaults"][key]
+        present = {part.strip().removeprefix("./").rstrip("/") for part in value.lower().split(",")}
+        lacking = [part for part in needed.split(", ") if part.lower() not in present]
+        if not value:
+            notes.append(f"add the line {key} = {needed}")
+        elif key == "inject_facts_as_vars" and lacking:
+            notes.append(f"change {key} to {needed}")
+        elif key == "inventory" and lacking and (source := "inventory/gpufleet.yaml") not in present:
+            notes.append(f"add {source} to {key}")
+        elif key == "callbacks_enabled" and lacking:
+            notes.append(f"add {', '.join(lacking)} to {key}")
+    return "; ".join(notes)
+
+
+def format_next_step(folder: Path, outcomes: Sequence[FileOutcome]) -> str:
+    """Return the command to continue with, empty for a project without pools and racks."""
+    paths = [outcome.path for outcome in outcomes]
+    start = "" if folder.resolve() == Path.cwd() else f"cd {folder} && "
+    if "stacks/__main__.py" in paths:
+        return f"next: {start}gpufleet cost estimate -s {STACK}"
+    if module := next((path for path in paths if Path(path).name == "gpu_pools.py"), ""):
+        return f"next: {start}git add {module} inventory; put `import gpu_pools` into your program"
     return ""
 
 

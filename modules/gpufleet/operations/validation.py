@@ -20,6 +20,7 @@ from gpufleet.operations.inventory_check import check_inventory_file, list_inven
 Answer = TypeVar("Answer")
 COMMITMENTS = "commitments.yaml"
 PROJECT_LIST = "gpufleet-cost.yaml"
+POLICY = "policy.yaml"  # as `gpufleet init` writes it
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,15 @@ class Finding:
 
 @dataclass(frozen=True)
 class ValidationReport:
-    """The files that were read, and what is wrong with them or deserves a look."""
+    """The files that were read, and what is wrong with them or deserves a look.
+
+    ``has_own_program`` if the stacks are those of a Pulumi program of the user's own, which is not read.
+    """
 
     files: tuple[str, ...]
     errors: tuple[Finding, ...]
     warnings: tuple[Finding, ...]
+    has_own_program: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """Return the stable shape that ``gpufleet validate --json`` prints."""
@@ -60,12 +65,14 @@ class ValidationReport:
         """Return a line for each finding, the errors first, and one that counts them."""
         lines = [f"error: {finding.text}" for finding in self.errors]
         lines += [f"warning: {finding.text}" for finding in self.warnings]
+        unchecked = "; the Pulumi program is not checked: gpufleet cost estimate -s STACK checks it"
         counts = {"file": self.files, "error": self.errors, "warning": self.warnings}
         return [
             *lines,
             ", ".join(
                 f"{len(items)} {name}{'' if len(items) == 1 else 's'}" for name, items in counts.items()
-            ),
+            )
+            + unchecked * self.has_own_program,
         ]
 
 
@@ -132,14 +139,18 @@ class _Reading:
             ]
 
     def read_cost_files(self) -> None:
-        """Read commitments, and the list of projects with the policy and the usage files that it names."""
+        """Read commitments, policy, and the list of projects with the policy and the usage files that it names."""
         commitments, listed = self.root / COMMITMENTS, self.root / PROJECT_LIST
+        policy = self.root / POLICY
+        from gpufleet.cost.analysis.policy.file import load_policy
+
         if commitments.exists():
             from gpufleet.cost.pricing.commitments.file import read_commitments_file
 
             self.read(commitments, read_commitments_file)
+        if policy.exists():
+            self.read(policy, load_policy)
         if listed.exists():
-            from gpufleet.cost.analysis.policy.file import load_policy
             from gpufleet.cost.inputs.project_list import load_project_list
             from gpufleet.cost.inputs.usage.file import load_usage_file
 
@@ -161,7 +172,8 @@ class _Reading:
     def build_report(self) -> ValidationReport:
         """Return the findings in the order of files and lines, each once."""
         names = sorted(fleet.project_relative_path(path, self.root) for path in self.files)
-        return ValidationReport(tuple(names), self._sort(self.errors), self._sort(self.warnings))
+        is_own = (self.root / "Pulumi.yaml").is_file() and not fleet.is_fleet_project(self.root)
+        return ValidationReport(tuple(names), self._sort(self.errors), self._sort(self.warnings), is_own)
 
     def _sort(self, errors: Iterable[InputError]) -> tuple[Finding, ...]:
         findings = dict.fromkeys(map(self._build_finding, errors))
