@@ -80,6 +80,7 @@ def build_node_details(
         "state_reason": node.state_reason,
         "serial": node.serial,
         "instance_id": node.instance_id,
+        "account": node.account,
         "machine": node.machine,
         "missing": node.is_missing,
         "reachable_at": format_utc_time(node.reachable_at) if node.reachable_at else None,
