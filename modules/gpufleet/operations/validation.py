@@ -76,9 +76,12 @@ def validate_project(root: Path, stack: str | None = None) -> ValidationReport:
         fleet.check_stack_exists(stack, root)
         reading.read_stack(stack)
     else:
-        for path in _list_stack_files(root):
+        stack_files, inventory_files = _list_stack_files(root), list_inventory_files(root)
+        for path in stack_files:
             reading.read_stack(path.name.removeprefix("Pulumi.").removesuffix(".yaml"))
-        for path in list_inventory_files(root):
+        if inventory_files and not stack_files:  # reading a stack checks the names of all racks
+            reading.read(inventory_files[0], lambda _: fleet.check_project_host_names(root))
+        for path in inventory_files:
             reading.warnings += reading.read(path, lambda path: check_inventory_file(path, root)) or []
         reading.read_cost_files()
         reading.read_overrides()
