@@ -134,6 +134,14 @@ def check_project_host_names(
     check_unique_node_addresses(racks, root)
 
 
+def find_pool_line(path: Path, pool: str) -> int | None:
+    """Return the line of a stack's file at which a pool begins."""
+    document = read_yaml_document(path, path.name)
+    pools = document.plain_data["config"][CONFIG_KEY]["pools"]
+    index = next(index for index, item in enumerate(pools) if item["name"] == pool)
+    return document.find_key_line(("config", CONFIG_KEY, "pools", index))
+
+
 def pool_node_name_prefix(stack: str, pool: str) -> str:
     """Return what the names of a pool's nodes start with: two stacks may share an account."""
     return f"{slugify(stack)}-{pool}"

@@ -83,9 +83,9 @@ def parse_racks(text: str) -> tuple[RackRequest, ...]:
         kind, _, number = part.partition(":")
         known = _read_data("racks.yaml")
         if kind not in known:
-            raise InputError(
-                f"unknown kind of rack {kind!r}", where="--rack", remedy=f"give {', '.join(known)}"
-            )
+            meant = part.replace("=", ":")
+            remedy = f"write {meant}" if meant.partition(":")[0] in known else f"give {', '.join(known)}"
+            raise InputError(f"unknown kind of rack {kind!r}", where="--rack", remedy=remedy)
         if not re.fullmatch("[0-9]{1,4}", number) or not 1 <= int(number) <= MAX_NODES:
             remedy = f"give 1 to {MAX_NODES} nodes, such as {kind}:6"
             raise InputError(f"{number!r} is not a number of nodes", where="--rack", key=part, remedy=remedy)

@@ -130,9 +130,13 @@ class _Reading:
         if declared:
             self.files |= {self.root / rack.inventory_file for rack in declared.racks}
             self.files |= {self.root / name for name in declared.container_files}
-            self.warnings += [
-                InputError(note, where=str(path)) for note in fleet.list_planning_notes(declared)
-            ]
+            lines = {pool.name: fleet.find_pool_line(path, pool.name) for pool in declared.pools}
+            for note in fleet.list_planning_notes(declared):
+                words = re.findall(r"[\w-]+", note)
+                named = [line for name, line in lines.items() if name in words]
+                self.warnings.append(
+                    InputError(note, where=f"{path}:{named[0]}" if len(named) == 1 else str(path))
+                )
 
     def read_cost_files(self) -> None:
         """Read commitments, and the list of projects with the policy and the usage files that it names."""
