@@ -95,6 +95,11 @@ def test_equal_nodes_of_a_rack_share_a_row():
     assert len(format_node_table(nodes)) == 5
 
 
+def test_reason_is_whole_without_a_terminal():
+    node = Node("1", "blade01", "compute_blade", "faulty", NOW, "fan fails " * 20, rack="r1", slot="1")
+    assert format_node_table([node])[1].endswith(("fan fails " * 20).strip())
+
+
 def test_line_of_progress_is_drawn_over_and_removed(screen, monkeypatch):
     monkeypatch.setattr(progress, "current_step", "reading pulumi")
     line = terminal.ProgressLine()

@@ -28,7 +28,7 @@ def many_racks(rack_project):
     for number in range(RACKS - 3):
         name = f"{'a' if number % 2 else 'z'}-{number}"
         text = shipped.replace("name: blades-1", f"name: {name}").replace("blade[01-20]", f"{name}-[1-2]")
-        (folder / f"{name}.yaml").write_text(text)
+        (folder / f"{name}.yaml").write_text(text.replace("10.20.1.", f"10.21.{number}."))
     return folder
 
 

@@ -59,6 +59,14 @@ def test_racks_of_one_stack_cannot_share_names(write_project):
     )
 
 
+def test_racks_cannot_share_a_serial(write_project):
+    racks = {name: f"[{{name: {name}01, serial: 10000000c0ffee07}}]" for name in "ab"}
+    assert load_error(write_project(racks, one="racks: [{name: a}]")) == (
+        "inventory/b.yaml:6: nodes[0]: 10000000c0ffee07 is the serial of b01 and, in inventory/a.yaml, the serial of "
+        "a01; correct the serial of one"
+    )
+
+
 def test_names_in_an_unused_rack_are_taken(write_project):
     assert "blade01 is also declared" in load_error(
         write_project({"a": "blade01", "b": "blade01"}, one="racks: [{name: a}]")
@@ -108,8 +116,9 @@ def test_invalid_rack_or_stack_elsewhere_does_not_affect_this_stack(write_projec
     assert fleet.load_fleet("one", root).racks[0].name == "a"
 
 
-def test_shipped_project_declares_every_name_once(repo_root):
+def test_shipped_project_declares_every_name_and_address_once(repo_root):
     racks = fleet.load_racks(repo_root / "inventory", repo_root)
     fleet.check_unique_host_names(
         [*fleet.list_rack_host_declarations(racks, repo_root), *fleet.list_stack_host_declarations(repo_root)]
     )
+    fleet.check_unique_node_addresses(racks, repo_root)

@@ -111,6 +111,10 @@ def test_filter_selects_matching_nodes(options, names):
         ({"state": "broken"}, "--state: unknown state 'broken'; "),
         ({"rack": "r9"}, "--rack: no node of rack 'r9'; there is: r1"),
         ({"pool": "x"}, "--pool: no node of pool 'x'; there is: train"),
+        (
+            {"names": ("quarantined",)},
+            "no node quarantined; for the nodes in that state: --state quarantined",
+        ),
         ({"names": ("b[1-3]",)}, "no node b3; see: gpufleet nodes list"),
     ],
 )

@@ -140,6 +140,7 @@ def test_second_run_with_another_rack_names_the_line_that_the_kept_stack_needs(i
     result = init("fleet1", "--rack", "servers:2")
     assert "written  inventory/servers.yaml" in result.stdout
     assert re.search(r"kept     stacks/Pulumi.dev.yaml +add to racks: \{name: servers\}", result.stdout)
+    assert "cidr: 10.20.2.0/24" in (init.here / "fleet1/inventory/servers.yaml").read_text()
 
 
 def test_kept_files_say_what_they_lack_of_another_request(init):

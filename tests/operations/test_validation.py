@@ -169,6 +169,12 @@ def test_missing_google_project_is_a_warning(write_project, setting, expected):
     assert [finding.problem for finding in report.warnings if "project" in finding.problem] == expected
 
 
+def test_warning_of_one_pool_names_its_line(write_project):
+    stack = PROJECT[STACK].replace("on_eviction: delete, fallback: on_demand", "on_eviction: delete")
+    (warning,) = validation.validate_project(write_project({STACK: stack})).warnings
+    assert warning.text.startswith("stacks/Pulumi.acme.yaml:12: spot nodes without a fallback stay missing")
+
+
 def test_variable_that_no_role_has_is_a_warning(write_project):
     variables = "time_sorce: chrony\ntime_zone_of_mine: UTC\ncontainer_engine_kind: '{{ engine }}'\n"
     variables_file = "inventory/group_vars/all.yaml"

@@ -40,7 +40,10 @@ def test_empty_files_have_no_faults(text):
         ("faults:\n  r/1: disk_ful\n", "f.yaml:2: r/1: unknown fault 'disk_ful'; use unreachable, disk_full"),
         ("faults:\n  r/1: [disk_full, 7]\n", "f.yaml:2: r/1: unknown fault"),
         ("faults:\n  r/1:\n", "f.yaml:2: r/1: unknown fault None"),
-        ("fault: {r/1: disk_full}\n", "f.yaml: unknown section; sections are faults, arm64, disks, systems"),
+        (
+            "fault: {r/1: disk_full}\n",
+            "f.yaml:1: unknown section 'fault'; sections are faults, arm64, disks, systems; places such as",
+        ),
         ("systems: [r/1]\n", "f.yaml: wrong shape; systems must map rack/slot to a system"),
         (
             "systems: {r/1: ubuntu-24.04}\n",
@@ -50,7 +53,7 @@ def test_empty_files_have_no_faults(text):
         ("disks: {r/1: 0}\n", "f.yaml: r/1: 0 is not a valid number of disks; 1 to 16"),
         ("disks: {r/1: yes}\n", "f.yaml: r/1: 'yes' is not a valid number of disks"),
         ("faults: [r/1]\n", "f.yaml: wrong shape; faults must be a mapping, arm64 a list"),
-        ("- faults\n", "f.yaml: unknown section"),
+        ("- faults\n", "f.yaml: has no sections; write a mapping with faults"),
         ("faults: {r/1: \n", "f.yaml:2: is not valid YAML"),
     ],
 )

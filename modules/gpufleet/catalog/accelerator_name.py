@@ -52,7 +52,9 @@ def find_similar_names(query: str, names: Iterable[str]) -> list[str]:
     if len(normalized) < MIN_PART_LENGTH:
         return []
     words = {word for name in known_names for word in split_name_words(name)}
-    similar = {*get_close_matches(normalized, words, n=1, cutoff=WORD_SIMILARITY)}
+    closest = get_close_matches(normalized, words, n=1, cutoff=WORD_SIMILARITY)
+    # With the last letter wrong, L40X is as near to L40S as to L40.
+    similar = {*closest, *(w for w in words if len(w) == len(normalized) and w.startswith(tuple(closest)))}
     return [name for name in known_names if normalized in normalize_name(name)] or [
         name for name in known_names if not similar.isdisjoint(split_name_words(name))
     ]

@@ -11,6 +11,7 @@ import gc
 gc.disable()  # what is imported stays: searching it for garbage takes a tenth of the time of a short command
 
 import os  # noqa: E402 - with the search off
+import re  # noqa: E402
 import sys  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
@@ -46,6 +47,7 @@ VERBS = {
 
 
 USES_STATE = ("nodes", "configure", "burnin", "repairs", "console")
+EXTRA_ARGUMENTS = re.compile(r"unexpected extra arguments? \((.*)\)")
 LEFT_BEHIND = {
     "init": "the files written so far stay: run it again, it adds what is missing",
     "doctor": "installed packages stay: run it again",
@@ -117,12 +119,17 @@ def print_usage_error(error: click.ClickException) -> None:
     message = " ".join(error.format_message().split()).rstrip(".")
     message = f"{message[:1].lower()}{message[1:]}"
     if isinstance(error, click.NoSuchOption):
-        similar = " or ".join(error.possibilities or ())
+        from difflib import get_close_matches
+
+        possibilities = error.possibilities or ()
+        similar = " or ".join(get_close_matches(error.option_name, possibilities, n=1) or possibilities)
         message = f"no such option {error.option_name!r}" + (f"; did you mean {similar}?" if similar else "")
     elif isinstance(error, click.MissingParameter) and context and error.param:
         usage = " ".join(context.get_usage().removeprefix("Usage: ").split())
         meaning = getattr(error.param, "help", None) or usage
         message = f"{_name_parameter(error.param, context)} is missing: {meaning[:1].lower()}{meaning[1:].rstrip('.')}"
+    elif context and context.command.name == "configure" and (extra := EXTRA_ARGUMENTS.search(message)):
+        message += f"; give --limit {extra[1].replace(' ', ',')}"
     hint = f"{context.command_path} --help" if context else None
     output.print_error(message, hint)
 

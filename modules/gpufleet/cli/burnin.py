@@ -34,7 +34,14 @@ def run_burnin(nodes: tuple[str, ...], as_json: bool) -> None:
 
     limit = remote.parse_host_patterns(nodes).text if nodes else playbook_run.DEFAULT_LIMIT
     request = playbook_run.PlaybookRequest("burn_in", limit, "always" if nodes else "auto")
-    result = configure.configure_hosts(paths.find_project_root(), request, terminal.open_progress_stream())
+    try:
+        result = configure.configure_hosts(
+            paths.find_project_root(), request, terminal.open_progress_stream()
+        )
+    except InputError as error:
+        if error.key != "--limit":
+            raise
+        raise InputError(error.problem, remedy=error.remedy) from error  # this command has arguments instead
     output.print_result(
         as_json, result, configure.ConfigureResult.as_json, text_configure.format_configure_result
     )

@@ -12,7 +12,7 @@ import click
 
 from gpufleet import cost, paths
 from gpufleet.boundary import ENGINE_DOCUMENT, read_text, read_text_stream
-from gpufleet.cli import output
+from gpufleet.cli import completion, output
 from gpufleet.cli.cost_price_date import add_price_date_options, parse_price_dates
 from gpufleet.cli.cost_projects import write_projects_diff
 from gpufleet.cli.group import LazyGroup
@@ -354,5 +354,7 @@ def _require_stack(stack: str | None) -> str:
     from gpufleet.cost.inputs.stack_name import parse_stack_name
 
     if not stack:
-        raise InputError("no stack given", where="--stack", remedy="for example -s production")
+        stacks = sorted(completion.list_stack_names()) if _root(None) else []
+        remedy = f"give -s {' or '.join(stacks)}" if stacks else "for example -s production"
+        raise InputError("no stack given", where="--stack", remedy=remedy)
     return parse_stack_name(stack)

@@ -89,7 +89,9 @@ def _find_rack_file(rack: str) -> Path:
 
 def _check_rack_file(path: Path) -> Path:
     if not path.is_file():
-        raise InputError(
-            "no such rack file", where=str(path), remedy="give the name of a rack in inventory/, or a file"
-        )
+        from difflib import get_close_matches
+
+        close = get_close_matches(path.stem, [file.stem for file in path.parent.glob("*.yaml")], n=1)
+        remedy = f"did you mean {close[0]}?" if close else "give the name of a rack in inventory/, or a file"
+        raise InputError("no such rack file", where=str(path), remedy=remedy)
     return path

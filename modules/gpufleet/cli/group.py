@@ -23,6 +23,7 @@ SYNONYMS = MappingProxyType({
     "plan": "cost diff", "preview": "cost diff", "diff": "cost diff", "estimate": "cost estimate", "price": "prices",
     "ls": "list", "run": "configure", "apply": "configure", "ansible": "configure", "inventory": "nodes",
     "status": "nodes list", "sync": "nodes sync", "simulate": "rehearse", "report": "console", "gpu": "compare",
+    "nodes drift": "versions", "nodes diff": "versions",
 })  # fmt: skip
 """What people type from other programs, and the command that does it here."""
 
@@ -93,7 +94,7 @@ class LazyGroup(click.Group):
     def _find_similar_commands(self, ctx: click.Context, name: str) -> Iterator[str]:
         """Yield the commands that a name may mean: from other programs, misspelt, or one of a group's."""
         names = self.list_commands(ctx)
-        synonym = SYNONYMS.get(name.lower(), "")
+        synonym = SYNONYMS.get(f"{ctx.info_name} {name.lower()}") or SYNONYMS.get(name.lower(), "")
         if synonym.partition(" ")[0] in names:
             yield synonym
             return

@@ -218,7 +218,9 @@ def report_options(
             requested = options.pop("output_format", None)
             requested = "json" if options.pop("as_json", False) else requested
             if not outputs and "table" not in formats:
-                raise InputError("no file given", where="--output", remedy=f"use {list_endings(formats)}")
+                raise InputError(
+                    "no file given", where="--output", remedy=f"give --output report.{formats[0]}"
+                )
             files = tuple(
                 (path, _choose_format(path, formats, requested if has_format else None, len(outputs)))
                 for path in outputs

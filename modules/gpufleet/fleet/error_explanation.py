@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from typing import Any, get_args
@@ -38,7 +39,12 @@ SYNONYMS = {
 # The key that a text in place of a mapping was meant for: `purchase: spot`.
 MAIN_KEYS = {
     "purchase": "kind", "accelerators": "model", "network": "cidr", "driver": "vendor", "bmc": "address",
-    "racks": "name", "nodes": "name", "pools": "name", "workstations": "name",
+    "racks": "name", "nodes": "name", "pools": "name", "workstations": "name", "disk": "size_gib",
+}  # fmt: skip
+
+# What a suggested key holds, where its name is easily taken for something else.
+KEY_MEANINGS = {
+    "capital_usd": "the price of all nodes together", "capital_eur": "the price of all nodes together",
 }  # fmt: skip
 
 # What a missing key may be, for a first reading; other keys are only named.
@@ -115,6 +121,13 @@ def _explain_error(item: ErrorDetails, model: type[BaseModel], data: Any) -> Spe
         return _explain_tag(path, kind, context)
     if kind == "literal_error":
         return _explain_literal(path, item["input"], context["expected"])
+    if path[-1:] == ("bmc",) and item["input"] in (False, "none"):
+        remedy = (
+            "leave it out, or write bmc: false in a node's entry" if len(path) == 1 else "write bmc: false"
+        )
+        return SpecProblem(path, f"is {abbreviate_value(item['input'])}", remedy)
+    if kind == "tuple_type" and path[-1:] == ("accelerators",) and isinstance(item["input"], dict):
+        return SpecProblem(path, "is one mapping", "write a list: [{model: …, count: …}]")
     if kind in MAPPING_EXPECTED and isinstance(item["input"], str) and (example := _find_short_form(item)):
         return SpecProblem(path, f"is {abbreviate_value(item['input'])}", f"write {example}")
     expected_form = EXPECTED_FORMS.get(kind)
@@ -156,7 +169,8 @@ def _explain_unknown_key(path: KeyPath, loc: tuple[int | str, ...], model: type[
     if key.isdigit():
         return SpecProblem(path, f"{UNKNOWN} {key!r}", "write a decimal number with a point, 0.30")
     if meant := guess_key(key, known):
-        return SpecProblem(path, f"{UNKNOWN} {key!r}", f"did you mean {meant!r}?")
+        meaning = f", {KEY_MEANINGS[meant]}" if meant in KEY_MEANINGS else ""
+        return SpecProblem(path, f"{UNKNOWN} {key!r}", f"did you mean {meant!r}{meaning}?")
     return SpecProblem(
         path, f"{UNKNOWN} {key!r}", f"known keys: {', '.join(known)}" if known else "remove it"
     )
@@ -166,7 +180,13 @@ def _find_short_form(item: ErrorDetails) -> str:
     """Return the mapping that a text was probably meant as: ``{kind: spot}``."""
     field = next((step for step in reversed(item["loc"]) if isinstance(step, str) and step != "inline"), "")
     key, text = MAIN_KEYS.get(field, ""), abbreviate_value(item["input"]).strip("'")
-    return f"{{{key}: {text.lower().replace('-', '_') if key == 'kind' else text}}}" if key else ""
+    if key == "kind":
+        text = text.lower().replace("-", "_")
+    elif key == "size_gib":
+        text = re.sub(r" *gi?b$", "", text, flags=re.IGNORECASE)
+    elif key == "model":
+        text = re.sub(r"^(\d+) *x *(.+)$", r"\2, count: \1", text)
+    return f"{{{key}: {text}}}" if key else ""
 
 
 def _find_model(loc: tuple[int | str, ...], model: Any) -> type[BaseModel] | None:

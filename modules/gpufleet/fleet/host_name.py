@@ -1,4 +1,4 @@
-"""Host names: each is declared once in a project, so that Ansible reaches the right machine."""
+"""Host names and addresses: each is declared once in a project, so that Ansible reaches the right machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpufleet.boundary.name_range import fold_names_to_ranges
 from gpufleet.errors import InputError
 from gpufleet.fleet.document import SpecProblem, read_yaml_document
 from gpufleet.fleet.pool_request import MAX_NODES
-from gpufleet.fleet.rack import Rack
+from gpufleet.fleet.rack import Rack, RackNode
 from gpufleet.fleet.rack_file import load_racks, project_relative_path, read_rack_document
 
 CONFIG_KEY = "gpufleet:fleet"
@@ -52,6 +52,37 @@ def check_unique_host_names(declarations: Iterable[HostNameDeclaration]) -> None
             names = _fold_names(name for name, place in shared_names.items() if place is earlier)
             problem = f"{names} is also declared in {earlier.label}: {earlier.key}"
             raise _build_error(declaration, problem, "rename the nodes in one of the two files")
+
+
+def check_unique_node_addresses(racks: Mapping[Path, Rack], root: Path) -> None:
+    """Raise InputError, naming both nodes and files, where nodes of two racks share an address, a MAC or a serial.
+
+    The address of a BMC is nobody else's either, unless it serves several systems. Reading a rack checks its own nodes.
+    """
+    owners: dict[tuple[str, str | None], tuple[str, Path]] = {}
+    for path, rack in racks.items():
+        for node in rack.nodes:
+            for part, value, system in _list_unique_values(node):
+                owner = f"{part} of {node.name}"
+                earlier, earlier_path = owners.setdefault((value.lower(), system), (owner, path))
+                if earlier != owner:
+                    place = project_relative_path(earlier_path, root)
+                    problem = f"{value} is the {owner} and, in {place}, the {earlier}"
+                    remedy = "give each its own: network.cidr, slot or address"
+                    if not part.endswith("address"):
+                        remedy = f"correct the {part} of one"
+                    raise read_rack_document(path, root).build_input_error(
+                        SpecProblem(rack.path_of_node(node.name), problem, remedy)
+                    )
+
+
+def _list_unique_values(node: RackNode) -> Iterator[tuple[str, str, str | None]]:
+    """Yield what no two nodes may share: what it is, its value, and the system that a shared BMC has at it."""
+    for part in ("address", "mac", "serial"):
+        if value := getattr(node, part):
+            yield part, value, None
+    if node.bmc:
+        yield "BMC address", node.bmc.address, node.bmc.system
 
 
 def list_rack_host_declarations(racks: Mapping[Path, Rack], root: Path) -> Iterator[HostNameDeclaration]:
@@ -100,6 +131,15 @@ def check_project_host_names(
         stack_file = root / (where or f"stacks/Pulumi.{stack}.yaml")
         stacks += _spec_declarations(stack_file, project_relative_path(stack_file, root), stack, spec)
     check_unique_host_names([*list_rack_host_declarations(racks, root), *stacks])
+    check_unique_node_addresses(racks, root)
+
+
+def find_pool_line(path: Path, pool: str) -> int | None:
+    """Return the line of a stack's file at which a pool begins."""
+    document = read_yaml_document(path, path.name)
+    pools = document.plain_data["config"][CONFIG_KEY]["pools"]
+    index = next(index for index, item in enumerate(pools) if item["name"] == pool)
+    return document.find_key_line(("config", CONFIG_KEY, "pools", index))
 
 
 def pool_node_name_prefix(stack: str, pool: str) -> str:

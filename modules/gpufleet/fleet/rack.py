@@ -159,7 +159,7 @@ class Rack(FrozenModel):
                     raise build_spec_error(
                         f"{value} is declared twice" if field == "name" else shared,
                         "make it unique",
-                        *self._path_of_node(node.name),
+                        *self.path_of_node(node.name),
                     )
                 seen[value] = node.name
         return self
@@ -174,7 +174,7 @@ class Rack(FrozenModel):
                 raise build_spec_error(
                     f"{seen[target]} and {node.name} share the BMC {target[0]}",
                     "give each its own address",
-                    *self._path_of_node(node.name),
+                    *self.path_of_node(node.name),
                 )
             if target is not None:
                 seen[target] = node.name
@@ -183,7 +183,7 @@ class Rack(FrozenModel):
             raise build_spec_error(
                 f"{entry.name} has a BMC, but the rack does not say how to talk to it",
                 "add bmc: {protocol: redfish, ca_file: …} or bmc: {protocol: ipmi} to the rack",
-                *self._path_of_node(expand_name_range(entry.name)[0]),
+                *self.path_of_node(expand_name_range(entry.name)[0]),
                 "bmc",
             )
         return self
@@ -196,7 +196,7 @@ class Rack(FrozenModel):
             raise build_spec_error(
                 f"{node.name} has hardware.drives without storage_gb",
                 "give storage_gb, the size of one drive",
-                *self._path_of_node(node.name),
+                *self.path_of_node(node.name),
             )
         return self
 
@@ -252,7 +252,7 @@ class Rack(FrozenModel):
             else self.cost.figure_sources_text
         )
 
-    def _path_of_node(self, name: str) -> tuple[str, int]:
+    def path_of_node(self, name: str) -> tuple[str, int]:
         """Return where the file declares a node."""
         indexes = [at for at, entry in enumerate(self.entries) if name in expand_name_range(entry.name)]
         return ("nodes", indexes[-1])

@@ -339,4 +339,5 @@ def _rack_uses(root: Path, rehearsal: str | None) -> list[_Use]:
     fleet.check_unique_host_names(
         [*fleet.list_rack_host_declarations(racks, root), *fleet.list_stack_host_declarations(root)]
     )
+    fleet.check_unique_node_addresses(racks, root)
     return [(rack, None, None) for rack in racks.values()]

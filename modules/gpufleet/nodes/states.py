@@ -7,6 +7,7 @@ report's colours. Reachability is a fact with a time, not a state.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Literal
 
 from gpufleet.boundary import read_table
@@ -62,11 +63,12 @@ VERDICT_MOVES: dict[str, tuple[str, str | None]] = {
 def check_state_change(node_name: str, old_state: str, new_state: str) -> None:
     """Raise InputError, naming the legal moves, unless ``old_state`` may become ``new_state``."""
     if new_state not in STATES:
+        close = get_close_matches(new_state.lower(), STATES, n=1)
         raise InputError(
             f"unknown state {new_state!r}",
             where=node_name,
             key="state",
-            remedy=f"states: {', '.join(STATES)}",
+            remedy=f"did you mean {close[0]}?" if close else f"states: {', '.join(STATES)}",
         )
     if new_state in STATES[old_state].next_states:
         return

@@ -65,7 +65,9 @@ def find_named_ids(names: Sequence[str], nodes: Iterable[Node]) -> set[str]:
         ids[node.id].add(node.id)
     pattern = parse_host_patterns(names)
     if strangers := pattern.names - ids.keys():
-        raise InputError(f"no node {fold_names_to_ranges(strangers)}", remedy="see: gpufleet nodes list")
+        state = next((name for name in strangers if name in STATES), None)
+        remedy = f"for the nodes in that state: --state {state}" if state else "see: gpufleet nodes list"
+        raise InputError(f"no node {fold_names_to_ranges(strangers)}", remedy=remedy)
     return pattern.combine(ids.__getitem__)
 
 

@@ -15,6 +15,7 @@ from configparser import ConfigParser
 from configparser import Error as ConfigError
 from dataclasses import asdict, dataclass
 from importlib.resources import files
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
@@ -90,9 +91,9 @@ def parse_racks(text: str) -> tuple[RackRequest, ...]:
         kind, _, number = part.partition(":")
         known = _read_data("racks.yaml")
         if kind not in known:
-            raise InputError(
-                f"unknown kind of rack {kind!r}", where="--rack", remedy=f"give {', '.join(known)}"
-            )
+            meant = part.replace("=", ":")
+            remedy = f"write {meant}" if meant.partition(":")[0] in known else f"give {', '.join(known)}"
+            raise InputError(f"unknown kind of rack {kind!r}", where="--rack", remedy=remedy)
         if not re.fullmatch("[0-9]{1,4}", number) or not 1 <= int(number) <= MAX_NODES:
             remedy = f"give 1 to {MAX_NODES} nodes, such as {kind}:6"
             raise InputError(f"{number!r} is not a number of nodes", where="--rack", key=part, remedy=remedy)
@@ -296,6 +297,7 @@ def _write_missing_files(
     missing = [file for file in missing if not (folder / file.path).exists()]
     _refuse_blocked_paths(folder, missing)
     top = next(path for path in (folder, *folder.absolute().parents) if path.is_dir())
+    values = values | {"free_networks": _list_free_networks(folder)}
     with (
         convert_write_errors(_label(folder)),
         tempfile.TemporaryDirectory(prefix=".gpufleet-init-", dir=top) as name,
@@ -319,6 +321,14 @@ def _write_missing_files(
         )
         for file in starter_files
     ]
+
+
+def _list_free_networks(folder: Path) -> list[str]:
+    """Return the networks for new racks that no rack of the project has."""
+    racks = fleet.load_racks(folder / "inventory", folder, skip_broken=True).values()
+    taken = [rack.network.cidr for rack in racks if rack.network]
+    networks = (IPv4Network(f"10.20.{number}.0/24") for number in range(1, 255))
+    return [str(free) for free in networks if not any(map(free.overlaps, taken))]
 
 
 def _refuse_blocked_paths(folder: Path, missing: Sequence[StarterFile]) -> None:
@@ -348,20 +358,19 @@ def _render(file: StarterFile, values: dict[str, Any], racks: Sequence[RackReque
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined,
     )  # fmt: skip
     if file.template == "rack.yaml":
-        values = values | _build_rack_values(racks, Path(file.path).stem)
+        values = values | _build_rack_values(racks, Path(file.path).stem, values["free_networks"])
     return environment.from_string(_read_template(f"{file.template}.j2")).render(values)
 
 
-def _build_rack_values(racks: Sequence[RackRequest], name: str) -> dict[str, Any]:
-    rack = next(rack for rack in racks if rack.name == name)
-    known = _read_data("racks.yaml")
-    settings = known[name]
+def _build_rack_values(racks: Sequence[RackRequest], name: str, networks: Sequence[str]) -> dict[str, Any]:
+    rack, cidr = next((rack, cidr) for rack, cidr in zip(racks, networks, strict=False) if rack.name == name)
+    settings = _read_data("racks.yaml")[name]
     width = max(2, len(str(rack.count)))
     last = f"{rack.count:0{width}}"
     return {
         "rack": rack,
         "settings": settings,
-        "cidr": f"10.20.{list(known).index(name) + 1}.0/24",  # its own, also in a later run
+        "cidr": cidr,
         "node_names": settings["node"] + (f"[{1:0{width}}-{last}]" if rack.count > 1 else last),
     }
 
@@ -376,6 +385,7 @@ def _validate_staged_project(staged: Path, folder: Path) -> None:
     else:
         racks = fleet.load_racks(staged / "inventory", staged)
         fleet.check_unique_host_names(fleet.list_rack_host_declarations(racks, staged))
+        fleet.check_unique_node_addresses(racks, staged)
 
 
 def _note_rest(folder: Path, file: StarterFile, values: dict[str, Any]) -> str:

@@ -83,9 +83,12 @@ def validate_project(root: Path, stack: str | None = None) -> ValidationReport:
         fleet.check_stack_exists(stack, root)
         reading.read_stack(stack)
     else:
-        for path in _list_stack_files(root):
+        stack_files, inventory_files = _list_stack_files(root), list_inventory_files(root)
+        for path in stack_files:
             reading.read_stack(path.name.removeprefix("Pulumi.").removesuffix(".yaml"))
-        for path in list_inventory_files(root):
+        if inventory_files and not stack_files:  # reading a stack checks the names of all racks
+            reading.read(inventory_files[0], lambda _: fleet.check_project_host_names(root))
+        for path in inventory_files:
             reading.warnings += reading.read(path, lambda path: check_inventory_file(path, root)) or []
         reading.read_cost_files()
         reading.read_overrides()
@@ -134,9 +137,13 @@ class _Reading:
         if declared:
             self.files |= {self.root / rack.inventory_file for rack in declared.racks}
             self.files |= {self.root / name for name in declared.container_files}
-            self.warnings += [
-                InputError(note, where=str(path)) for note in fleet.list_planning_notes(declared)
-            ]
+            lines = {pool.name: fleet.find_pool_line(path, pool.name) for pool in declared.pools}
+            for note in fleet.list_planning_notes(declared):
+                words = re.findall(r"[\w-]+", note)
+                named = [line for name, line in lines.items() if name in words]
+                self.warnings.append(
+                    InputError(note, where=f"{path}:{named[0]}" if len(named) == 1 else str(path))
+                )
 
     def read_cost_files(self) -> None:
         """Read commitments, policy, and the list of projects with the policy and the usage files that it names."""

@@ -16,7 +16,7 @@ from gpufleet.sizing.node_hardware import (
     build_machine_hardware,
     scale_accelerator,
 )
-from gpufleet.sizing.owned_hardware import find_owned_hardware, list_owned_hardware_names
+from gpufleet.sizing.owned_hardware import find_owned_hardware, find_rack_of_node, list_owned_hardware_names
 from gpufleet.sizing.plan_warning import PlanWarning
 
 NAME_AND_MEMORY = re.compile(r"^(?P<name>.*?)[\s(]*(?P<gib>\d+)\s*gi?b\)?$", re.IGNORECASE)
@@ -166,11 +166,16 @@ def _suggest_names(query: str, root: Path | None) -> str:
     names |= {name.lower(): name for name in catalog.load_accelerators()}
     names |= {name.lower(): name for name in list_owned_hardware_names(root)}
     lowercase_query = query.lower()
+    if rack := find_rack_of_node(lowercase_query, root):
+        return f"it is a node of the rack {rack}: give --on {rack}"
+    from difflib import get_close_matches
+
+    racks = get_close_matches(lowercase_query, list_owned_hardware_names(root), n=1, cutoff=0.8)
+    if racks:
+        return f"did you mean {racks[0]}?"
     similar = accelerator_name.find_similar_names(query, catalog.load_accelerators())[:4]
     if similar:
         return f"did you mean {' or '.join(similar)}?"
-    from difflib import get_close_matches
-
     close = get_close_matches(lowercase_query, names, n=3, cutoff=0.6)
     tokens = [token for token in lowercase_query.split() if len(token) >= MIN_WORD_LENGTH]
     close = close or [name for name in names if any(token in name for token in tokens)][:3]

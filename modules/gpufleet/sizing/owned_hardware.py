@@ -99,6 +99,15 @@ def list_owned_hardware_names(root: Path | None = None) -> list[str]:
     return list(dict.fromkeys(owned.name for owned in _load_owned(_project_root(root))))
 
 
+def find_rack_of_node(name: str, root: Path | None = None) -> str | None:
+    """Return the rack of this project that declares a node of that name."""
+    from gpufleet import fleet
+
+    project = _project_root(root)
+    racks = fleet.load_racks(project / "inventory", project, skip_broken=True).values() if project else ()
+    return next((rack.name for rack in racks if any(node.name == name for node in rack.nodes)), None)
+
+
 def _project_root(root: Path | None) -> Path | None:
     if root is not None:
         return root

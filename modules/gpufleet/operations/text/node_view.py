@@ -94,8 +94,8 @@ def format_reachability(node: Node) -> str:
 def _reason_text(node: Node) -> str:
     """Return the reason worth a reader's time: why it does not answer, else why it is in its state."""
     if node.reachable is False:
-        return " ".join((node.reachable_detail or "no answer").split())[:100]
-    return node.state_reason[:100]
+        return " ".join((node.reachable_detail or "no answer").split())
+    return " ".join(node.state_reason.split())
 
 
 def format_node_details(details: dict[str, Any]) -> list[str]:

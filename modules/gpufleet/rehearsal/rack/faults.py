@@ -97,9 +97,15 @@ def parse_faults(text: str, source: str) -> FaultPlan:
     """
     from ruamel.yaml.comments import CommentedMap
 
-    document = decode_yaml_with_line_numbers(text, source) or {}
-    if not isinstance(document, dict) or set(document) - set(SECTIONS):
-        raise InputError("unknown section", where=source, remedy=f"sections are {', '.join(SECTIONS)}")
+    document = decode_yaml_with_line_numbers(text, source) or CommentedMap()
+    if not isinstance(document, CommentedMap):
+        raise InputError(
+            "has no sections", where=source, remedy=f"write a mapping with {', '.join(SECTIONS)}"
+        )
+    if unknown := next((key for key in document if key not in SECTIONS), None):
+        place = f"{source}:{document.lc.key(unknown)[0] + 1}"
+        remedy = f"sections are {', '.join(SECTIONS)}; places such as rack/slot go under faults:"
+        raise InputError(f"unknown section {str(unknown)!r}", where=place, remedy=remedy)
     faults, arm64 = document.get("faults") or CommentedMap(), document.get("arm64") or []
     if not isinstance(faults, CommentedMap) or not isinstance(arm64, list):
         raise InputError("wrong shape", where=source, remedy="faults must be a mapping, arm64 a list")
