@@ -363,14 +363,16 @@ def _render(file: StarterFile, values: dict[str, Any], racks: Sequence[RackReque
 
 
 def _build_rack_values(racks: Sequence[RackRequest], name: str, networks: Sequence[str]) -> dict[str, Any]:
-    rack, cidr = next((rack, cidr) for rack, cidr in zip(racks, networks, strict=False) if rack.name == name)
-    settings = _read_data("racks.yaml")[name]
+    rack = next(rack for rack in racks if rack.name == name)
+    known = _read_data("racks.yaml")
+    settings, position = known[name], list(known).index(name)
+    cidr = f"10.20.{position + 1}.0/24"  # its own, also in a later run
     width = max(2, len(str(rack.count)))
     last = f"{rack.count:0{width}}"
     return {
         "rack": rack,
         "settings": settings,
-        "cidr": cidr,
+        "cidr": cidr if cidr in networks else networks[len(known) + position],
         "node_names": settings["node"] + (f"[{1:0{width}}-{last}]" if rack.count > 1 else last),
     }
 
