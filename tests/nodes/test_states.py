@@ -86,9 +86,9 @@ def test_ansible_gets_the_properties_of_a_state(registry, lab, state):
 @pytest.mark.parametrize("hold_kinds", [[], [{"kind": "cost", "reason": "test"}]])
 def test_html_report_has_a_style_for_every_state(state, hold_kinds):
     tone = report.choose_rack_cell_css_class({"state": state, "holds": hold_kinds})
-    page = (Path(report.__file__).parent / "templates/report.html.j2").read_text()
+    style = (Path(report.__file__).parent / "templates/console.html.j2").read_text()
     assert tone in report.TONES
-    assert f".blade.{tone} {{" in page
+    assert ("\n.blade {" if tone == "idle" else f".blade.{tone} {{") in style
 
 
 def test_documentation_shows_the_state_table():
