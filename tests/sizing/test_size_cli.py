@@ -89,7 +89,7 @@ def test_command_works_outside_a_project(gpufleet, tmp_path):
         (("--model", "llama-3.1-8b", "--on", "H100"), 2, "--on: accelerator 'H100' is ambiguous"),
         (("--model", "llama-3.1-8b", "--batch", "0"), 2, "--batch: 0 is too few"),
         (("--model", "llama-3.1-8b", "--devices", "x"), 2, "'x' is not a valid integer"),
-        ((), 2, "missing option '--model'"),
+        ((), 2, "--model is missing"),
         (("--model", "llama-3.1-8b", "--on", ""), 2, "--on: is empty"),
         (("--model", "llama-3.1-8b", "--precision", " "), 2, "--precision: is empty"),
         (("--model", "llama-3.1-8b", "--cloud", ""), 2, "--cloud: is empty"),
