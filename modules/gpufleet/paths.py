@@ -29,6 +29,11 @@ def find_project_root(start: Path | None = None, remedy: str = "run inside a gpu
     raise InputError("no Pulumi.yaml in this folder or above", where=str(here), remedy=remedy)
 
 
+def read_stack_name(file: Path) -> str:
+    """Return the stack that a file is of: ``dev`` of ``stacks/Pulumi.dev.yaml``."""
+    return file.name.removeprefix("Pulumi.").removesuffix(".yaml")
+
+
 def refuse_stack_file_name(stack: str, where: str = "-s") -> None:
     """Raise InputError if a stack is given by its file, ``stacks/Pulumi.dev.yaml``, in place of its name."""
     if match := re.fullmatch(r"(?:.*/)?Pulumi\.(.+)\.ya?ml", stack):

@@ -19,15 +19,14 @@ if TYPE_CHECKING:
 def list_stack_names() -> Iterable[str]:
     """Return the stacks that have a file."""
     folder = paths.find_project_root() / "stacks"
-    return [file.name.removeprefix("Pulumi.").removesuffix(".yaml") for file in folder.glob("Pulumi.*.yaml")]
+    return map(paths.read_stack_name, folder.glob("Pulumi.*.yaml"))
 
 
 def list_rack_names() -> Iterable[str]:
     """Return the racks of the inventory, by their files."""
-    from gpufleet.fleet.rack_file import is_rack_file_candidate
+    from gpufleet.fleet.rack_file import list_rack_file_names
 
-    files = (paths.find_project_root() / "inventory").glob("*.yaml")
-    return [file.stem for file in files if is_rack_file_candidate(file)]
+    return list_rack_file_names(paths.find_project_root())
 
 
 def list_node_names() -> Iterable[str]:

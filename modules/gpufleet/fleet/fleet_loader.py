@@ -41,7 +41,7 @@ from gpufleet.fleet.host_name import CONFIG_KEY, check_project_host_names
 from gpufleet.fleet.partial_model import build_partial_model, copy_partial_model
 from gpufleet.fleet.pool_request import MonthlyBudget
 from gpufleet.fleet.provider_setting import find_provider_problems
-from gpufleet.fleet.rack_file import is_rack_file_candidate, load_rack, project_relative_path
+from gpufleet.fleet.rack_file import list_rack_file_names, load_rack, project_relative_path
 from gpufleet.fleet.rule import find_fleet_problems, find_spec_problems
 from gpufleet.fleet.rules_template import list_applications_with_paths
 from gpufleet.fleet.spec import Fleet, FleetSpec, RackReference, StackRack
@@ -227,7 +227,7 @@ def _load_stack_racks(
 
 
 def _missing_rack_problem(reference: RackReference, index: int, path: Path, root: Path) -> SpecProblem:
-    known = sorted(file.stem for file in (root / "inventory").glob("*.yaml") if is_rack_file_candidate(file))
+    known = list_rack_file_names(root)
     close_names = get_close_matches(path.stem, known, n=1)
     remedy = (
         f"did you mean {close_names[0]!r}?" if close_names else f"racks here: {', '.join(known) or 'none'}"

@@ -108,7 +108,7 @@ def list_rack_stacks(root: Path) -> dict[str, set[str]]:
     stacks: dict[str, set[str]] = {}
     for path in (root / "stacks").glob("Pulumi.*.yaml"):
         spec = _read_spec(path)
-        for use in _only_mappings(spec.get("racks") if isinstance(spec, Mapping) else None):
+        for use in only_mappings(spec.get("racks") if isinstance(spec, Mapping) else None):
             stacks.setdefault(str(use.get("name")), set()).add(path.name.split(".")[1])
     return stacks
 
@@ -164,13 +164,14 @@ def _read_spec(path: Path) -> Any:
 def _spec_declarations(
     path: Path, label: str, stack: str, spec: Mapping[str, Any]
 ) -> Iterator[HostNameDeclaration]:
-    stations = [item.get("name") for item in _only_mappings(spec.get("workstations"))]
-    pools = [name for pool in _only_mappings(spec.get("pools")) for name in _pool_node_names(stack, pool)]
+    stations = [item.get("name") for item in only_mappings(spec.get("workstations"))]
+    pools = [name for pool in only_mappings(spec.get("pools")) for name in _pool_node_names(stack, pool)]
     for key, names in (("workstations", stations), ("pools", pools)):
         yield HostNameDeclaration(path, label, key, tuple(name for name in names if isinstance(name, str)))
 
 
-def _only_mappings(items: Any) -> list[Mapping[str, Any]]:
+def only_mappings(items: Any) -> list[Mapping[str, Any]]:
+    """Return the mappings of a list in a file that nobody has checked yet; none of anything else."""
     return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list | tuple) else []
 
 

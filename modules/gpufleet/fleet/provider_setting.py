@@ -15,7 +15,7 @@ from gpufleet import catalog
 from gpufleet.fleet.account import AzureAccount, GcpAccount
 from gpufleet.fleet.document import SpecProblem
 from gpufleet.fleet.error_explanation import explain_validation_errors
-from gpufleet.fleet.host_name import CONFIG_KEY
+from gpufleet.fleet.host_name import CONFIG_KEY, only_mappings
 
 ACCOUNT_SETTINGS: dict[str, tuple[str, type[BaseModel]]] = {
     "gcp:project": ("project", GcpAccount),
@@ -28,10 +28,10 @@ def find_provider_problems(config: Mapping[str, Any]) -> tuple[list[SpecProblem]
     spec = config.get(CONFIG_KEY)
     spec = spec if isinstance(spec, Mapping) else {}
     # A pool that names an account has a provider of its own.
-    pools = [p for p in _only_list(spec.get("pools")) if isinstance(p, Mapping) and "account" not in p]
-    own_provider = "aws" in spec  # with the region of each pool
-    needing = [pool for pool in pools if pool.get("cloud") == "aws" and not own_provider]
-    wrong = list(_check_aws_region(config, needing))
+    pools = [pool for pool in only_mappings(spec.get("pools")) if "account" not in pool]
+    needs_region = "aws" not in spec  # otherwise each pool's provider has the pool's
+    aws_pools = [pool for pool in pools if pool.get("cloud") == "aws" and needs_region]
+    wrong = _check_aws_region(config, aws_pools)
     missing = []
     for setting, (key, model) in ACCOUNT_SETTINGS.items():
         value = config.get(setting)
@@ -57,7 +57,3 @@ def _check_aws_region(config: Mapping[str, Any], pools: list[Mapping[str, Any]])
     if isinstance(region, str) and not catalog.get_cloud("aws").is_region_name(region):
         return [SpecProblem(("config", "aws:region"), f"is {region!r}", "give a region like us-east-1")]
     return []
-
-
-def _only_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []

@@ -56,6 +56,12 @@ def is_rack_file_candidate(path: Path) -> bool:
     return f"plugin: {RACK_PLUGIN}" in path.read_text(encoding="utf-8", errors="replace")
 
 
+def list_rack_file_names(root: Path) -> list[str]:
+    """Return the names of the project's rack files, broken ones included."""
+    files = (root / "inventory").glob("*.yaml")
+    return sorted(file.stem for file in files if is_rack_file_candidate(file))
+
+
 def project_relative_path(path: Path, root: Path) -> str:
     """Return a path as the user would type it in the project."""
     try:

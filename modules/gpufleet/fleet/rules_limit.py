@@ -84,13 +84,11 @@ def check_boot_disk_size(pool: Pool) -> Iterator[SpecProblem]:
 )
 def check_volume_sizes(spec: FleetSpec) -> Iterator[SpecProblem]:
     for index, pool in enumerate(spec.pools):
-        kind = _find_disk_kind(pool)
-        for volume in _list_volumes(spec, pool):
+        path, kind, volumes = ("pools", index, "template"), _find_disk_kind(pool), _list_volumes(spec, pool)
+        for volume in volumes:
             what = f"volume {volume.name} ({kind}, in GiB)"
-            path = ("pools", index, "template")
             yield from _check_limit(pool.cloud, f"{kind}_gib", volume.size_gib, path, what)
-        total = pool.disk.size_gib + sum(volume.size_gib for volume in _list_volumes(spec, pool))
-        path = ("pools", index, "template")
+        total = pool.disk.size_gib + sum(volume.size_gib for volume in volumes)
         yield from _check_limit(pool.cloud, "disks_gib", total, path, "the sum of a node's disks in GiB")
 
 

@@ -85,7 +85,7 @@ def validate_project(root: Path, stack: str | None = None) -> ValidationReport:
     else:
         stack_files, inventory_files = _list_stack_files(root), list_inventory_files(root)
         for path in stack_files:
-            reading.read_stack(path.name.removeprefix("Pulumi.").removesuffix(".yaml"))
+            reading.read_stack(paths.read_stack_name(path))
         if inventory_files and not stack_files:  # reading a stack checks the names of all racks
             reading.read(inventory_files[0], lambda _: fleet.check_project_host_names(root))
         for path in inventory_files:

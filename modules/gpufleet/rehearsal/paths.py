@@ -8,7 +8,7 @@ from typing import Any
 from gpufleet.boundary import OWN_STATE, decode_json_object, read_bytes
 from gpufleet.engine import read_project_setting
 from gpufleet.errors import InputError
-from gpufleet.paths import refuse_stack_file_name
+from gpufleet.paths import read_stack_name, refuse_stack_file_name
 
 
 class RehearsalPaths:
@@ -70,4 +70,4 @@ def find_settings_folder(root: Path) -> Path:
 def list_stack_names(root: Path) -> list[str]:
     """Return the stacks that the project declares."""
     files = find_settings_folder(root).glob("Pulumi.*.yaml")
-    return sorted(path.name.removeprefix("Pulumi.").removesuffix(".yaml") for path in files)
+    return sorted(map(read_stack_name, files))
