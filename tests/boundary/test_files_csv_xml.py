@@ -16,6 +16,7 @@ from gpufleet.boundary import (
     DocumentLimits,
     check_cell_safety,
     decode_csv,
+    decode_ini,
     decode_xml,
     read_bytes,
     read_packaged_rows,
@@ -207,3 +208,20 @@ def test_packaged_data_is_read_by_package_name():
     assert first.get_integer("code")
     assert first.where == "gpufleet/burnin/data/xid.csv:2"
     assert read_packaged_yaml("gpufleet.nodes", "data/wipe_methods.yaml")["any"]
+
+
+def test_ini_keeps_percent_signs_and_drops_comments():
+    text = "[defaults]\nKey = 50% ; why\nlist = a,\n  b\n[other]\n"
+    assert decode_ini(text, "ansible.cfg") == {"defaults": {"key": "50%", "list": "a,\nb"}, "other": {}}
+
+
+@pytest.mark.parametrize("text", ["key = value\n", "[a]\n[a]\n", "[a]\nkey = 1\nkey = 2\n", "[a]\nnothing\n"])
+def test_text_that_is_not_ini_names_its_file(text):
+    with pytest.raises(InputError, match="is not an INI file") as caught:
+        decode_ini(text, "ansible.cfg")
+    assert caught.value.where == "ansible.cfg"
+
+
+def test_ini_has_a_limit():
+    with pytest.raises(InputError, match="is too large"):
+        decode_ini("[abcdefghij]", "ansible.cfg", TEN)

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         write_text,
     )
     from gpufleet.boundary.identifier import check_identifier, is_identifier
+    from gpufleet.boundary.ini_text import decode_ini
     from gpufleet.boundary.parquet_file import ParquetReader, open_parquet_file
     from gpufleet.boundary.plain_yaml import decode_plain_yaml
     from gpufleet.boundary.row_file import (
@@ -89,6 +90,7 @@ __all__ = [
     "convert_full_disk",
     "convert_write_errors",
     "decode_csv",
+    "decode_ini",
     "decode_json",
     "decode_json_lines",
     "decode_json_object",
@@ -142,6 +144,7 @@ _LATER = {
         "write_text",
     ),
     "identifier": ("check_identifier", "is_identifier"),
+    "ini_text": ("decode_ini",),
     "parquet_file": ("ParquetReader", "open_parquet_file"),
     "plain_yaml": ("decode_plain_yaml",),
     "row_file": (

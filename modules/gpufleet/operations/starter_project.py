@@ -11,8 +11,6 @@ import re
 import shutil
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
-from configparser import ConfigParser
-from configparser import Error as ConfigError
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from ipaddress import IPv4Network
@@ -22,7 +20,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from gpufleet import __version__, engine, fleet
-from gpufleet.boundary import decode_yaml, make_printable, read_text
+from gpufleet.boundary import decode_ini, decode_yaml, make_printable, read_text
 from gpufleet.boundary.file_writer import convert_write_errors, refuse_symlinks
 from gpufleet.errors import InputError
 from gpufleet.fleet.public_key import PublicKey
@@ -451,15 +449,14 @@ def _note_requirement(text: str, values: dict[str, Any]) -> str:
 
 def _note_ansible_settings(text: str) -> str:
     """Return what Ansible's settings lack: a list needs our entries, besides the user's own."""
-    parser, ours = (ConfigParser(interpolation=None, inline_comment_prefixes=(";",)) for _ in range(2))
-    ours.read_string(_read_ansible_config())
+    ours = decode_ini(_read_ansible_config(), "ansible.cfg")["defaults"]
     try:
-        parser.read_string(text)
-    except ConfigError:
+        theirs = decode_ini(text, "ansible.cfg").get("defaults", {})
+    except InputError:
         return "cannot be read by Ansible"
     notes = []
     for key in ("inject_facts_as_vars", "callbacks_enabled", "inventory"):
-        value, needed = parser.get("defaults", key, fallback=""), ours["defaults"][key]
+        value, needed = theirs.get(key, ""), ours[key]
         present = {part.strip().removeprefix("./").rstrip("/") for part in value.lower().split(",")}
         lacking = [part for part in needed.split(", ") if part.lower() not in present]
         if not value:
