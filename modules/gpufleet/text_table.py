@@ -5,6 +5,7 @@ rich draws tables too, but its import takes 50 ms.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Container, Iterable, Sequence
 
 GAP = "  "
@@ -35,6 +36,26 @@ def align_columns(
         for line in lines
     )
     return [_cut(text, line_width or len(text)) for text in texts]
+
+
+def format_list(lines: Iterable[str], indent: str = "  ", *, is_cut: bool = False) -> list[str]:
+    """Return the entries of a list, indented; on a terminal each continues on further lines, or is cut to one."""
+    if not line_width:
+        return [f"{indent}{line}" for line in lines]
+    if is_cut:
+        return [_cut(f"{indent}{line}", line_width) for line in lines]
+    return [
+        part
+        for line in lines
+        for part in textwrap.wrap(
+            line,
+            max(line_width, 4 * NARROWEST),
+            initial_indent=indent,
+            subsequent_indent=f"{indent}  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    ]
 
 
 def _fit_widths(widths: list[int], cuttable: Sequence[int], line_width: int) -> list[int]:

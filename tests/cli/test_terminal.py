@@ -156,6 +156,9 @@ def test_failed_command_writes_no_file(gpufleet, tmp_path):
         ("gpufleet cost estimate -s p", {"poc", "production"}),
         ("gpufleet nodes list --rack blades-", {"blades-1", "blades-poc"}),
         ("gpufleet nodes list --js", {"--json"}),
+        ("gpufleet configure --limit new", {"new_nodes"}),
+        ("gpufleet configure --play burn", {"burn_in"}),
+        ("gpufleet prices --cloud a", {"aws", "azure"}),
         ("gpufleet nodes show b", set()),  # no registry, no word
     ],
 )
@@ -217,3 +220,14 @@ def test_table_in_a_file_is_whole(tmp_path, screen, monkeypatch):
         )
     )
     assert (tmp_path / "t.txt").read_text() == "NODE     WHY\nblade01  no answer since noon\n"
+
+
+def test_list_continues_on_further_lines_of_a_terminal_and_is_whole_elsewhere(monkeypatch):
+    entry = "the spot price of g4dn.xlarge in us-east-1 is 549 days old"
+    assert text_table.format_list([entry]) == [f"  {entry}"]
+    monkeypatch.setattr(text_table, "line_width", 40)
+    assert text_table.format_list([entry]) == [
+        "  the spot price of g4dn.xlarge in",
+        "    us-east-1 is 549 days old",
+    ]
+    assert text_table.format_list([entry], is_cut=True) == ["  the spot price of g4dn.xlarge in us-e…"]

@@ -258,3 +258,20 @@ def test_incomplete_usage_is_refused(tmp_path, usage, message):
     file.write_text(f"resources:\n  serve: {usage}\n")
     with pytest.raises(ValueError, match=message):
         cost.load_usage_file(file)
+
+
+def test_useful_hour_of_a_machine_with_attached_cards_includes_the_cards(repo_root):
+    """Google's N1: machine 0.5 and two cards of 0.5 an hour; 1.5 * 1.0100544..."""
+    kind = "gcp:compute/instance:Instance"
+    inputs = {
+        "machineType": "n1-standard-8", "zone": "us-central1-a", "labels": {"gpufleet-pool": "serve"},
+        "guestAccelerators": [{"type": "nvidia-tesla-t4", "count": 2}],
+        "scheduling": {"provisioningModel": "SPOT"},
+    }  # fmt: skip
+    resource = StateResource(f"urn:pulumi:t::p::{kind}::serve-0", kind, "serve-0", inputs, {})
+    estimate = cost.estimate(
+        [resource], fleet_with_spot_pool(repo_root, work=WORK), book=book(spot=0.5, on_demand=1.2)
+    )
+    charge = next(charge for charge in estimate.bill.charges if charge.component == "machine")
+    assert charge.usd_per_useful_hour.expected == Decimal("1.515082")
+    assert any(note.startswith("serve: spot at $1.50 an hour costs $1.515082") for note in estimate.notes)

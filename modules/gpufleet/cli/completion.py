@@ -1,4 +1,4 @@
-"""Names that a shell completes: stacks, racks and nodes of the project. Fast, and without a word if it cannot know.
+"""Names that a shell completes: stacks, racks, nodes and playbooks of the project. Fast, and without a word if it cannot know.
 
 eval "$(_GPUFLEET_COMPLETE=bash_source gpufleet)"       # or zsh_source; fish: fish_source
 """
@@ -40,6 +40,25 @@ def list_node_names() -> Iterable[str]:
         return [node.name for node in registry.list_nodes()]
 
 
+def list_host_patterns() -> Iterable[str]:
+    """Return the nodes and the groups that most patterns begin with."""
+    return ["all", "new_nodes", *list_node_names()]
+
+
+def list_plays() -> Iterable[str]:
+    """Return the playbooks of the project and of gpufleet."""
+    from gpufleet.remote.plan import list_playbook_names
+
+    return list_playbook_names(paths.find_project_root())
+
+
+def list_clouds() -> Iterable[str]:
+    """Return the clouds that have prices."""
+    from gpufleet.catalog.cloud import CLOUDS
+
+    return CLOUDS
+
+
 SOURCES: dict[str, Callable[[], Iterable[str]]] = {
     "stack": list_stack_names,
     "emit": list_stack_names,
@@ -48,6 +67,9 @@ SOURCES: dict[str, Callable[[], Iterable[str]]] = {
     "nodes": list_node_names,
     "names": list_node_names,
     "part": list_node_names,
+    "limit": list_host_patterns,
+    "play": list_plays,
+    "cloud": list_clouds,
 }
 """Where the values of an option or argument come from, by its name in the program."""
 

@@ -24,6 +24,7 @@ class PoolCost:
     usd_per_hour: Range
     usd_per_month: Range
     unit: str = ""  # of what bills by use: GiB-months, requests
+    is_by_size: bool = False  # the count is GiB
 
 
 def group_charges_by_pool(bill: Bill) -> list[PoolCost]:
@@ -60,6 +61,7 @@ def _sum_pool(charges: Iterable[Charge]) -> PoolCost:
         usd_per_hour=Range.sum_ranges(charge.usd_per_hour for charge in pool_charges),
         usd_per_month=Range.sum_ranges(charge.usd_per_month for charge in pool_charges),
         unit=_unit(first),
+        is_by_size=first.is_by_size,
     )
 
 

@@ -44,6 +44,11 @@ class Charge:
         return (self.urn, self.component)
 
     @property
+    def is_by_size(self) -> bool:
+        """Return whether the quantity is a size in GiB, as of a disk."""
+        return self.price is not None and self.price.unit == "gib"
+
+    @property
     def usd_per_month(self) -> Range:
         """Return the hourly rate times the hours that bill, or what bills by use."""
         if self.monthly_use:

@@ -19,7 +19,7 @@ Waiting for capacity costs time and no money: it is not in the figure.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cache
@@ -30,6 +30,7 @@ from gpufleet.catalog import Price
 from gpufleet.cost.formatting import format_hourly_rate, format_hourly_rate_range
 from gpufleet.cost.inputs.terms import TERMS
 from gpufleet.cost.money import HOURS_PER_MONTH, ONE, ZERO, ZERO_RANGE, Range, round_hourly_rate, to_decimal
+from gpufleet.cost.pricing.component import CARD_PREFIX
 from gpufleet.cost.pricing.rates import PriceBook
 
 if TYPE_CHECKING:
@@ -165,20 +166,50 @@ def _fleet_workload(work: object, *, has_fallback: bool) -> SpotWorkload | None:
 
 def add_useful_hour_rates(bill: Bill, workloads: WorkloadByPool, book: PriceBook | None = None) -> Bill:
     """Return the bill with USD per useful hour on each spot machine that has a workload."""
-    prices = book or PriceBook()
-    return replace(
-        bill, charges=tuple(_with_useful_hour_rate(charge, workloads, prices) for charge in bill.charges)
+    prices, cards = book or PriceBook(), _group_attached_cards(bill)
+    charges = (
+        _with_useful_hour_rate(charge, cards.get(charge.urn, ()), workloads, prices)
+        for charge in bill.charges
     )
+    return replace(bill, charges=tuple(charges))
 
 
-def _with_useful_hour_rate(charge: Charge, workloads: WorkloadByPool, book: PriceBook) -> Charge:
+def _with_useful_hour_rate(
+    charge: Charge, cards: Sequence[Charge], workloads: WorkloadByPool, book: PriceBook
+) -> Charge:
     workload = workloads.get(charge.urn) or workloads.get(charge.pool)
-    if workload is None or not _is_spot_machine(charge) or charge.price is None:
+    if workload is None or not _is_spot_machine(charge):
         return charge
-    price = book.find_machine_price(charge.cloud, charge.region, charge.item, "on_demand")
-    on_demand = to_decimal(price.usd_per_hour) if price else None
-    useful_rate = compute_useful_hour_rate(to_decimal(charge.price.usd_per_hour), on_demand, workload)
+    prices = [book.find_machine_price(charge.cloud, charge.region, charge.item, "on_demand")]
+    prices += [book.find_cloud_part_price(card.cloud, card.region, card.item, "on_demand") for card in cards]
+    counts = [Decimal(1), *(_count_per_machine(card, charge) for card in cards)]
+    on_demand = None
+    if all(prices):
+        on_demand = sum(
+            (to_decimal(price.usd_per_hour) * n for price, n in zip(prices, counts, strict=True) if price),
+            ZERO,
+        )
+    useful_rate = compute_useful_hour_rate(_sum_spot_rate(charge, cards), on_demand, workload)
     return replace(charge, usd_per_useful_hour=useful_rate)
+
+
+def _group_attached_cards(bill: Bill) -> dict[str, list[Charge]]:
+    """Return the spot charges of cards that machines carry at a price of their own (Google's N1), by URN."""
+    cards: dict[str, list[Charge]] = {}
+    for charge in bill.charges:
+        if charge.item.startswith(CARD_PREFIX) and charge.price and charge.purchase == "spot":
+            cards.setdefault(charge.urn, []).append(charge)
+    return cards
+
+
+def _count_per_machine(card: Charge, machine: Charge) -> Decimal:
+    return card.quantity.high / machine.quantity.high if machine.quantity.high else ZERO
+
+
+def _sum_spot_rate(machine: Charge, cards: Sequence[Charge]) -> Decimal:
+    """Return USD per hour of one machine with the cards that it carries."""
+    charges = [(machine, Decimal(1)), *((card, _count_per_machine(card, machine)) for card in cards)]
+    return sum((to_decimal(each.price.usd_per_hour) * n for each, n in charges if each.price), ZERO)
 
 
 def _is_spot_machine(charge: Charge) -> bool:
@@ -188,11 +219,11 @@ def _is_spot_machine(charge: Charge) -> bool:
 
 def format_spot_notes(bill: Bill, workloads: WorkloadByPool) -> tuple[str, ...]:
     """Return a line per spot pool with the cost of a useful hour, or that it is not known."""
-    notes = {}
+    notes, cards = {}, _group_attached_cards(bill)
     for charge in bill.charges:
         has_workload = charge.pool in workloads or charge.urn in workloads
         if has_workload and _is_spot_machine(charge) and charge.price and charge.quantity.high > 0:
-            price = format_hourly_rate(to_decimal(charge.price.usd_per_hour))
+            price = format_hourly_rate(_sum_spot_rate(charge, cards.get(charge.urn, ())))
             useful = _format_useful_rate(charge, workloads)
             notes[charge.pool] = f"{charge.pool}: spot at {price} an hour costs {useful}"
     return tuple(notes[name] for name in sorted(notes))

@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from gpufleet.boundary import Json
+from gpufleet.burnin.report import OUTCOMES
 
 SOURCE_WIDTH = 60
+WORST_FIRST = ("faulty", "incomplete", "degraded", "healthy")
 
 
 def format_burnin_reports(reports: list[Json]) -> str:
-    """Return reports as lines for people: a verdict each, and every check that is not a pass."""
+    """Return reports as lines for people: the worst node first, and of each the worst check first."""
+    ordered = sorted(reports, key=lambda report: WORST_FIRST.index(report["verdict"]))
     return (
-        "\n".join(line for report in reports for line in format_burnin_report_lines(report))
+        "\n".join(line for report in ordered for line in format_burnin_report_lines(report))
         or "no burn-in results yet"
     )
 
 
 def format_burnin_report_lines(report: Json) -> list[str]:
+    """Return the verdict, a line per measured check, and one line for all checks that did not run for one reason."""
     head = f"{report['node']}  {report['verdict']}  {report['profile']}  attempt {report['attempt']}"
-    return [head, *(f"  {format_check_line(check)}" for check in report["checks"])]
+    checks = sorted(report["checks"], key=lambda check: OUTCOMES.index(check["outcome"]))
+    lines, names_by_reason = [], defaultdict(list)
+    for check in checks:
+        if check["outcome"] == "not_run":
+            names_by_reason[check["reason"]].append(check["name"])
+        else:
+            lines.append(format_check_line(check))
+    lines += [f"{'not_run':<8} {', '.join(names)}: {reason}" for reason, names in names_by_reason.items()]
+    return [head, *(f"  {line}" for line in lines)]
 
 
 def format_check_line(check: Json) -> str:

@@ -34,7 +34,9 @@ def _headline(workload: Workload) -> str:
     if model.active_parameters < model.parameters:
         size += f", {model.active_parameters / 1e9:.3g} B active"
     streams = (
-        f"micro-batch {workload.batch} per device" if workload.is_training else f"{workload.batch} streams"
+        f"micro-batch {workload.batch} per device"
+        if workload.is_training
+        else _format_streams(workload.batch)
     )
     length = (
         f"{workload.context_tokens:,} tokens"
@@ -42,6 +44,10 @@ def _headline(workload: Workload) -> str:
         else f"{workload.input_tokens}/{workload.output_tokens} tokens"
     )
     return f"{model.name} ({size}): {workload.task}, {workload.precision}, {length}, {streams}"
+
+
+def _format_streams(batch: int) -> str:
+    return f"{batch} stream{'' if batch == 1 else 's'}"
 
 
 def _memory_lines(result: SizingResult) -> Iterator[str]:

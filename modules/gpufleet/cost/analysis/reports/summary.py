@@ -195,8 +195,7 @@ def format_quantity_and_item(charge: Charge) -> str:
     """Return quantity and item: 2 x p4d.24xlarge, 100 GiB ebs:gp3, 2,000 requests sqs:request."""
     if charge.monthly_use:
         return f"{format_used_amount(charge.monthly_use)} {charge.item}"
-    is_by_size = charge.price is not None and charge.price.unit == "gib"
-    return f"{format_quantity_range(charge.quantity)} {'GiB' if is_by_size else 'x'} {charge.item}"
+    return f"{format_quantity_range(charge.quantity)} {'GiB' if charge.is_by_size else 'x'} {charge.item}"
 
 
 def format_diff_warnings(diff: CostDiff) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 
 from gpufleet import text_table
 from gpufleet.cost.analysis.diff import CostDiff, CostDiffLine
@@ -11,6 +12,7 @@ from gpufleet.cost.analysis.pool import PoolCost, group_charges_by_pool
 from gpufleet.cost.analysis.reports import summary
 from gpufleet.cost.formatting import (
     format_amount,
+    format_hourly_rate,
     format_number,
     format_quantity_range,
     format_usd,
@@ -18,6 +20,7 @@ from gpufleet.cost.formatting import (
 )
 
 Row = Sequence[str]
+CENT = Decimal("0.01")
 LEFT = {
     "PROJECT",
     "STACK",
@@ -59,7 +62,7 @@ def render_estimate_table(estimate: CostEstimate) -> str:
             ),
             *format_titled_list("Skipped", summary.format_skipped_reasons(estimate.bill.skipped_resources)),
             *format_titled_list("Notes", estimate.notes),
-            *format_titled_list("Prices", summary.format_price_sources(estimate.bill.charges)),
+            *format_titled_list("Prices", summary.format_price_sources(estimate.bill.charges), is_cut=True),
         ]
     )
 
@@ -86,7 +89,9 @@ def render_diff_table(diff: CostDiff) -> str:
         [
             *lines,
             *format_titled_list(
-                "Prices", summary.format_price_sources(line.shown_charge for line in changed)
+                "Prices",
+                summary.format_price_sources(line.shown_charge for line in changed),
+                is_cut=True,
             ),
         ]
     )
@@ -97,9 +102,9 @@ def align_columns(header: Row, rows: Iterable[Row]) -> list[str]:
     return text_table.align_columns(header, rows, set(header) - LEFT)
 
 
-def format_titled_list(title: str, lines: Iterable[str]) -> list[str]:
-    """Return a titled list, nothing if it is empty."""
-    indented = [f"  {line}" for line in lines]
+def format_titled_list(title: str, lines: Iterable[str], *, is_cut: bool = False) -> list[str]:
+    """Return a titled list, nothing if it is empty; ``is_cut`` as in ``text_table.format_list``."""
+    indented = text_table.format_list(lines, is_cut=is_cut)
     return ["", f"{title}:", *indented] if indented else []
 
 
@@ -109,14 +114,23 @@ def _pool_row(pool: PoolCost) -> Row:
         pool.machine,
         pool.region,
         pool.purchase.replace("_", " "),
-        f"{format_amount(pool.count.expected)} {pool.unit}"
-        if pool.unit
-        else format_quantity_range(pool.count),
+        _format_count(pool),
         "-" if pool.unit else format_number(pool.hours),
-        format_usd(pool.usd_per_hour.expected),
+        _format_hourly(pool.usd_per_hour.expected),
         format_usd(pool.usd_per_month.expected),
         "" if pool.usd_per_month.is_exact else format_usd_range(pool.usd_per_month),
     )
+
+
+def _format_count(pool: PoolCost) -> str:
+    if pool.unit:
+        return f"{format_amount(pool.count.expected)} {pool.unit}"
+    return f"{format_quantity_range(pool.count)}{' GiB' if pool.is_by_size else ''}"
+
+
+def _format_hourly(amount: Decimal) -> str:
+    """Return cents, and more digits of a rate that they would show as nothing: $0.0025."""
+    return format_hourly_rate(amount) if 0 < amount < CENT else format_usd(amount)
 
 
 def _line_row(line: CostDiffLine) -> Row:

@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any
 from gpufleet import catalog
 from gpufleet.cost.money import ONE, ZERO, to_decimal
 from gpufleet.cost.pricing.commitments.sizes import share_of_reserved_machine
+from gpufleet.cost.pricing.component import CARD_PREFIX
 from gpufleet.errors import InputError
 
 if TYPE_CHECKING:
     from gpufleet.catalog import Machine
     from gpufleet.cost.pricing.component import CostComponent
-
-CARD_PREFIX = "accelerator:"
 
 
 @dataclass(frozen=True)

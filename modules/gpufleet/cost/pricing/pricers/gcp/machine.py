@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from gpufleet.cost.inputs.values import text_if_known
-from gpufleet.cost.pricing.component import CostComponent, ReservationClaim
+from gpufleet.cost.pricing.component import CARD_PREFIX, CostComponent, ReservationClaim
 from gpufleet.cost.pricing.pricers.gcp.disk import LOCAL_SSD, find_local_ssds_to_match
 from gpufleet.cost.pricing.pricers.gcp.location import last_url_segment, normalize_name
 from gpufleet.cost.pricing.pricers.licence import list_licences, system_licence_components
@@ -20,7 +20,6 @@ from gpufleet.cost.pricing.pricers.reader import Parts, Reader, Unpriced
 from gpufleet.engine import UnreadableValue
 
 FLEX_START = "starts through the Dynamic Workload Scheduler, whose rates are not in the price list"
-CARD_PREFIX = "accelerator:"
 CARDS, CARD_TYPE = "guestAccelerators", "type or acceleratorType"
 CARD_COUNT = "count or acceleratorCount or coreCount"
 IMAGES = ("bootDisk.initializeParams.image", "imageType")
