@@ -226,3 +226,22 @@ def test_sdks_of_three_clouds_are_checked(tmp_path, monkeypatch):
 def test_programs_of_the_test_suite_are_listed_in_a_clone_only(tmp_path, monkeypatch, is_clone):
     monkeypatch.setattr(survey, "IS_CLONE", is_clone)
     assert any(check.need == "tests" for check in machine.survey_machine(tmp_path)) is is_clone
+
+
+@pytest.mark.parametrize(
+    ("files", "titles"),
+    [
+        ({"Pulumi.yaml": "", "stacks/Pulumi.dev.yaml": "pools:\n- cloud: gcp\n"}, {"Google Cloud credentials"}),
+        ({"Pulumi.yaml": "", "__main__.py": 'GpuPool("a", cloud="aws")\n'}, {"AWS credentials"}),
+        ({"Pulumi.yaml": ""}, {"AWS credentials", "Google Cloud credentials", "Azure credentials"}),
+        ({}, {"AWS credentials", "Google Cloud credentials", "Azure credentials"}),
+    ],
+)
+def test_survey_names_the_clouds_that_the_project_uses(tmp_path, monkeypatch, files, titles):
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    monkeypatch.chdir(tmp_path)
+    names = {check.name for check in survey.survey_machine(tmp_path)}
+    assert {name for name in names if name.endswith("credentials")} == titles

@@ -1,4 +1,4 @@
-"""Names that a shell completes: stacks, racks, nodes and playbooks of the project. Fast, and without a word if it cannot know.
+"""Names that a shell completes: stacks, racks, nodes, playbooks. Fast, and without a word if it cannot know.
 
 eval "$(_GPUFLEET_COMPLETE=bash_source gpufleet)"       # or zsh_source; fish: fish_source
 """

@@ -24,6 +24,7 @@ from gpufleet.boundary import decode_ini, decode_yaml, make_printable, read_text
 from gpufleet.boundary.file_writer import convert_write_errors, refuse_symlinks
 from gpufleet.errors import InputError
 from gpufleet.fleet.public_key import PublicKey
+from gpufleet.fleet.used_cloud import has_pool_of_cloud
 from gpufleet.remote.plan import SHIPPED_PLAYBOOKS
 
 STACK = "dev"
@@ -110,7 +111,7 @@ def read_declared_parts(folder: Path) -> tuple[tuple[str, ...], tuple[RackReques
         clouds = {pool.cloud for pool in declared.pools}
     elif (folder / "Pulumi.yaml").is_file() and (pools := folder / _locate_pools_module(folder)).is_file():
         racks = list(fleet.load_racks(folder / "inventory", folder).values())
-        clouds = {cloud for cloud in _read_data("pools.yaml") if _has_cloud(read_text(pools), cloud)}
+        clouds = {cloud for cloud in _read_data("pools.yaml") if has_pool_of_cloud(read_text(pools), cloud)}
     else:
         return None
     requests = (RackRequest(rack.name, len(rack.nodes)) for rack in racks)
@@ -406,7 +407,7 @@ def _note_rest(folder: Path, file: StarterFile, values: dict[str, Any]) -> str:
 
 def _note_parts(text: str, values: dict[str, Any], *, is_program: bool) -> str:
     """Return the pools and racks that a stack's file or a program lacks."""
-    clouds = [cloud for cloud in values["clouds"] if not _has_cloud(text, cloud)]
+    clouds = [cloud for cloud in values["clouds"] if not has_pool_of_cloud(text, cloud)]
     racks = [rack.name for rack in values["racks"] if not re.search(rf"\b{rack.name}\b", text)]
     names = ",".join(clouds)
     pools = (
@@ -420,11 +421,6 @@ def _note_parts(text: str, values: dict[str, Any], *, is_program: bool) -> str:
         [f"add {entries} of gpufleet.cloud" if is_program else f"add to racks: {entries}"] if racks else []
     )
     return "; ".join(notes)
-
-
-def _has_cloud(text: str, cloud: str) -> bool:
-    """Return True if a stack's file or a program has a pool of the cloud."""
-    return bool(re.search(rf"""\bcloud["']?\s*[:=]\s*["']?{cloud}\b""", text))
 
 
 def _note_rack(path: Path, count: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 
@@ -14,13 +14,15 @@ from gpufleet.extra import format_install_command
 from gpufleet.rehearsal.machine.check import MachineCheck
 
 
-def check_cloud_prerequisites(home: Path, environment: Mapping[str, str]) -> Iterator[MachineCheck]:
-    """Return the checks for a real deployment; all are optional because rehearsals need none."""
-    for cloud in CLOUDS.values():
+def check_cloud_prerequisites(
+    home: Path, environment: Mapping[str, str], clouds: Collection[Cloud] = CLOUDS.values()
+) -> Iterator[MachineCheck]:
+    """Return the checks for a real deployment on some clouds; all are optional because rehearsals need none."""
+    for cloud in clouds:
         yield _check_plugin(home, environment, cloud.pulumi_package, cloud.pulumi_python_distribution)
-    for cloud in CLOUDS.values():
+    for cloud in clouds:
         yield _check_sdk(cloud)
-    for cloud in CLOUDS.values():
+    for cloud in clouds:
         yield _check_credentials(home, environment, cloud.credentials)
     yield _check_backend(home, environment)
 

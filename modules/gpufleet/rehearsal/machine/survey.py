@@ -11,6 +11,9 @@ from importlib import metadata
 from pathlib import Path
 
 from gpufleet import engine, paths
+from gpufleet.catalog.cloud import CLOUDS, Cloud
+from gpufleet.errors import InputError
+from gpufleet.fleet.used_cloud import list_used_clouds
 from gpufleet.rehearsal import rack
 from gpufleet.rehearsal.machine import cloud_check
 from gpufleet.rehearsal.machine.check import MachineCheck, PackagedProgram, Requirement
@@ -79,8 +82,17 @@ def _list_checks(user_home: Path) -> list[MachineCheck]:
         _check_promtool(),
         _check_packer(),
         _check_postgres(),
-        *cloud_check.check_cloud_prerequisites(user_home, os.environ),
+        *cloud_check.check_cloud_prerequisites(user_home, os.environ, _list_clouds()),
     ]
+
+
+def _list_clouds() -> list[Cloud]:
+    """Return the clouds of the project here, all of them outside a project."""
+    try:
+        root = paths.find_project_root()
+    except InputError:
+        return [*CLOUDS.values()]
+    return [CLOUDS[name] for name in list_used_clouds(root, CLOUDS)]
 
 
 def _check_python() -> MachineCheck:
