@@ -231,7 +231,10 @@ def test_programs_of_the_test_suite_are_listed_in_a_clone_only(tmp_path, monkeyp
 @pytest.mark.parametrize(
     ("files", "titles"),
     [
-        ({"Pulumi.yaml": "", "stacks/Pulumi.dev.yaml": "pools:\n- cloud: gcp\n"}, {"Google Cloud credentials"}),
+        (
+            {"Pulumi.yaml": "", "stacks/Pulumi.dev.yaml": "pools:\n- cloud: gcp\n"},
+            {"Google Cloud credentials"},
+        ),
         ({"Pulumi.yaml": "", "__main__.py": 'GpuPool("a", cloud="aws")\n'}, {"AWS credentials"}),
         ({"Pulumi.yaml": ""}, {"AWS credentials", "Google Cloud credentials", "Azure credentials"}),
         ({}, {"AWS credentials", "Google Cloud credentials", "Azure credentials"}),
