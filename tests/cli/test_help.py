@@ -69,3 +69,14 @@ def test_help_starts_without_the_parser_and_is_folded_by_it():
     assert (quick.stdout, quick.stderr) == (Path(start.HELP_FILE).read_text(), "False\n")
     assert narrow.stderr == "True\n"
     assert max(map(len, narrow.stdout.splitlines())) < 60
+
+
+# A page and a show for people; both write what they found to files.
+WITHOUT_JSON = {"gpufleet console", "gpufleet rehearse demo"}
+
+
+def test_every_command_that_prints_a_result_has_json():
+    commands = RECORD.read_text(encoding="utf-8").split("$ ")[1:]
+    verbs = {text.partition(" --help")[0]: text for text in commands if "\nCommands:\n" not in text}
+    assert len(verbs) > 50
+    assert {name for name, text in verbs.items() if " --json" not in text} == WITHOUT_JSON

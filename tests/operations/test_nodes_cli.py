@@ -172,3 +172,11 @@ def test_long_value_moves_only_its_own_source_column():
     long, short = text_node_view.format_node_details(details)[-2:]
     assert len(short) < 100 < len(long)
     assert short.split() == ["observed.os", "debian", "ansible", "0s", "ago"]
+
+
+def test_changes_are_json_on_request(nodes_after_sync):
+    options = ("blade[01-02]", "cost", "--reason", "over budget", "--json")
+    expected = [{"node": name, "outcome": "cost hold set"} for name in ("blade01", "blade02")]
+    assert json.loads(nodes_after_sync("hold", *options).stdout) == expected
+    released = json.loads(nodes_after_sync("release", *options).stdout)
+    assert [change["outcome"] for change in released] == ["cost hold released"] * 2

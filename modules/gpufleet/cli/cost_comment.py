@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import click
@@ -33,8 +33,10 @@ COMMENT = DocumentLimits(bytes=1 << 20)
 @click.option(
     "--head", default="", help="OWNER:BRANCH on GitHub: find the pull request by it and --head-sha."
 )
+@output.json_option
 def post_cost_comment(
     *,
+    as_json: bool,
     provider: str | None,
     repo: str | None,
     number: int | None,
@@ -57,7 +59,7 @@ def post_cost_comment(
         needs_number=not is_unknown,
     )
     if not target.token:
-        _show(comments.prepare_comment_body(text), "no token that may write comments")
+        _show(comments.prepare_comment_body(text), "no token that may write comments", as_json)
         return
     thread = comments.open_comment_thread(target)
     if is_unknown:
@@ -67,10 +69,12 @@ def post_cost_comment(
     try:
         posted = comments.upsert_comment(thread, text, head_sha)
     except comments.PermissionDenied as refusal:
-        _show(comments.prepare_comment_body(text), f"the token may not write comments ({refusal})")
+        reason = f"the token may not write comments ({refusal})"
+        _show(comments.prepare_comment_body(text), reason, as_json)
         return
     more = f", {posted.removed} more removed" if posted.removed else ""
-    output.print_lines(" ".join(part for part in (f"comment {posted.action}{more}", posted.url) if part))
+    line = " ".join(part for part in (f"comment {posted.action}{more}", posted.url) if part)
+    output.print_data(as_json, asdict(posted), [line])
 
 
 def _read(file: str) -> str:
@@ -81,13 +85,17 @@ def _read(file: str) -> str:
     return read_text(Path(file), COMMENT, follow_symlinks=False)
 
 
-def _show(text: str, reason: str) -> None:
+def _show(text: str, reason: str, as_json: bool) -> None:
     """Write the comment to the run's summary: a fork's run succeeds all the same."""
+    if as_json:
+        output.print_json({"action": "none", "reason": reason, "body": text})
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
     if summary:
         with Path(summary).open("a", encoding="utf-8") as page:
             page.write(f"{text}\n")
         output.print_lines(f"{reason}: the comment is in the job's summary", err=True)
+        return
+    if as_json:
         return
     output.print_text_block(text)
     output.print_lines(f"{reason}: the comment is above", err=True)

@@ -15,7 +15,8 @@ from gpufleet.cli import output
 @click.option(
     "--policy", "policy_file", type=click.Path(path_type=Path), help="File with the limits to include."
 )
-def export_policy_pack(*, folder: Path, policy_file: Path | None) -> None:
+@output.json_flag
+def export_policy_pack(*, folder: Path, policy_file: Path | None, as_json: bool) -> None:
     """Write a policy pack with these limits for `pulumi preview --policy-pack FOLDER/gpufleet-cost.sh`."""
     from gpufleet.cost.analysis.policy import load_policy
     from gpufleet.cost.analysis.policy.pack import PROGRAM, write_policy_pack
@@ -25,6 +26,9 @@ def export_policy_pack(*, folder: Path, policy_file: Path | None) -> None:
     write_policy_pack(folder)
     if policy_file:
         shutil.copyfile(policy_file, folder / "policy.yaml")
-    output.print_lines(
-        f"wrote {folder}; next: pulumi preview -s STACK --policy-pack {folder / PROGRAM}", err=True
+    program = str(folder / PROGRAM)
+    output.print_change(
+        as_json,
+        {"folder": str(folder), "policy_pack": program},
+        [f"wrote {folder}; next: pulumi preview -s STACK --policy-pack {program}"],
     )

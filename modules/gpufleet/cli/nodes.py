@@ -6,12 +6,15 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gpufleet.cli import nodes_lifecycle, output, terminal
 from gpufleet.cli.group import LazyGroup
+
+if TYPE_CHECKING:
+    from gpufleet.operations.node_change import NodeChange
 
 reason_option = click.option("--reason", required=True, help="The reason, for the node's history.")
 actor_option = click.option("--by", "actor", help="Who does it, for the history. Default: your login.")
@@ -108,7 +111,8 @@ def list_nodes(as_ranges: bool, as_json: bool, **options: Any) -> None:
 @click.option("--rack", help="Only nodes of this rack.")
 @click.option("--pool", help="Only nodes of this pool.")
 @output.target_option("File to write; replaced at once.", type=click.Path(dir_okay=False, path_type=Path))
-def list_monitoring_targets(out: Path | None, **options: Any) -> None:
+@output.json_flag
+def list_monitoring_targets(out: Path | None, as_json: bool, **options: Any) -> None:
     """List the nodes' exporters as JSON for Prometheus (file_sd_configs).
 
     Contains the exporters that answered in the last run of the play monitoring. Prometheus reads the file again when it
@@ -123,7 +127,8 @@ def list_monitoring_targets(out: Path | None, **options: Any) -> None:
         return
     operation.write_file_sd(out, groups)
     hosts = len({group.labels["instance"] for group in groups})
-    output.print_lines(f"{out}: {len(groups)} targets on {hosts} nodes")
+    data = {"file": str(out), "targets": len(groups), "nodes": hosts}
+    output.print_data(as_json, data, [f"{out}: {len(groups)} targets on {hosts} nodes"])
 
 
 @nodes_command.command("show")
@@ -193,11 +198,12 @@ hold_argument = click.argument("kind", metavar="drift|cost|security|operator")
 @hold_argument
 @reason_option
 @actor_option
-def set_node_holds(nodes: str, kind: str, reason: str, actor: str | None) -> None:
+@output.json_option
+def set_node_holds(nodes: str, kind: str, reason: str, actor: str | None, as_json: bool) -> None:
     """Put a hold on nodes: no jobs there, same state. Nodes are names or ranges such as blade[01-03]."""
     from gpufleet.operations import node_change
 
-    _apply_change(node_change.hold_nodes, nodes, kind, reason, actor)
+    _apply_change(node_change.hold_nodes, nodes, kind, reason, actor, as_json=as_json)
 
 
 @nodes_command.command("release")
@@ -205,11 +211,12 @@ def set_node_holds(nodes: str, kind: str, reason: str, actor: str | None) -> Non
 @hold_argument
 @reason_option
 @actor_option
-def release_node_holds(nodes: str, kind: str, reason: str, actor: str | None) -> None:
+@output.json_option
+def release_node_holds(nodes: str, kind: str, reason: str, actor: str | None, as_json: bool) -> None:
     """Remove a hold from nodes."""
     from gpufleet.operations import node_change
 
-    _apply_change(node_change.release_nodes, nodes, kind, reason, actor)
+    _apply_change(node_change.release_nodes, nodes, kind, reason, actor, as_json=as_json)
 
 
 @nodes_command.command("state")
@@ -217,24 +224,30 @@ def release_node_holds(nodes: str, kind: str, reason: str, actor: str | None) ->
 @click.argument("new_state", metavar="STATE")
 @reason_option
 @actor_option
-def change_node_states(nodes: str, new_state: str, reason: str, actor: str | None) -> None:
+@output.json_option
+def change_node_states(nodes: str, new_state: str, reason: str, actor: str | None, as_json: bool) -> None:
     """Move nodes to another state, all or none; illegal moves are refused."""
     from gpufleet.operations import node_change
 
-    _apply_change(node_change.change_node_states, nodes, new_state, reason, actor)
+    _apply_change(node_change.change_node_states, nodes, new_state, reason, actor, as_json=as_json)
 
 
 def _apply_change(
-    change_nodes: Callable[..., list[str]], nodes: str, new_state_or_hold: str, reason: str, actor: str | None
+    change_nodes: Callable[..., list[NodeChange]],
+    nodes: str,
+    new_state_or_hold: str,
+    reason: str,
+    actor: str | None,
+    *,
+    as_json: bool,
 ) -> None:
     from gpufleet.operations import node_change
     from gpufleet.operations import node_view as view
 
     reason, who = node_change.require_reason(reason), node_change.find_actor(actor)
     with view.open_existing_registry() as registry, registry.acting_as(who):
-        lines = change_nodes(registry, nodes, new_state_or_hold, reason)
-    for line in lines:
-        output.print_lines(line, err=True)
+        changes = change_nodes(registry, nodes, new_state_or_hold, reason)
+    output.print_change(as_json, [change._asdict() for change in changes], changes)
 
 
 nodes_command.add_command(nodes_lifecycle.export_first_boot_files)

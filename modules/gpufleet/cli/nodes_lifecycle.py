@@ -96,7 +96,10 @@ def retire_node(as_json: bool, actor: str | None, **options: Any) -> None:
 @click.option("--by", "actor", help="Who does it, for the history. Default: your login.")
 @click.option("-s", "--stack", help="The node's stack, if the registry does not know it.")
 @click.option("--yes", is_flag=True, help="Do it. Without it the plan is printed and nothing changes.")
-def replace_node(node: str, reason: str, actor: str | None, stack: str | None, yes: bool) -> None:
+@output.json_option
+def replace_node(  # noqa: PLR0917 - click hands each option over by name
+    node: str, reason: str, actor: str | None, stack: str | None, yes: bool, as_json: bool
+) -> None:
     """Release a failed rented node and have another take its place; a dry run without --yes.
 
     A group's member is given back to its cloud, and the group starts another. A single node is replaced by the engine
@@ -113,13 +116,15 @@ def replace_node(node: str, reason: str, actor: str | None, stack: str | None, y
     with view.open_existing_registry() as registry:
         request = node_replacement.ReplacementRequest(node, reason, stack, _find_simulated_release())
         planned = node_replacement.plan_replacement(registry, request)
-        output.print_lines(*planned.format_plan())
+        output.print_data(as_json, planned.as_json() | {"applied": yes}, planned.format_plan())
         if not yes:
             planned.preview(report)
             output.print_lines("nothing was changed; add --yes to do it", err=True)
             return
         node_replacement.execute_replacement(registry, planned, reason, who, report)
-    output.print_lines(f"{node} is retired; next: gpufleet nodes sync -s {planned.stack} --cloud-api")
+    output.print_lines(
+        f"{node} is retired; next: gpufleet nodes sync -s {planned.stack} --cloud-api", err=as_json
+    )
 
 
 def _find_simulated_release() -> Callable[[str, str], str] | None:

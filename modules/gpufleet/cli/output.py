@@ -91,6 +91,15 @@ def print_data(as_json: bool, data: Any, lines: Iterable[object]) -> None:
         print_lines(*lines)
 
 
+def print_change(as_json: bool, data: Any, lines: Iterable[object]) -> None:
+    """Print what a verb has done: as JSON on standard output, or as lines on standard error."""
+    if as_json:
+        print_json(data)
+    else:
+        for line in lines:
+            print_lines(line, err=True)
+
+
 def neutralize_ci_commands(text: str) -> str:
     """Return text that no CI system takes for a command."""
     return WORKFLOW_COMMAND.sub(

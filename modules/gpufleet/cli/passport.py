@@ -19,12 +19,14 @@ def passport_command() -> None:
 
 @passport_command.command("keygen")
 @click.argument("key", type=key_type)
-def create_passport_key(key: Path) -> None:
+@output.json_flag
+def create_passport_key(key: Path, as_json: bool) -> None:
     """Create an Ed25519 key: KEY for yourself (mode 0600), KEY.pub for those who verify."""
     from gpufleet.operations import passport
 
     key_id = passport.create_key(key)
-    output.print_lines(f"{key} (keep it secret), {key}.pub: key {key_id}")
+    data = {"private_key": str(key), "public_key": f"{key}.pub", "key_id": key_id}
+    output.print_data(as_json, data, [f"{key} (keep it secret), {key}.pub: key {key_id}"])
 
 
 @passport_command.command("issue")
@@ -32,7 +34,8 @@ def create_passport_key(key: Path) -> None:
 @click.option("--key", required=True, type=key_type, help="The private key to sign with.")
 @output.target_option("File to write.", type=key_type, required=True)
 @click.option("--by", "actor", help="Who issues it. Default: your login.")
-def issue_node_passport(node: str, key: Path, out: Path, actor: str | None) -> None:
+@output.json_flag
+def issue_node_passport(node: str, key: Path, out: Path, actor: str | None, as_json: bool) -> None:
     """Sign what the registry knows of a node: identity, parts, results, history."""
     from gpufleet.boundary import write_text
     from gpufleet.operations import node_change, node_view, passport
@@ -41,7 +44,7 @@ def issue_node_passport(node: str, key: Path, out: Path, actor: str | None) -> N
     with node_view.open_existing_registry() as registry:
         document, text = passport.issue_passport(registry, node, key, who)
     write_text(out, text)
-    output.print_lines(f"{out}: {document['statement']}", err=True)
+    output.print_change(as_json, {"file": str(out)} | document, [f"{out}: {document['statement']}"])
 
 
 @passport_command.command("verify")

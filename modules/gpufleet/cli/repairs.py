@@ -62,13 +62,18 @@ def show_repair(part: str, as_json: bool) -> None:
 @click.argument("action", metavar="reset|reboot|reseat|inspect|rma|replace")
 @click.option("--reason", required=True, help="What was done and why, for the ledger.")
 @click.option("--by", "actor", help="Who did it. Default: your login.")
-def record_repair(part: str, action: str, reason: str, actor: str | None) -> None:
+@output.json_option
+def record_repair(part: str, action: str, reason: str, actor: str | None, as_json: bool) -> None:
     """Record what was done to a part, or to every faulty part of a node."""
     from gpufleet.operations import node_view, repair
 
     with node_view.open_existing_registry() as registry:
-        lines = repair.record_action(registry, part, action, reason, actor)
-    output.print_lines(*lines, err=True)
+        statuses = repair.record_action(registry, part, action, reason, actor)
+    output.print_change(
+        as_json,
+        [status.as_json() for status in statuses],
+        [repair.format_recorded_action(status, action) for status in statuses],
+    )
 
 
 @repairs_command.command("bundle")

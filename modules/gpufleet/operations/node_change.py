@@ -6,6 +6,7 @@ Each change is one transaction of the registry: a process that is killed has cha
 from __future__ import annotations
 
 import getpass
+from typing import NamedTuple
 
 from gpufleet.errors import InputError
 from gpufleet.nodes import Node, Registry
@@ -47,36 +48,52 @@ def find_named_nodes(registry: Registry, names: str) -> list[Node]:
     return sorted((nodes[node_id] for node_id in ids), key=lambda node: (node.name, node.id))
 
 
-def change_node_states(registry: Registry, names: str, new_state: str, reason: str) -> list[str]:
-    """Move nodes to another state, if the table allows it for all of them; return a line for each."""
+class NodeChange(NamedTuple):
+    """What a change did to one node."""
+
+    node: str
+    outcome: str
+
+    def __str__(self) -> str:
+        return f"{self.node}: {self.outcome}"
+
+
+def change_node_states(registry: Registry, names: str, new_state: str, reason: str) -> list[NodeChange]:
+    """Move nodes to another state, if the table allows it for all of them."""
     with registry.transaction():
         nodes = find_named_nodes(registry, names)
         for node in nodes:
             check_state_change(node.name, node.state, new_state)
         for node in nodes:
             registry.move_node(node.id, new_state, reason)
-    return [f"{node.name}: {new_state}" for node in nodes]
+    return [NodeChange(node.name, new_state) for node in nodes]
 
 
-def hold_nodes(registry: Registry, names: str, hold_kind: str, reason: str) -> list[str]:
-    """Keep nodes from use without changing their state; return a line for each."""
+def hold_nodes(registry: Registry, names: str, hold_kind: str, reason: str) -> list[NodeChange]:
+    """Keep nodes from use without changing their state."""
     check_hold_kind(names, hold_kind)
     status_text = {True: "set", False: "stands already"}
     with registry.transaction():
         nodes = find_named_nodes(registry, names)
         return [
-            f"{node.name}: {hold_kind} hold {status_text[registry.set_node_hold(node.id, hold_kind, reason)]}"
+            NodeChange(
+                node.name,
+                f"{hold_kind} hold {status_text[registry.set_node_hold(node.id, hold_kind, reason)]}",
+            )
             for node in nodes
         ]
 
 
-def release_nodes(registry: Registry, names: str, hold_kind: str, reason: str) -> list[str]:
-    """Release nodes from a hold; return a line for each."""
+def release_nodes(registry: Registry, names: str, hold_kind: str, reason: str) -> list[NodeChange]:
+    """Release nodes from a hold."""
     check_hold_kind(names, hold_kind)
     status_text = {True: "released", False: "was not set"}
     with registry.transaction():
         nodes = find_named_nodes(registry, names)
         return [
-            f"{node.name}: {hold_kind} hold {status_text[registry.release_node_hold(node.id, hold_kind, reason)]}"
+            NodeChange(
+                node.name,
+                f"{hold_kind} hold {status_text[registry.release_node_hold(node.id, hold_kind, reason)]}",
+            )
             for node in nodes
         ]

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from gpufleet import engine, fleet, paths
+from gpufleet.boundary import Json
 from gpufleet.errors import CheckFailed, GpufleetError, InputError
 from gpufleet.nodes import Node, Registry, latest_values_by_key
 from gpufleet.nodes.cloud_api.account import find_azure_subscription, find_gcp_project
@@ -49,6 +50,16 @@ class NodeReplacement:
     description: str
     preview: Callable[[Callable[[str], None]], None]
     execute: Callable[[Callable[[str], None]], None]
+
+    def as_json(self) -> Json:
+        """Return the plan for scripts."""
+        return {
+            "node": self.node.name,
+            "cloud": self.node.cloud,
+            "instance_id": self.node.instance_id,
+            "stack": self.stack,
+            "plan": self.description,
+        }
 
     def format_plan(self) -> list[str]:
         """Return the plan as lines."""

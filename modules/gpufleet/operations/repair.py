@@ -74,8 +74,8 @@ def find_part_statuses(registry: Registry, reference: str) -> list[PartStatus]:
 
 def record_action(
     registry: Registry, reference: str, action: str, reason: str, actor: str | None = None
-) -> list[str]:
-    """Record what somebody did to a part, or to every faulty part of a node; return a line for each."""
+) -> list[PartStatus]:
+    """Record what somebody did to a part, or to every faulty part of a node; return what is true of each then."""
     if action not in REPAIR_ACTIONS:
         raise InputError(f"unknown action {action!r}", remedy=f"actions: {', '.join(REPAIR_ACTIONS)}")
     reason, who = require_reason(reason), find_actor(actor)
@@ -88,10 +88,11 @@ def record_action(
         for status in statuses:
             registry.record_repair_action(status.part.id, action, reason, who)
         after = {status.part.id: status for status in list_part_statuses(registry)}
-    return [_describe_after(after[status.part.id], action) for status in statuses]
+    return [after[status.part.id] for status in statuses]
 
 
-def _describe_after(status: PartStatus, action: str) -> str:
+def format_recorded_action(status: PartStatus, action: str) -> str:
+    """Return the line of a recorded action, with the next step."""
     step = ", ".join(dict.fromkeys(fault.step for fault in status.faults)) or "none"
     return f"{status.part.kind} {status.part.label}: {action} recorded; next step: {step}"
 
