@@ -221,3 +221,18 @@ def test_history_is_in_event_order():
         "2026-11-21T10:00:00.000Z  expected -> discovered        answered  [a1]",
         "2026-11-21T10:00:00.000Z  wiped                         {}",
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.123456789, "0.1235"),
+        (123456.7, "123,457"),
+        ({"port": 9100, "is_up": True, "rates": [1.0, 2.5]}, "port=9100, is_up=yes, rates=1, 2.5"),
+        ({}, "-"),
+        (None, "-"),
+        ("text", "text"),
+    ],
+)
+def test_recorded_values_are_written_for_people(value, text):
+    assert text_node_view.format_value(value) == text

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 VERBOSE = "gpufleet.verbose"
 """Key of ``Context.meta``: True if errors come with their place in the program."""
+LONGEST_SUMMARY = 200
 SYNONYMS = MappingProxyType({
     "new": "init", "create": "init", "start": "init", "check": "validate", "lint": "validate", "verify": "validate",
     "plan": "cost diff", "preview": "cost diff", "diff": "cost diff", "estimate": "cost estimate", "price": "prices",
@@ -107,12 +108,14 @@ class LazyGroup(click.Group):
                 yield f"{group_name} {name}"
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands, from the table where there is one: help needs no imports."""
-        if not self.summaries:
-            super().format_commands(ctx, formatter)
-            return
+        """List the commands with their first sentence, from the table where there is one: help needs no imports."""
+        rows = list(self.summaries.items())
+        for name in () if rows else self.list_commands(ctx):
+            command = self.get_command(ctx, name)
+            if command and not command.hidden:
+                rows.append((name, command.get_short_help_str(LONGEST_SUMMARY)))
         with formatter.section("Commands"):
-            formatter.write_dl(list(self.summaries.items()))
+            formatter.write_dl(rows)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete the commands, likewise without imports, and the options."""

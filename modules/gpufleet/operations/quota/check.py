@@ -74,7 +74,7 @@ class QuotaReport:
         unknown = [check for check in self.checks if check.status == "not_checked"]
         if unknown:
             problem = f"{len(unknown)} of {len(self.checks)} buckets were not checked"
-            raise EnvironmentFault(problem, hint="docs/quota.md lists what each check needs")
+            raise EnvironmentFault(problem, hint="each line above has its reason")
 
 
 def check_stack_quotas(

@@ -24,6 +24,7 @@ COLUMNS = (
     "WHY",
 )
 WIDEST = 48
+FOUR_DIGITS = 10_000
 OWN_CELLS = ("NODE", "WHERE", "ADDRESS")
 
 
@@ -112,7 +113,7 @@ def format_node_details(details: dict[str, Any]) -> list[str]:
         for part in details.get("repairs", ())
         for fault in part["faults"]
     ]
-    rows = [(v["key"], str(v["value"]), v["source"], v["age"]) for v in details["values"]]
+    rows = [(v["key"], format_value(v["value"]), v["source"], v["age"]) for v in details["values"]]
     widths = [min(max((len(row[i]) for row in rows), default=0), WIDEST) for i in range(3)]
     return lines + [
         f"    {key:<{widths[0]}}  {value:<{widths[1]}}  {source:<{widths[2]}}  {old} ago"
@@ -120,11 +121,24 @@ def format_node_details(details: dict[str, Any]) -> list[str]:
     ]
 
 
+def format_value(value: object) -> str:
+    """Return a recorded value for people: figures to four digits, ``key=value`` of a mapping."""
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "-"}[value]
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) < FOUR_DIGITS else f"{value:,.0f}"
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={format_value(each)}" for key, each in value.items()) or "-"
+    if isinstance(value, list):
+        return ", ".join(map(format_value, value)) or "-"
+    return str(value)
+
+
 def format_evidence(row: dict[str, Any]) -> str:
     """Return why a node is out of use: check, reading, threshold and record, or a person's reason."""
     if row["name"] is None:
         return f"{row['reason']} (by {row['by'] or 'unknown'}, {row['at']})"
-    measured = "" if row["measured"] is None else f" {row['measured']} {row['unit']}".rstrip()
+    measured = "" if row["measured"] is None else f" {format_value(row['measured'])} {row['unit']}".rstrip()
     threshold = "" if row["threshold"] is None else f", threshold {row['threshold']}"
     origin = f"record {row['record']}, sha256 {row['sha256'][:12]}, attempt {row['attempt']}"
     return f"{row['name']}{measured}{threshold}: {row['reason']} [{origin}]"
