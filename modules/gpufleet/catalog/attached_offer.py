@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import date
 
 from gpufleet.catalog import data_file
+from gpufleet.catalog.attachable_card import get_card_part
 from gpufleet.catalog.entry import Machine, MachineAccelerators, MachineOffer, Price
 from gpufleet.catalog.machine_facts import get_machine_facts
 from gpufleet.catalog.offer_filter import OfferFilter, matches_accelerator_name
@@ -35,8 +36,9 @@ def _iterate_offers_with_card(machine: Machine, model: str, on_date: date | None
         [count for count, vcpus in facts.accelerator_vcpus.items() if vcpus >= machine.vcpus] if facts else []
     )
     memory_gib = get_accelerator(model).memory_gib
-    part = f"accelerator:nvidia-tesla-{model.lower()}"
-    for cloud, region, _, card in search_part_offers(part, cloud=machine.cloud, on_date=on_date):
+    for cloud, region, _, card in search_part_offers(
+        get_card_part(model), cloud=machine.cloud, on_date=on_date
+    ):
         host = find_machine_price(cloud, region, machine.name, card.purchase, on_date)
         if host is None:
             continue

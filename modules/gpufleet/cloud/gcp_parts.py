@@ -7,19 +7,13 @@ from typing import Any
 
 import pulumi
 
+from gpufleet.catalog.attachable_card import CARD_TYPES
 from gpufleet.cloud.gcp_fabric import build_fabric_interfaces
 from gpufleet.cloud.gcp_network import GcpNetwork
 from gpufleet.cloud.gcp_ops_agent import build_ops_agent_settings
 from gpufleet.cloud.pool_plan import SSH_USER, PoolPlan
 from gpufleet.cloud.user_data import build_cloud_init_without_keys
 
-# Google's names of the cards that n1 machines take; other machines have built-in ones.
-ATTACHABLE = {
-    "T4": "nvidia-tesla-t4",
-    "V100": "nvidia-tesla-v100",
-    "P100": "nvidia-tesla-p100",
-    "P4": "nvidia-tesla-p4",
-}
 RESERVATION_KEY = "compute.googleapis.com/reservation-name"
 
 
@@ -107,7 +101,7 @@ def build_guest_accelerators(plan: PoolPlan) -> list[dict[str, Any]]:
     request = plan.pool.accelerators
     if request is None:
         return []
-    return [{"type": ATTACHABLE[request.model], "count": request.count}]
+    return [{"type": CARD_TYPES[request.model], "count": request.count}]
 
 
 def build_scheduling(plan: PoolPlan) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime
 
 from gpufleet import catalog
 from gpufleet.catalog import HOURS_PER_MONTH
+from gpufleet.catalog.attachable_card import get_card_part
 from gpufleet.fleet.pool_facts import find_pool_facts
 from gpufleet.fleet.pool_volume import count_local_drives, largest_local_gib
 from gpufleet.fleet.spec import Fleet, Pool
@@ -13,7 +14,6 @@ from gpufleet.fleet.spec import Fleet, Pool
 # What planning advice names for the phase with reserved A100 machines (the project's issue 3, stacks table).
 PLANNED_USD_PER_MONTH = (2000, 5000)
 PAID_ALWAYS = ("reserved", "committed")
-PART_OF_CARD = {"T4": "accelerator:nvidia-tesla-t4"}  # what GCP calls the cards that n1 machines take
 
 
 def pool_node_usd_per_hour(pool: Pool) -> float | None:
@@ -22,7 +22,7 @@ def pool_node_usd_per_hour(pool: Pool) -> float | None:
     price = catalog.find_machine_price(pool.cloud, pool.region, pool.machine, kind)
     if price is None or pool.accelerators is None:
         return None if price is None else price.usd_per_hour
-    part = PART_OF_CARD.get(pool.accelerators.model, "")
+    part = get_card_part(pool.accelerators.model)
     card = catalog.find_cloud_part_price(pool.cloud, pool.region, part, kind)
     return None if card is None else price.usd_per_hour + pool.accelerators.count * card.usd_per_hour
 

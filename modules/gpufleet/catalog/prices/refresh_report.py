@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from gpufleet.catalog import data_file
+from gpufleet.catalog.attachable_card import get_card_part
 from gpufleet.catalog.cloud import CLOUDS, get_cloud
 from gpufleet.catalog.prices import part_rule, snapshot
 
@@ -22,7 +23,7 @@ CODED_PARTS = {
     ),
     "gcp": (
         r"(?:regional-)?pd-(?:standard|ssd)", "pd-balanced", "pd-extreme", "snapshot", "public_ipv4", "local-ssd",
-        "accelerator:nvidia-tesla-t4",
+        get_card_part("T4"),
     ),
     "azure": (),
 }  # fmt: skip

@@ -13,9 +13,6 @@ from gpufleet.cost.inputs.terms import DEFAULT_TERMS, PurchaseTerms
 from gpufleet.cost.money import HOURS_PER_MONTH, ONE, Range
 from gpufleet.cost.pricing.monthly_use import MonthlyUse
 
-CARD_PREFIX = "accelerator:"
-"""Begins the item of a card that is attached to a machine at a price of its own (Google's N1)."""
-
 
 @dataclass(frozen=True)
 class ReservationClaim:

@@ -27,10 +27,10 @@ from typing import TYPE_CHECKING
 
 from gpufleet.boundary import read_packaged_rows
 from gpufleet.catalog import Price
+from gpufleet.catalog.attachable_card import CARD_PREFIX
 from gpufleet.cost.formatting import format_hourly_rate, format_hourly_rate_range
 from gpufleet.cost.inputs.terms import TERMS
 from gpufleet.cost.money import HOURS_PER_MONTH, ONE, ZERO, ZERO_RANGE, Range, round_hourly_rate, to_decimal
-from gpufleet.cost.pricing.component import CARD_PREFIX
 from gpufleet.cost.pricing.rates import PriceBook
 
 if TYPE_CHECKING:

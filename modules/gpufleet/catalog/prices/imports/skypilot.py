@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from gpufleet.catalog import data_file
+from gpufleet.catalog.attachable_card import CARD_TYPES, get_card_part
 from gpufleet.catalog.entry import Machine
 from gpufleet.catalog.prices.check import NEAR_ON_DEMAND_SHARE
 from gpufleet.catalog.prices.imports import translation
@@ -20,12 +21,6 @@ from gpufleet.catalog.prices.imports.sheet import PriceOrigin, PriceSheet, Sheet
 from gpufleet.catalog.prices.row import Kind, MachineFacts, PriceRow
 
 REQUIRED_COLUMNS = ("InstanceType", "AcceleratorName", "AcceleratorCount", "Region", "Price", "SpotPrice")
-ATTACHABLE_ACCELERATORS = {
-    "T4": "nvidia-tesla-t4",
-    "P4": "nvidia-tesla-p4",
-    "P100": "nvidia-tesla-p100",
-    "V100": "nvidia-tesla-v100",
-}
 H100_MEGA = "H100-MEGA"
 TPU_SLICE = re.compile(r"(tpu-v\d\w*?)-(\d+)$")  # tpu-v6e-8: eight chips
 
@@ -118,8 +113,8 @@ class SkyPilotRowBuilder:
                 accelerator=translation.translate_accelerator_name(slice_match[1]), accelerators=chips
             )
             yield from self._price_rows(model, region, zones[0].record, usd, facts)
-        elif model in ATTACHABLE_ACCELERATORS and count == 1:
-            item = f"accelerator:{ATTACHABLE_ACCELERATORS[model]}"
+        elif model in CARD_TYPES and count == 1:
+            item = get_card_part(model)
             yield from self._price_rows(item, region, zones[0].record, usd, None)
 
     def _accelerator_zones(self, machine: Machine, region: str) -> list[ZonePrice]:

@@ -17,6 +17,7 @@ from functools import cache
 
 from gpufleet.boundary import Json
 from gpufleet.catalog import data_file
+from gpufleet.catalog.attachable_card import get_card_part
 from gpufleet.catalog.entry import Machine
 from gpufleet.catalog.prices import snapshot
 from gpufleet.catalog.prices.refresh.google_parts import GooglePartCollector, list_part_services
@@ -65,7 +66,7 @@ PARTS = {  # by kind: names and unit
     "disk": (tuple(DISK_DESCRIPTIONS.values()), "gib"),
     "address": (tuple(ADDRESS_DESCRIPTIONS.values()), "address"),
 }
-ATTACHABLE_CARDS = {"t4": "accelerator:nvidia-tesla-t4"}
+ATTACHABLE_CARDS = {"t4": get_card_part("T4")}
 PURCHASES = ("on_demand", "spot", "reserved_1y", "reserved_3y", "dws_flex")
 ComponentPrices = dict[tuple[str, str, str], set[float]]  # (kind, family, purchase) -> what SKUs say
 

@@ -13,9 +13,9 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from gpufleet import catalog
+from gpufleet.catalog.attachable_card import CARD_PREFIX
 from gpufleet.cost.money import ONE, ZERO, to_decimal
 from gpufleet.cost.pricing.commitments.sizes import share_of_reserved_machine
-from gpufleet.cost.pricing.component import CARD_PREFIX
 from gpufleet.errors import InputError
 
 if TYPE_CHECKING:

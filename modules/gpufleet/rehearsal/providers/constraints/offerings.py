@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpufleet import catalog
+from gpufleet.catalog.attachable_card import CARD_TYPES
 from gpufleet.rehearsal.providers.constraints.aws_launch import INSTANCE as AWS_INSTANCE
 from gpufleet.rehearsal.providers.constraints.aws_launch import RESERVATION as AWS_RESERVATION
 from gpufleet.rehearsal.providers.constraints.azure_machine import (
@@ -29,7 +30,7 @@ from gpufleet.rehearsal.providers.constraints.registry import (
 )
 
 GCP_TEMPLATE = "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate"
-GCP_CARDS = {"nvidia-tesla-t4": "T4"}
+GCP_CARDS = {card_type: model for model, card_type in CARD_TYPES.items()}
 _SOURCE = (
     "catalog/data/offered.csv, zones.csv, machine_facts.csv: the vendors' lists, each with source and date"
 )

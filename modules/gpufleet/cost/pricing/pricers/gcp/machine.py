@@ -10,8 +10,9 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
+from gpufleet.catalog.attachable_card import CARD_PREFIX
 from gpufleet.cost.inputs.values import text_if_known
-from gpufleet.cost.pricing.component import CARD_PREFIX, CostComponent, ReservationClaim
+from gpufleet.cost.pricing.component import CostComponent, ReservationClaim
 from gpufleet.cost.pricing.pricers.gcp.disk import LOCAL_SSD, find_local_ssds_to_match
 from gpufleet.cost.pricing.pricers.gcp.location import last_url_segment, normalize_name
 from gpufleet.cost.pricing.pricers.licence import list_licences, system_licence_components
