@@ -280,3 +280,15 @@ def test_new_attempt_starts_with_an_empty_record(truncated_record):
     assert open_journal.resume_attempt(is_attempt("a2")) == []
     open_journal.close_file()
     assert truncated_record.read_text() == ""
+
+
+def test_program_can_drive_the_agent_with_another_host(agent):
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from burnin_agent import host, main\n"
+        "print(host.HostAccess.resolve_path.__name__, main.main.__name__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", program, agent], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["resolve_path", "main"]

@@ -15,7 +15,13 @@ from gpufleet.burnin.explanation import explain_check, format_explanation
 from gpufleet.burnin.overrides import ThresholdOverride
 from gpufleet.burnin.part import observe_parts
 from gpufleet.burnin.pi import decode_throttled_flags
-from gpufleet.burnin.repair_step import STEP_MEANINGS, OpenFault, find_open_faults, load_repair_ladders
+from gpufleet.burnin.repair_step import (
+    STEP_MEANINGS,
+    OpenFault,
+    choose_ladder,
+    find_open_faults,
+    load_repair_ladders,
+)
 from gpufleet.burnin.report import VERDICTS, BurninReport, load_burnin_report_schema
 from gpufleet.burnin.threshold_lint import lint_thresholds
 from gpufleet.burnin.thresholds import (
@@ -35,6 +41,7 @@ __all__ = [
     "Threshold",
     "ThresholdOverride",
     "build_agent_zipapp",
+    "choose_ladder",
     "decode_throttled_flags",
     "explain_check",
     "find_open_faults",

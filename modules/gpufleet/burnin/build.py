@@ -11,6 +11,8 @@ from gpufleet.burnin.check_definition import list_agent_checks
 PACKAGE = "burnin_agent"
 SHEBANG = b"#!/usr/bin/env python3\n"
 ENTRY = "import sys\nfrom burnin_agent.agent.main import main\nsys.exit(main())\n"
+# For a program that drives the agent in its own process: another host, other files.
+PUBLIC_MODULES = "from .agent import host, main\n"
 # Compiled kernels, and those that the node compiles; their sources stay here.
 KERNEL_FILES = (".ptx", ".spv", ".hip")
 # The zip format's first moment: a file's own time would change the bytes.
@@ -31,6 +33,7 @@ def read_agent_files() -> dict[str, bytes]:
     contents["agent/check_table.py"] = f"CHECK_TABLE = {table!r}\n".encode()
     for package in ("", "checks/", *(f"checks/{name}/" for name in table)):
         contents[f"{package}__init__.py"] = b""
+    contents["__init__.py"] = PUBLIC_MODULES.encode()
     return {
         "__main__.py": ENTRY.encode(),
         **{f"{PACKAGE}/{name}": contents[name] for name in sorted(contents)},
