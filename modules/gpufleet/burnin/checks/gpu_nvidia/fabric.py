@@ -7,6 +7,8 @@ NVSwitch, and virtual machines that share one, print N/A.
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
 from gpufleet.burnin.checks.gpu_nvidia.smi_field import ABSENT_TEXTS, quote_field, read_text
@@ -69,6 +71,26 @@ def list_fabric_warnings(gpu: Element) -> list[str]:
 def is_multi_node(gpu: Element) -> bool:
     """Return whether the GPU is of a rack with NVLink between nodes."""
     return MULTI_NODE.search(gpu.findtext("product_name") or "") is not None
+
+
+def lacks_fabric(gpu: Element) -> bool:
+    """Return whether a GPU of such a rack has no state at all (leptonai/gpud #1108); one alone may have none."""
+    return is_multi_node(gpu) and gpu.find("fabric/state") is not None and not read_text(gpu, "fabric/state")
+
+
+def read_cluster(gpu: Element) -> str:
+    """Return the NVLink domain that took the GPU; empty if none did."""
+    cluster = read_text(gpu, "fabric/clusterUuid")
+    return "" if EMPTY_CLUSTER.fullmatch(cluster) else cluster
+
+
+def find_fabric_strangers(clusters: Sequence[str]) -> frozenset[int]:
+    """Return the places of GPUs in another NVLink domain than most of the node: all of a node have the same."""
+    known = Counter(cluster for cluster in clusters if cluster)
+    if len(known) < 2:  # noqa: PLR2004 - one domain
+        return frozenset()
+    usual = known.most_common(1)[0][0]
+    return frozenset(place for place, cluster in enumerate(clusters) if cluster not in ("", usual))
 
 
 def name_fabric_service(gpu: Element) -> str:

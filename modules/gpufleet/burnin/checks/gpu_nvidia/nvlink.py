@@ -19,6 +19,7 @@ MAX_LINES = 4096
 # From this number of GPUs on, a few without links among others are a fault: a bridge joins two cards or four.
 LARGE_GROUP = 8
 SLOW_SHARE = 0.9
+METRICS = ("nvlinks_inactive", "nvlinks_absent", "nvlinks_uneven", "nvlinks_slow")
 
 
 @dataclass(frozen=True)
@@ -97,21 +98,25 @@ def judge_links(
 def _judge_gpu(
     gpu: GpuLinks | None, card: NvlinkCard | None, group: list[int], declared: float | None, gpus: int
 ) -> dict[str, Reading]:
+    readings: dict[str, Reading] = dict.fromkeys(METRICS, NOT_APPLICABLE)
     if gpu is None or not gpu.is_known:
-        missing: Reading = "nvidia-smi nvlink -s does not show its links" if declared else NOT_APPLICABLE
-        return {"nvlinks_inactive": missing, "nvlinks_uneven": NOT_APPLICABLE, "nvlinks_slow": NOT_APPLICABLE}
+        if declared:
+            readings["nvlinks_inactive"] = "nvidia-smi nvlink -s does not show the links"
+        return readings
     active = len(gpu.rates)
-    required = declared or (card.links if card and gpus > 1 else None)
-    expected_rate = card.gb_per_s if card else max(gpu.rates.values(), default=0.0) * SLOW_SHARE
-    return {
-        "nvlinks_inactive": float(active < required) if required else NOT_APPLICABLE,
-        "nvlinks_uneven": float(is_uneven(active, group))
-        if not required and len(group) > 1
-        else NOT_APPLICABLE,
-        "nvlinks_slow": float(any(rate < expected_rate for rate in gpu.rates.values()))
-        if active
-        else NOT_APPLICABLE,
-    }
+    if declared:
+        readings["nvlinks_inactive"] = float(active < declared)
+    elif card and gpus > 1 and not any(group):
+        # Guests of a divided NVSwitch may have none, and nothing on the node tells: a warning, until it is declared.
+        readings["nvlinks_absent"] = 1.0
+    elif card and gpus > 1:
+        readings["nvlinks_inactive"] = float(active < card.links)
+    elif len(group) > 1:
+        readings["nvlinks_uneven"] = float(is_uneven(active, group))
+    if active:
+        floor = card.gb_per_s if card else max(gpu.rates.values()) * SLOW_SHARE
+        readings["nvlinks_slow"] = float(min(gpu.rates.values()) < floor)
+    return readings
 
 
 def is_uneven(active: int, group: Sequence[int]) -> bool:

@@ -22,8 +22,16 @@ from gpufleet.burnin.checks.gpu_nvidia.counter import (
     count_corrected_sram,
     judge_uneven_replays,
 )
-from gpufleet.burnin.checks.gpu_nvidia.fabric import describe_fabric, read_fabric_failed, read_fabric_limited
+from gpufleet.burnin.checks.gpu_nvidia.fabric import (
+    describe_fabric,
+    find_fabric_strangers,
+    lacks_fabric,
+    read_cluster,
+    read_fabric_failed,
+    read_fabric_limited,
+)
 from gpufleet.burnin.checks.gpu_nvidia.message import explain_failure, find_messages
+from gpufleet.burnin.checks.gpu_nvidia.nvlink import METRICS as LINK_METRICS
 from gpufleet.burnin.checks.gpu_nvidia.nvlink import judge_links, match_links, parse_nvlink_status
 from gpufleet.burnin.checks.gpu_nvidia.smi_field import (
     is_absent,
@@ -62,6 +70,7 @@ RESET_FIELDS = ("gpu_reset_status/reset_required", "gpu_reset_status/drain_and_r
 # table of cards too; its PCI id is not in every report, and Jetson's GPUs have none.
 UNIFIED_MEMORY = re.compile(r"NVIDIA (GB10|Thor|Orin)\b.*|Orin \(nvgpu\).*")
 SHARED = "shared"  # of the parameter expect_nvswitch
+LEFT_TO_OWNER = ("fabric_failed", "fabric_limited", *LINK_METRICS)
 # Cards of servers have ECC and row remapping (page retirement before Ampere); other brands may have neither.
 SERVER_BRANDS = frozenset({"NVIDIA", "Tesla"})
 WITHOUT_ROW_REMAPPING = frozenset({"Kepler", "Maxwell", "Pascal", "Volta", "Turing"})
@@ -85,6 +94,8 @@ class NvidiaGpuReport:
     has_mig: bool = False
     pcie_allowed: float = 0.0
     fabric_problem: str = ""
+    cluster: str = ""
+    lacks_fabric: bool = False
     details: dict[str, str] = field(default_factory=dict)
 
 
@@ -147,6 +158,8 @@ def parse_gpu_element(gpu: Element) -> NvidiaGpuReport:
         ),
         has_mig=read_text(gpu, "mig_mode/current_mig") == "Enabled",
         fabric_problem=describe_fabric(gpu),
+        cluster=read_cluster(gpu),
+        lacks_fabric=lacks_fabric(gpu),
     )
 
 
@@ -328,32 +341,43 @@ def read_report(raw: Raw) -> NvidiaSmiReport | None:
 def complete_gpus(raw: Raw, gpus: Sequence[NvidiaGpuReport]) -> list[NvidiaGpuReport]:
     """Add NVLink, replays and messages to each GPU; a declared shared NVSwitch leaves the fabric to its owner."""
     is_shared = raw.get("expect_nvswitch") == SHARED
-    status = decompress_text(raw.get("nvlink")) or ""
-    links = match_links(parse_nvlink_status(status), [gpu.uuid for gpu in gpus])
-    # MIG turns the links of its GPU off.
+    links = match_links(
+        parse_nvlink_status(decompress_text(raw.get("nvlink")) or ""), [gpu.uuid for gpu in gpus]
+    )
+    # Instances of MIG have no peers: the links of their GPU are not judged (NVIDIA/k8s-device-plugin #201).
     links = [None if gpu.has_mig else link for gpu, link in zip(gpus, links, strict=True)]
-    declared = None if is_shared else to_finite_number(raw.get("expect_nvlinks")) or None
+    declared = to_finite_number(raw.get("expect_nvlinks")) or None
     judged = judge_links(links, [gpu.model for gpu in gpus], declared)
-    uptime = to_finite_number(raw.get("uptime_s"))
     uneven = judge_uneven_replays([gpu.replays for gpu in gpus])
-    messages = find_messages(raw)
+    strangers = find_fabric_strangers([gpu.cluster for gpu in gpus])
+    messages = [message for message in find_messages(raw) if message.rule.metric]
     completed = []
     for place, gpu in enumerate(gpus):
-        own = {**gpu.readings, **judged[place], "pcie_replays_uneven": uneven[place]}
-        own["pcie_replays"] = NOT_APPLICABLE if gpu.replays is None else gpu.replays
-        own["pcie_replay_excess"] = compare_replay_rate(gpu.replays, gpu.pcie_allowed, uptime)
-        own["inforom_corrupted"] = NOT_APPLICABLE
+        own: dict[str, Reading] = {
+            **gpu.readings,
+            **judged[place],
+            "pcie_replays": NOT_APPLICABLE if gpu.replays is None else gpu.replays,
+            "pcie_replay_excess": compare_replay_rate(
+                gpu.replays, gpu.pcie_allowed, to_finite_number(raw.get("uptime_s"))
+            ),
+            "pcie_replays_uneven": uneven[place],
+            "inforom_corrupted": NOT_APPLICABLE,
+        }
+        details = dict.fromkeys(("fabric_failed", "fabric_limited"), gpu.fabric_problem)
+        if link := links[place]:
+            details["nvlinks_inactive"] = f"{len(link.rates)} links active"
+        if place in strangers:
+            own["fabric_failed"] = 1.0
+            details["fabric_failed"] = "clusterUuid differs from that of the other GPUs"
+        if gpu.lacks_fabric and len(gpus) > 1:
+            own["fabric_limited"] = 1.0
+            details["fabric_limited"] = "no state; look at the NVLink switch trays"
         if is_shared:
-            own |= dict.fromkeys(
-                ("fabric_failed", "fabric_limited", "nvlinks_inactive", "nvlinks_uneven"), NOT_APPLICABLE
-            )
-        details = {"nvlinks_inactive": f"{len(link.rates)} links active"} if (link := links[place]) else {}
+            own |= dict.fromkeys(LEFT_TO_OWNER, NOT_APPLICABLE)
         for message in messages:
-            if message.rule.metric and is_same_gpu(message.address, gpu.bus_id):
+            if is_same_gpu(message.address, gpu.bus_id):
                 own[message.rule.metric] = 1.0
                 details[message.rule.metric] = message.text
-        for name in ("fabric_failed", "fabric_limited"):
-            details[name] = gpu.fabric_problem
         completed.append(replace(gpu, readings=own, details=details))
     return completed
 
