@@ -13,7 +13,8 @@ from gpufleet.burnin.checks.gpu_nvidia import measure
 from gpufleet.burnin.checks.gpu_nvidia.message import load_message_rules
 from gpufleet.burnin.checks.gpu_nvidia.nvlink import load_nvlink_cards, parse_nvlink_status
 from gpufleet.burnin.checks.gpu_nvidia.read import decompress_text
-from gpufleet.burnin.gpu_readings import count_replays_allowed_per_minute
+from gpufleet.burnin.evidence import NOT_APPLICABLE
+from gpufleet.burnin.gpu_readings import LOAD_READERS, count_replays_allowed_per_minute, read_devices
 from gpufleet.burnin.part import observe_parts
 from gpufleet.burnin.repair_step import choose_ladder
 from gpufleet.burnin.thresholds import select_thresholds
@@ -219,6 +220,28 @@ def test_replays_count_by_rate_and_among_neighbours(replays, hours, outcome):
 
 
 @pytest.mark.parametrize(
+    ("counter", "gained", "seconds", "metric", "value"),
+    [
+        ("pcie_replays", 31, 10, "pcie_replay_excess", 31 / 30.72),
+        ("pcie_replays", 150, 300, "pcie_replay_excess", 150 / 5 / 30.72),
+        ("nvlink_crc_errors", 1500, 10, "nvlink_crc_per_s", 150.0),
+        ("nvlink_recoveries", 1, 10, "nvlink_recoveries", 1.0),
+        ("ecc_corrected", 12, 10, "ecc_corrected_gained", 12.0),
+        ("nvlinks_active", -2, 10, "nvlinks_lost", 2.0),
+    ],
+)
+def test_gains_under_load_count_by_time(counter, gained, seconds, metric, value):
+    series = {"extremes": {"link_generation": [1, 5], "link_lanes": [16, 16]}, "samples": [[0.1], [seconds]]}
+    device = {"errors_before": {counter: 18}, "errors_after": {counter: 18 + gained}, "series": series}
+    readings = read_devices({"devices": [device, {**device, "errors_after": {counter: 18}}]}, LOAD_READERS)
+    assert readings[metric] == pytest.approx(value)
+    older = read_devices(
+        {"devices": [{"errors_before": {}, "errors_after": {}, "series": series}]}, LOAD_READERS
+    )
+    assert readings[metric] is not older[metric] is NOT_APPLICABLE
+
+
+@pytest.mark.parametrize(
     ("name", "count", "outcome"),
     [
         ("sram_correctable", 12_408, "warn"),
@@ -324,6 +347,25 @@ def test_words_in_place_of_a_report(message, code, outcome, fault, step):
     found = observe_parts(records, "gpu_server", report).faults
     assert [f"{each.fault} {each.part_kind} {each.position}" for each in found] == ([fault] if fault else [])
     assert choose_ladder(found[0].fault).steps[0] == step if fault else step in check.reason
+
+
+def test_node_without_gpus_misses_none():
+    raw = {"message": "No devices were found", "code": 6, "on_bus": [], "expect_gpus": 0}
+    assert judge_raw(raw).outcome == "not_run"
+    assert judge_raw({**raw, "expect_gpus": 8}).outcome == "fail"
+
+
+def test_lost_gpu_counts_beside_the_report_of_the_others():
+    raw = {
+        "xml": {"text": build_report([{}, {}])},
+        "on_bus": [f"0000:{slot:02x}:00.0" for slot in (0x18, 0x19, 0xDB)],
+    }
+    raw["message"] = "Unable to determine the device handle for GPU 0000:DB:00.0: GPU is lost."
+    records = [{"type": "check", "name": "gpu_nvidia", "status": "ran", "raw": raw}]
+    report = judge_attempt(records, "gpu_server", "quick")
+    found = {(each.fault, each.position) for each in observe_parts(records, "gpu_server", report).faults}
+    assert ("gpu_nvidia.gpus_lost", "0000:db:00.0") in found
+    assert not {position for _, position in found} & {"0000:18:00.0", "0000:19:00.0"}
 
 
 def test_warning_beside_a_report_is_kept_with_it():

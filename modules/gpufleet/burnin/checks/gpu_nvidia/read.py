@@ -30,7 +30,7 @@ from gpufleet.burnin.checks.gpu_nvidia.fabric import (
     read_fabric_failed,
     read_fabric_limited,
 )
-from gpufleet.burnin.checks.gpu_nvidia.message import explain_failure, find_messages
+from gpufleet.burnin.checks.gpu_nvidia.message import ToolMessage, explain_failure, find_messages
 from gpufleet.burnin.checks.gpu_nvidia.nvlink import METRICS as LINK_METRICS
 from gpufleet.burnin.checks.gpu_nvidia.nvlink import judge_links, match_links, parse_nvlink_status
 from gpufleet.burnin.checks.gpu_nvidia.smi_field import (
@@ -51,6 +51,7 @@ from gpufleet.burnin.evidence import (
     count_missing_gpus,
     find_highest,
     find_lowest,
+    list_or_empty,
     to_finite_number,
 )
 from gpufleet.burnin.gpu_readings import count_replays_allowed_per_minute
@@ -69,6 +70,7 @@ RESET_FIELDS = ("gpu_reset_status/reset_required", "gpu_reset_status/drain_and_r
 # GPUs that share the processor's memory: it has neither ECC counters nor row remapping of the GPU's. GB10 is in the
 # table of cards too; its PCI id is not in every report, and Jetson's GPUs have none.
 UNIFIED_MEMORY = re.compile(r"NVIDIA (GB10|Thor|Orin)\b.*|Orin \(nvgpu\).*")
+MISSING = "gpus_missing"
 SHARED = "shared"  # of the parameter expect_nvswitch
 LEFT_TO_OWNER = ("fabric_failed", "fabric_limited", *LINK_METRICS)
 # Cards of servers have ECC and row remapping (page retirement before Ampere); other brands may have neither.
@@ -94,6 +96,7 @@ class NvidiaGpuReport:
     has_mig: bool = False
     pcie_allowed: float = 0.0
     fabric_problem: str = ""
+    recovery_action: str = ""
     cluster: str = ""
     lacks_fabric: bool = False
     details: dict[str, str] = field(default_factory=dict)
@@ -158,6 +161,7 @@ def parse_gpu_element(gpu: Element) -> NvidiaGpuReport:
         ),
         has_mig=read_text(gpu, "mig_mode/current_mig") == "Enabled",
         fabric_problem=describe_fabric(gpu),
+        recovery_action=read_text(gpu, "gpu_recovery_action"),
         cluster=read_cluster(gpu),
         lacks_fabric=lacks_fabric(gpu),
     )
@@ -364,6 +368,7 @@ def complete_gpus(raw: Raw, gpus: Sequence[NvidiaGpuReport]) -> list[NvidiaGpuRe
             "inforom_corrupted": NOT_APPLICABLE,
         }
         details = dict.fromkeys(("fabric_failed", "fabric_limited"), gpu.fabric_problem)
+        details["recovery_action"] = gpu.recovery_action
         if link := links[place]:
             details["nvlinks_inactive"] = f"{len(link.rates)} links active"
         if place in strangers:
@@ -429,13 +434,19 @@ def name_places(text: str, addresses: Sequence[str], gpus: int) -> str:
     return f"{named}: {text}" if text else named
 
 
+def is_fault(raw: Raw, message: ToolMessage) -> bool:
+    """Return whether a message names a fault; a node without GPUs, and without declared ones, misses none."""
+    has_gpus = bool(list_or_empty(raw.get("on_bus")) or to_finite_number(raw.get("expect_gpus")))
+    return bool(message.rule.metric) and (message.rule.metric != MISSING or has_gpus)
+
+
 def read_messages(raw: Raw) -> CheckReadings:
     """Return what nvidia-smi said in words where it gave no report, or beside it."""
-    messages = find_messages(raw)
+    messages = [message for message in find_messages(raw) if is_fault(raw, message)]
     metrics: dict[str, float] = {}
-    for metric in dict.fromkeys(message.rule.metric for message in messages if message.rule.metric):
+    for metric in dict.fromkeys(message.rule.metric for message in messages):
         places = {message.address for message in messages if message.rule.metric == metric}
-        metrics[metric] = count_missing_gpus(raw, 0) if metric == "gpus_missing" else float(len(places))
+        metrics[metric] = count_missing_gpus(raw, 0) if metric == MISSING else float(len(places))
     if not metrics:
         return CheckReadings(
             unreadable=explain_failure(raw) or "the output is not a report of nvidia-smi -q -x"
