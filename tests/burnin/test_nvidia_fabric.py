@@ -259,6 +259,16 @@ def test_corrected_errors_count_above_the_bounds_of_aznhc(name, count, outcome):
         assert judge_raw({"xml": {"text": changed}}).outcome == outcome
 
 
+def test_corrected_errors_of_old_drivers_are_read():
+    # The recorded K80 counts 34 in the memory of one GPU: drivers before 450 name the memory by its place.
+    old = (Path(__file__).parents[1] / "cases/burnin/recorded/smi/pai-out-of-order.xml").read_text()
+    for name, metric in (("device_memory", "dram"), ("l2_cache", "sram")):
+        xml = re.sub(f"<{name}>0<", f"<{name}>10000001<", old, count=1)
+        result = judge_raw({"xml": {"text": xml}})
+        words = {"dram": "errors of its memory", "sram": "errors of its caches and registers"}
+        assert (result.outcome, words[metric] in result.reason) == ("warn", True)
+
+
 @pytest.mark.parametrize(
     ("fields", "outcome"),
     [
@@ -331,7 +341,14 @@ def test_table_of_cards_knows_unified_memory_whatever_the_name():
             "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest",
             9, "not_run", "", "modprobe nvidia",
         ),
-        ("Unable to determine the device handle for gpu 0000:01:00.0: Not Found", 6, "not_run", "", "code 6"),
+        # NVIDIA/open-gpu-kernel-modules #246
+        (
+            "Unable to determine the device handle for gpu 0000:01:00.0: Not Found",
+            6, "fail", "gpu_nvidia.gpus_lost gpu 0000:01:00.0", "reboot",
+        ),
+        # NVIDIA/nvidia-docker #1730
+        ("Failed to initialize NVML: Unknown Error", 255, "not_run", "", "start the container again"),
+        ("Unable to determine the device handle for GPU 0000:01:00.0: Insufficient Permissions", 4, "not_run", "", "4"),
     ],
 )  # fmt: skip
 def test_words_in_place_of_a_report(message, code, outcome, fault, step):

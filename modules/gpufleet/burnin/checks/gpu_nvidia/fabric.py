@@ -8,26 +8,26 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from xml.etree.ElementTree import Element
 
-from gpufleet.burnin.checks.gpu_nvidia.smi_field import ABSENT_TEXTS, quote_field, read_text
+from gpufleet.burnin.checks.gpu_nvidia.smi_field import quote_field, read_text
 from gpufleet.burnin.evidence import NOT_APPLICABLE, Reading
 
 # nvml.h NVML_GPU_FABRIC_STATE_*; NOT_SUPPORTED is printed as N/A or Not Supported.
 COMPLETED, UNFINISHED = "Completed", ("Not Started", "In Progress")
 # NVML_GPU_FABRIC_HEALTH_MASK_*: rows of the section health with the texts that are faults.
 FAULTS = {
-    "summary": ("Unhealthy",),
-    "route_unhealthy": ("True", "Yes"),
-    "access_timeout_recovery": ("True", "Yes"),
+    "summary": ("unhealthy",),
+    "route_unhealthy": ("true", "yes"),
+    "access_timeout_recovery": ("true", "yes"),
 }
 WARNINGS = {
-    "summary": ("Limited Capacity",),
-    "bandwidth": ("Degraded",),
-    "route_recovery_in_progress": ("True", "Yes"),
+    "summary": ("limited capacity",),
+    "bandwidth": ("degraded",),
+    "route_recovery_in_progress": ("true", "yes"),
 }
-HEALTHY_CONFIGURATIONS = ABSENT_TEXTS | {"None", "False", "No"}
+HEALTHY_CONFIGURATIONS = frozenset({"", "none", "false", "no"})
 # Racks of several nodes: the fabric manager runs on the switch trays, and each node has nvidia-imex.
 MULTI_NODE = re.compile(r"GB[23]00\b")
 EMPTY_CLUSTER = re.compile(r"[0-]*")
@@ -43,26 +43,26 @@ def list_fabric_faults(gpu: Element) -> list[str]:
         faults.append(f"state {state}")
     elif state == COMPLETED and status not in ("", "Success"):
         faults.append(f"status {status}")
-    faults += [
-        f"{name} {text}"
-        for name, texts in FAULTS.items()
-        if (text := read_text(gpu, f"fabric/health/{name}")) in texts
-    ]
-    configuration = (gpu.findtext("fabric/health/incorrect_configuration") or "").strip()
-    if configuration not in HEALTHY_CONFIGURATIONS:
+    configuration = read_text(gpu, "fabric/health/incorrect_configuration")
+    if configuration.lower() not in HEALTHY_CONFIGURATIONS:
         faults.append(f"incorrect_configuration {configuration}")
-    return faults
+    return [*faults, *list_health_rows(gpu, FAULTS)]
+
+
+def list_health_rows(gpu: Element, rows: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the rows of the fabric's health that have one of these texts."""
+    return [
+        f"{name} {text}"
+        for name, texts in rows.items()
+        if (text := read_text(gpu, f"fabric/health/{name}")).lower() in texts
+    ]
 
 
 def list_fabric_warnings(gpu: Element) -> list[str]:
     """Return what limits a GPU's place in the fabric."""
     if not read_text(gpu, "fabric/state"):
         return []
-    warnings = [
-        f"{name} {text}"
-        for name, texts in WARNINGS.items()
-        if (text := read_text(gpu, f"fabric/health/{name}")) in texts
-    ]
+    warnings = list_health_rows(gpu, WARNINGS)
     if is_multi_node(gpu) and EMPTY_CLUSTER.fullmatch(read_text(gpu, "fabric/clusterUuid") or "0"):
         warnings.append("clusterUuid is zero: the node belongs to no NVLink domain")
     return warnings
