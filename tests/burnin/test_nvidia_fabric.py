@@ -32,7 +32,9 @@ ALL_INACTIVE = "NVML: Unable to retrieve NVLink information as all links are inA
 
 def build_report(changes, model=MODEL):
     """Return a report of one GPU for each mapping of fields to texts."""
-    element = re.search(r"<gpu id.*</gpu>", H100, re.DOTALL)[0]
+    element = original = re.search(r"<gpu id.*</gpu>", H100, re.DOTALL)[0]
+    if model != MODEL:
+        element = re.sub("<pci_device_id>[^<]*<", "<pci_device_id>N/A<", element)
     gpus = []
     for place, fields in enumerate(changes):
         gpu = element.replace(BUS, f"00000000:{0x18 + place:02X}:00.0").replace(UUID, f"GPU-{place:08x}")
@@ -43,7 +45,7 @@ def build_report(changes, model=MODEL):
             assert count == 1, name
             gpu = head + mark + tail
         gpus.append(gpu)
-    report = H100.replace(element, "".join(gpus))
+    report = H100.replace(original, "".join(gpus))
     return re.sub(r"<attached_gpus>\d+<", f"<attached_gpus>{len(gpus)}<", report)
 
 
@@ -176,6 +178,15 @@ def test_links_are_judged_by_model_declaration_and_neighbours(model, counts, tot
     status = show_links(counts, model, total, rate)
     result = judge([{} for _ in counts], model=model, nvlink={"text": status}, expect_nvlinks=declared)
     assert result.outcome == outcome, result.reason
+
+
+@pytest.mark.parametrize(("device", "outcome"), [("232910DE", "fail"), ("223010DE", "pass")])
+def test_board_with_switches_gives_all_its_gpus_the_same_links(device, outcome):
+    # H20 has NVSwitches, RTX A6000 has bridges, by the table of cards.
+    status = show_links([16, 16, 0, 0])
+    assert (
+        judge([{"pci_device_id": device}] * 4, model="NVIDIA X", nvlink={"text": status}).outcome == outcome
+    )
 
 
 def test_slow_link_is_a_warning():

@@ -78,8 +78,16 @@ def match_links(gpus: Sequence[GpuLinks], uuids: Sequence[str]) -> list[GpuLinks
     ]
 
 
+@dataclass(frozen=True)
+class LinkedModel:
+    """A GPU's model, and whether its boards have NVSwitches: all GPUs of one board then have equally many links."""
+
+    name: str
+    is_switched: bool
+
+
 def judge_links(
-    links: Sequence[GpuLinks | None], models: Sequence[str], declared: float | None
+    links: Sequence[GpuLinks | None], models: Sequence[LinkedModel], declared: float | None
 ) -> list[dict[str, Reading]]:
     """Return the readings of each GPU: too few active links, fewer than its equals, slow links.
 
@@ -88,29 +96,28 @@ def judge_links(
     groups: dict[str, list[int]] = {}
     for gpu, model in zip(links, models, strict=True):
         if gpu is not None and gpu.is_known:
-            groups.setdefault(model, []).append(len(gpu.rates))
+            groups.setdefault(model.name, []).append(len(gpu.rates))
     return [
-        _judge_gpu(gpu, load_nvlink_cards().get(model), groups.get(model, []), declared, len(models))
+        _judge_gpu(gpu, model, groups.get(model.name, []), declared)
         for gpu, model in zip(links, models, strict=True)
     ]
 
 
 def _judge_gpu(
-    gpu: GpuLinks | None, card: NvlinkCard | None, group: list[int], declared: float | None, gpus: int
+    gpu: GpuLinks | None, model: LinkedModel, group: list[int], declared: float | None
 ) -> dict[str, Reading]:
     readings: dict[str, Reading] = dict.fromkeys(METRICS, NOT_APPLICABLE)
     if gpu is None or not gpu.is_known:
         if declared:
             readings["nvlinks_inactive"] = "nvidia-smi nvlink -s does not show the links"
         return readings
-    active = len(gpu.rates)
-    if declared:
-        readings["nvlinks_inactive"] = float(active < declared)
-    elif card and gpus > 1 and not any(group):
+    active, card = len(gpu.rates), load_nvlink_cards().get(model.name)
+    required = declared or (card.links if card else max(group) if model.is_switched else None)
+    if declared or (required and len(group) > 1 and any(group)):
+        readings["nvlinks_inactive"] = float(active < required) if required else NOT_APPLICABLE
+    elif len(group) > 1 and (card or model.is_switched):
         # Guests of a divided NVSwitch may have none, and nothing on the node tells: a warning, until it is declared.
         readings["nvlinks_absent"] = 1.0
-    elif card and gpus > 1:
-        readings["nvlinks_inactive"] = float(active < card.links)
     elif len(group) > 1:
         readings["nvlinks_uneven"] = float(is_uneven(active, group))
     if active:

@@ -32,7 +32,12 @@ from gpufleet.burnin.checks.gpu_nvidia.fabric import (
 )
 from gpufleet.burnin.checks.gpu_nvidia.message import ToolMessage, explain_failure, find_messages
 from gpufleet.burnin.checks.gpu_nvidia.nvlink import METRICS as LINK_METRICS
-from gpufleet.burnin.checks.gpu_nvidia.nvlink import judge_links, match_links, parse_nvlink_status
+from gpufleet.burnin.checks.gpu_nvidia.nvlink import (
+    LinkedModel,
+    judge_links,
+    match_links,
+    parse_nvlink_status,
+)
 from gpufleet.burnin.checks.gpu_nvidia.smi_field import (
     is_absent,
     quote_field,
@@ -56,6 +61,7 @@ from gpufleet.burnin.evidence import (
 )
 from gpufleet.burnin.gpu_readings import count_replays_allowed_per_minute
 from gpufleet.drivers import PciDevice, find_card_of_device
+from gpufleet.drivers.data_file import GpuCard
 from gpufleet.errors import InputError
 
 # Nothing that nvidia-smi prints comes near this; a packed record that unfolds beyond it is not one.
@@ -71,6 +77,7 @@ RESET_FIELDS = ("gpu_reset_status/reset_required", "gpu_reset_status/drain_and_r
 # table of cards too; its PCI id is not in every report, and Jetson's GPUs have none.
 UNIFIED_MEMORY = re.compile(r"NVIDIA (GB10|Thor|Orin)\b.*|Orin \(nvgpu\).*")
 MISSING = "gpus_missing"
+SWITCHED = frozenset({"nvswitch", "nvlink5", "rack"})  # column fabric of drivers/data/cards.csv
 SHARED = "shared"  # of the parameter expect_nvswitch
 LEFT_TO_OWNER = ("fabric_failed", "fabric_limited", *LINK_METRICS)
 # Cards of servers have ECC and row remapping (page retirement before Ampere); other brands may have neither.
@@ -94,6 +101,7 @@ class NvidiaGpuReport:
     serial: str = ""
     replays: float | None = None
     has_mig: bool = False
+    is_switched: bool = False
     pcie_allowed: float = 0.0
     fabric_problem: str = ""
     recovery_action: str = ""
@@ -159,6 +167,7 @@ def parse_gpu_element(gpu: Element) -> NvidiaGpuReport:
             read_number(gpu, "pci/pci_gpu_link_info/pcie_gen/max_link_gen"),
             read_number(gpu, f"{link}/max_link_width"),
         ),
+        is_switched=(card := find_card(gpu)) is not None and card.fabric in SWITCHED,
         has_mig=read_text(gpu, "mig_mode/current_mig") == "Enabled",
         fabric_problem=describe_fabric(gpu),
         recovery_action=read_text(gpu, "gpu_recovery_action"),
@@ -172,10 +181,15 @@ def is_server_card(gpu: Element) -> bool:
     return read_text(gpu, "product_brand") in SERVER_BRANDS and not has_unified_memory(gpu)
 
 
+def find_card(gpu: Element) -> GpuCard | None:
+    """Return the card of the PCI id in the report, if the table of cards has it."""
+    match = re.fullmatch(r"(?:0x)?([0-9A-Fa-f]{4})10[Dd][Ee]", read_text(gpu, "pci/pci_device_id"))
+    return find_card_of_device(PciDevice("", "10de", match[1].lower(), "", "")) if match else None
+
+
 def has_unified_memory(gpu: Element) -> bool:
     """Return whether the GPU shares the processor's memory, by the table of cards or by its name."""
-    match = re.fullmatch(r"(?:0x)?([0-9A-Fa-f]{4})10[Dd][Ee]", read_text(gpu, "pci/pci_device_id"))
-    card = find_card_of_device(PciDevice("", "10de", match[1].lower(), "", "")) if match else None
+    card = find_card(gpu)
     if card is not None:
         return card.market == "embedded"
     return UNIFIED_MEMORY.fullmatch(read_text(gpu, "product_name")) is not None
@@ -351,7 +365,7 @@ def complete_gpus(raw: Raw, gpus: Sequence[NvidiaGpuReport]) -> list[NvidiaGpuRe
     # Instances of MIG have no peers: the links of their GPU are not judged (NVIDIA/k8s-device-plugin #201).
     links = [None if gpu.has_mig else link for gpu, link in zip(gpus, links, strict=True)]
     declared = to_finite_number(raw.get("expect_nvlinks")) or None
-    judged = judge_links(links, [gpu.model for gpu in gpus], declared)
+    judged = judge_links(links, [LinkedModel(gpu.model, gpu.is_switched) for gpu in gpus], declared)
     uneven = judge_uneven_replays([gpu.replays for gpu in gpus])
     strangers = find_fabric_strangers([gpu.cluster for gpu in gpus])
     messages = [message for message in find_messages(raw) if message.rule.metric]
