@@ -26,6 +26,10 @@ KINDS = {"blade": "compute_blade", "h100_vm": "cloud_vm", "h200_vm": "cloud_vm",
 TENSOR = {"h100": (695.8, 710.8), "h200": (674.1, 690.4)}
 HOST_COPY = (48.2, 55.4)
 GPUS_OF_A_SERVER = 8
+# An HGX H100: the fabric as NVIDIA/NVSentinel #883 shows it, the links as bottlerocket-os/bottlerocket #4418.
+FABRIC = "<state>Completed</state><status>Success</status>"
+LINKS, LINK_RATE = 18, "26.562 GB/s"
+UPTIME_S = 86_400.0
 APPLICATION_XID = "NVRM: Xid (PCI:0000:18:00): 13, pid=4242, name=python3, Graphics Exception"
 CORRECTED_AER = "pcieport 0000:00:01.0: AER: Corrected error received: 0000:01:00.0"
 
@@ -46,7 +50,13 @@ def build_server_records() -> Records:
     xml = (CASES / "outputs/nvidia-smi-h100-healthy.xml").read_text()
     gpu = re.search(r"<gpu id.*?</gpu>", xml, re.DOTALL)[0]
     buses = [f"0000:{0x18 + 16 * place:02x}:00.0" for place in range(GPUS_OF_A_SERVER)]
-    gpus = "".join(gpu.replace("00000000:18:00.0", f"0000{bus}") for bus in buses)
+    gpu = re.sub(r"<fabric>\s*<state>N/A</state>\s*<status>N/A</status>", f"<fabric>{FABRIC}", gpu)
+    uuid = re.search(r"<uuid>(GPU-[^<]*)<", gpu)[1]
+    uuids = [f"{uuid[:-2]}{place:02x}" for place in range(GPUS_OF_A_SERVER)]
+    gpus = "".join(
+        gpu.replace("00000000:18:00.0", f"0000{bus}").replace(uuid, own)
+        for bus, own in zip(buses, uuids, strict=True)
+    )
     report = re.sub(r"<gpu id.*</gpu>", lambda _: gpus, xml, flags=re.DOTALL)
     report = report.replace("<attached_gpus>2<", f"<attached_gpus>{GPUS_OF_A_SERVER}<")
     records = read_base("gpu_server")
@@ -57,11 +67,26 @@ def build_server_records() -> Records:
         if "devices" in raw:
             raw["devices"] = [{**raw["devices"][0], "bus_id": bus} for bus in buses]
             for device in raw["devices"]:
+                for when in ("errors_before", "errors_after"):
+                    if when in device:
+                        device[when] = {**device[when], "nvlinks_active": LINKS, "nvlink_recoveries": 0}
                 if "slot" in device:
                     device["slot"]["port"] = device["slot"]["card"]
         if record.get("name") == "gpu_nvidia":
-            raw["xml"] = {"text": report}
+            raw |= {
+                "xml": {"text": report},
+                "nvlink": {"text": build_nvlink_status(uuids)},
+                "uptime_s": UPTIME_S,
+            }
     return records
+
+
+def build_nvlink_status(uuids: list[str]) -> str:
+    """Return what `nvidia-smi nvlink -s` prints of GPUs with all links active."""
+    links = "".join(f"\t Link {link}: {LINK_RATE}\n" for link in range(LINKS))
+    return "".join(
+        f"GPU {place}: NVIDIA H100 80GB HBM3 (UUID: {uuid})\n{links}" for place, uuid in enumerate(uuids)
+    )
 
 
 def build_templates() -> dict[str, str]:
@@ -199,6 +224,29 @@ def drop_gpu(records: Records) -> None:
             raw["xml"]["text"] = text[: text.rindex("<gpu id")] + text[text.rindex("</gpu>") + 6 :]
 
 
+def change_last(key: str, old: str, new: str) -> Degradation:
+    """Return the degradation that changes what nvidia-smi prints of the last GPU."""
+
+    def degrade(records: Records) -> None:
+        raw = find(records, "gpu_nvidia")
+        head, found, tail = raw[key]["text"].rpartition(old)
+        assert found, old
+        raw[key] = {"text": head + new + tail}
+
+    return degrade
+
+
+def say_instead_of_report(message: str, code: int) -> Degradation:
+    """Return the degradation in which nvidia-smi prints a message and no report."""
+
+    def degrade(records: Records) -> None:
+        raw = find(records, "gpu_nvidia")
+        del raw["xml"], raw["nvlink"]
+        raw |= {"message": message, "code": code}
+
+    return degrade
+
+
 def heat_blade(degrees: float) -> Degradation:
     """Return the degradation that heats the SoC."""
 
@@ -277,4 +325,22 @@ DEGRADATIONS: list[tuple[str, str, str, Degradation]] = [
     ),
     ("round trips lost", "2 of 10", "blade", set_host("network", lambda raw: raw["round_trip"].update(lost=2))),
     ("memory bit wrong", "1 MiB of 512", "blade", set_host("memory", lambda raw: raw["wrong_mib"].update({"55": 1}))),
+    (
+        "GPU waits for the fabric manager", "1 of 8", "h100_server",
+        change_last("xml", FABRIC, "<state>In Progress</state><status>N/A</status>"),
+    ),
+    (
+        "NVLink inactive", "1 of 18 links of 1 of 8", "h100_server",
+        change_last("nvlink", f"Link 17: {LINK_RATE}", "Link 17: <inactive>"),
+    ),
+    ("NVLink goes down under load", "1 of 18 of 1 of 8", "h100_server", set_error("gpu_copy", "nvlinks_active", 17)),
+    ("PCIe link repeats packets", "200 under load", "h100_server", set_error("gpu_copy", "pcie_replays", 200)),
+    (
+        "corrected SRAM errors", "12,408 of 1 of 8", "h100_server",
+        change_last("xml", "<sram_correctable>0<", "<sram_correctable>12408<"),
+    ),
+    (
+        "nvidia-smi says that a GPU is lost", "1 of 8", "h100_server",
+        say_instead_of_report("Unable to determine the device handle for GPU7: 0000:88:00.0: GPU is lost.  Reboot", 15),
+    ),
 ]  # fmt: skip

@@ -96,3 +96,47 @@ def test_a_missing_library_says_so():
     with pytest.raises(clibrary.LibraryError, match=r"libnothing\.so\.1 is not installed") as caught:
         clibrary.find_library(["libnothing.so.1"])
     assert caught.value.code is None
+
+
+class FakeNvml:
+    """NVML of one GPU: the state of each link, and fields by id and link; a missing one is NOT_SUPPORTED."""
+
+    def __init__(self, states, fields):
+        self.states, self.fields = states, fields
+
+    def call(self, name, *arguments):
+        assert name == "nvmlDeviceGetHandleByPciBusId_v2"
+
+    def try_call(self, name, handle, *arguments):
+        if name == "nvmlDeviceGetNvLinkState" and arguments[0] < len(self.states):
+            ctypes.c_uint.from_address(arguments[1]).value = self.states[arguments[0]]
+            return 0
+        if name == "nvmlDeviceGetFieldValues":
+            field = nvml.FieldValue.from_address(arguments[1])
+            value = self.fields.get((field.field, field.scope))
+            field.code, field.value = (3, 0) if value is None else (0, value)
+            return 0
+        return 3
+
+
+@pytest.mark.parametrize(
+    ("states", "fields", "expected"),
+    [
+        # Up to NVLink 4: totals of all links.
+        (
+            [1, 1, 0, 1],
+            {(38, 0): 2, (45, 0): 3, (52, 0): 7, (59, 0): 1},
+            {"nvlinks_active": 3, "nvlink_replays": 7, "nvlink_recoveries": 1, "nvlink_crc_errors": 5},
+        ),
+        # NVLink 5: recoveries of each link.
+        (
+            [1, 1],
+            {(215, 0): 1, (215, 1): 4},
+            {"nvlinks_active": 2, "nvlink_replays": None, "nvlink_recoveries": 5, "nvlink_crc_errors": None},
+        ),
+        ([0, 0], {}, {"nvlinks_active": 0}),
+        ([], {}, {"nvlinks_active": None}),
+    ],
+)
+def test_links_and_their_errors_are_read_by_generation(states, fields, expected):
+    assert nvml.GpuSensors(FakeNvml(states, fields), "0000:18:00.0").read_link_errors() == expected

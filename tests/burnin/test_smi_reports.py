@@ -120,9 +120,9 @@ def test_unreadable_page_retirement_of_an_older_card_is_never_a_pass(text):
         ("gpu_recovery_action", "Reboot", "", "asks for a reset"),
         ("gpu_recovery_action", "Drain P2P", "", "asks for a reset"),
         ("gpu_recovery_action", "Drain and Reset", "", "asks for a reset"),
-        ("serial", "GPU requires reset", "", "requires a reset or is lost"),
-        ("gpu_temp", "[GPU requires reset]", "", "requires a reset or is lost"),
-        ("fan_speed", "[GPU is lost]", "", "requires a reset or is lost"),
+        ("serial", "GPU requires reset", "", "a GPU requires a reset"),
+        ("gpu_temp", "[GPU requires reset]", "", "a GPU requires a reset"),
+        ("fan_speed", "[GPU is lost]", "", "a GPU is lost"),
     ],
 )
 def test_fault_in_a_report_is_a_fail(name, text, section, meaning):

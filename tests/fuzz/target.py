@@ -550,6 +550,8 @@ def run_bug_report(path: Path) -> object:
 def run_gpu_report(content: bytes) -> object:
     from gpufleet.burnin.checks.gpu_nvidia import read as nvidia_smi
 
+    words = {"text": content.decode("utf-8", "replace")}
+    nvidia_smi.read_record({"xml": words, "nvlink": words, "message": words["text"], "code": 1})
     text = nvidia_smi.decompress_text({"text": content.decode("utf-8", "replace")})
     return nvidia_smi.parse_nvidia_smi_report(text or "")
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from gpufleet.burnin.agent.settings import parse_settings
+from gpufleet.errors import InputError
 from gpufleet.fleet import load_rack
 from gpufleet.nodes import Node, NodeIdentity, NodeObservation, build_expected_hardware, build_rack_report
 from gpufleet.nodes.declaration import NEVER, list_declared_nodes, list_machine_accelerators
@@ -71,7 +72,7 @@ def test_rack_file_reaches_the_host_variable_and_the_registry(registry, rack):
 
 def test_hardware_of_the_rack_file_reaches_what_is_expected(tmp_path, registry):
     fabric = "{kind: infiniband, adapters: 8, gbit_per_s: 3200, devices: 'mlx5_[0-6,9]'}"
-    hardware = f"hardware: {{memory_gib: 2048, drives: 8, interfaces: 2, fabric: {fabric}}}"
+    hardware = f"hardware: {{memory_gib: 2048, drives: 8, interfaces: 2, nvlinks: 18, fabric: {fabric}}}"
     (tmp_path / "r1.yaml").write_text(f"{SERVERS}{hardware}\n")
     rack = load_rack(tmp_path / "r1.yaml", tmp_path)
     registry.apply_source_report(build_rack_report(rack, datetime.now(UTC)))
@@ -80,10 +81,20 @@ def test_hardware_of_the_rack_file_reaches_what_is_expected(tmp_path, registry):
         assert expected == {
             "expect_gpus": 8, "expect_gpu_models": "H100 SXM5 80GB", "expect_memory_gib": 2048,
             "expect_drive_gib": 465.7, "expect_drives": 8, "expect_interfaces": 2, "expect_fabric": "infiniband",
+            "expect_nvlinks": 18,
             "expect_fabric_adapters": 8, "expect_fabric_gbit_per_s": 3200,
             "expect_fabric_devices": "mlx5_0,mlx5_1,mlx5_2,mlx5_3,mlx5_4,mlx5_5,mlx5_6,mlx5_9",
         }  # fmt: skip
         assert parse_settings({name: str(value) for name, value in expected.items()}) == expected
+
+
+def test_shared_nvswitch_is_declared_and_nothing_else(tmp_path):
+    (tmp_path / "r1.yaml").write_text(f"{SERVERS}hardware: {{nvswitch: shared}}\n")
+    rack = load_rack(tmp_path / "r1.yaml", tmp_path)
+    assert build_expected_hardware(list_declared_nodes(rack)[0])["expect_nvswitch"] == "shared"
+    (tmp_path / "r1.yaml").write_text(f"{SERVERS}hardware: {{nvswitch: none}}\n")
+    with pytest.raises(InputError, match="nvswitch"):
+        load_rack(tmp_path / "r1.yaml", tmp_path)
 
 
 def test_agent_knows_every_parameter_that_the_inventory_passes(rack):

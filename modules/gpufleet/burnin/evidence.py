@@ -87,6 +87,15 @@ def find_lowest(readings: Iterable[Reading]) -> Reading:
     return next((value for value in values if isinstance(value, str)), NOT_APPLICABLE)
 
 
+def find_highest(readings: Iterable[Reading]) -> Reading:
+    """Return the highest known value of the devices; without one, the first reason."""
+    values = list(readings)
+    known = [value for value in values if isinstance(value, float)]
+    if known:
+        return max(known)
+    return next((value for value in values if isinstance(value, str)), NOT_APPLICABLE)
+
+
 def build_check_readings(
     readings: Mapping[str, Reading], display_value: float | str | None, unit: str
 ) -> CheckReadings:

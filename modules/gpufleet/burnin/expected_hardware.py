@@ -19,6 +19,8 @@ COMPARED = frozenset(
         "expect_fabric",
     }
 )
+# Declarations that lower what is expected: a record has them only from the registry, whatever the node repeats.
+EXCUSES = frozenset({"expect_nvswitch"})
 VENDORS = {"expect_gpus": "10de", "expect_amd_gpus": "1002"}
 
 
@@ -28,7 +30,7 @@ def apply_expected_values(raw: Raw, expected: Mapping[str, Any]) -> Raw:
     The record comes from the node, which must not be able to lower what is expected of it. A higher number stays: an
     operator may have asked for more by the agent's parameters.
     """
-    merged = dict(raw)
+    merged = {name: value for name, value in raw.items() if name not in EXCUSES}
     for name, value in expected.items():
         repeated = to_finite_number(raw.get(name))
         is_higher = isinstance(value, int | float) and repeated is not None and repeated > value

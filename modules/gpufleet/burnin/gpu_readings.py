@@ -13,6 +13,7 @@ from gpufleet.burnin.evidence import (
     add_up_counts,
     build_check_readings,
     count_missing_gpus,
+    find_highest,
     find_lowest,
     list_or_empty,
     mapping_or_empty,
@@ -31,6 +32,10 @@ HARDWARE_SLOWDOWN, THERMAL_SLOWDOWN = 0x8 | 0x40 | 0x80, 0x20
 # PCIe's transfer rate by generation.
 GENERATIONS_BY_GT_PER_S = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
 MIN_TESTED_SHARE = 0.5
+# PCIe permits one wrong bit in 10^12, and DCGM's health watch warns above as many replays (DcgmHealthWatch.cpp). Where
+# the link is not known, that of the widest link counts.
+BIT_ERROR_RATE, WIDEST_LANES, SECONDS_PER_MINUTE = 1e-12, 16.0, 60.0
+GT_PER_S_BY_GENERATION = {generation: rate for rate, generation in GENERATIONS_BY_GT_PER_S.items()}
 
 DeviceReader = Callable[[Raw], Reading]
 
@@ -54,7 +59,7 @@ def read_devices(raw: Raw, readers: dict[str, DeviceReader]) -> dict[str, Readin
     devices = list_devices(raw)
     readings: dict[str, Reading] = {}
     for name, read in readers.items():
-        merge = add_up_counts if name in COUNTS else find_lowest
+        merge = add_up_counts if name in COUNTS else find_highest if name in HIGHEST else find_lowest
         readings[name] = merge([explain_untested(device) or read(device) for device in devices])
     readings["hardware_errors"] = add_up_counts([count_hardware_errors(device) for device in devices])
     return readings
@@ -189,6 +194,58 @@ def count_gained(name: str) -> DeviceReader:
     return read
 
 
+def count_replays_allowed_per_minute(generation: float | None, lanes: float | None) -> float:
+    """Return how many PCIe replays a minute a good link may have: 30.7 of Gen5 with 16 lanes."""
+    rate = GT_PER_S_BY_GENERATION.get(int(generation or 0), max(GT_PER_S_BY_GENERATION.values()))
+    return rate * 1e9 * BIT_ERROR_RATE * SECONDS_PER_MINUTE * (lanes or WIDEST_LANES)
+
+
+def compare_gained_replays(device: Raw) -> Reading:
+    """Return the PCIe replays that a load gained, as a multiple of what a good link may have in that time.
+
+    A load that is shorter than a minute counts as one minute: DCGM looks at one minute.
+    """
+    gained = count_gained("pcie_replays")(device)
+    if not isinstance(gained, float):
+        return NOT_APPLICABLE  # no card must have this counter
+    allowed = count_replays_allowed_per_minute(
+        read_extreme(device, "link_generation", 1), read_extreme(device, "link_lanes", 1)
+    )
+    return gained / max(1.0, read_load_seconds(device) / SECONDS_PER_MINUTE) / allowed
+
+
+def read_load_seconds(device: Raw) -> float:
+    """Return how long the sensors of a load were read; 0 where they were not."""
+    samples = list_or_empty(mapping_or_empty(device.get("series")).get("samples"))
+    last = list_or_empty(samples[-1]) if samples else []
+    return (to_finite_number(last[0]) if last else None) or 0.0
+
+
+def read_link_crc_rate(device: Raw) -> Reading:
+    """Return the CRC errors of all NVLinks of a GPU per second of the load."""
+    gained = count_gained("nvlink_crc_errors")(device)
+    return gained / max(1.0, read_load_seconds(device)) if isinstance(gained, float) else NOT_APPLICABLE
+
+
+def count_lost_links(device: Raw) -> Reading:
+    """Return how many NVLinks went down during the check; a GPU without any has none to lose."""
+    before, after = (
+        to_finite_number(mapping_or_empty(device.get(f"errors_{when}")).get("nvlinks_active"))
+        for when in ("before", "after")
+    )
+    return NOT_APPLICABLE if before is None or after is None else max(0.0, before - after)
+
+
+def count_gained_if_read(name: str) -> DeviceReader:
+    """Return the reader of what a counter gained; one that was not read twice does not apply."""
+
+    def read(device: Raw) -> Reading:
+        gained = count_gained(name)(device)
+        return gained if isinstance(gained, float) else NOT_APPLICABLE
+
+    return read
+
+
 def is_set_after(name: str) -> DeviceReader:
     """Return the reader of a state after the check: 1 if it is set."""
 
@@ -233,10 +290,19 @@ LOAD_READERS: dict[str, DeviceReader] = {
     "thermal_slowdown": has_event(THERMAL_SLOWDOWN),
     "thermal_margin_c": read_margin,
     "ecc_gained": count_gained("ecc_uncorrected"),
+    "ecc_corrected_gained": count_gained_if_read("ecc_corrected"),
+    "pcie_replay_excess": compare_gained_replays,
+    "nvlinks_lost": count_lost_links,
+    "nvlink_recoveries": count_gained_if_read("nvlink_recoveries"),
+    "nvlink_replays": count_gained_if_read("nvlink_replays"),
+    "nvlink_crc_per_s": read_link_crc_rate,
     "remap_pending": is_set_after("remap_pending"),
     "remap_failed": is_set_after("remap_failed"),
     "recovery_action": is_set_after("recovery_action"),
 }
+HIGHEST = frozenset({"pcie_replay_excess", "nvlink_crc_per_s"})
 COUNTS = frozenset(
-    {"wrong_results", "wrong_vectors", "link_narrow", "link_slow", *LOAD_READERS} - {"thermal_margin_c"}
+    {"wrong_results", "wrong_vectors", "link_narrow", "link_slow", *LOAD_READERS}
+    - HIGHEST
+    - {"thermal_margin_c"}
 )

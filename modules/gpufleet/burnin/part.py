@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
 from gpufleet.burnin.checks.gpu_amd.read import find_card_name
-from gpufleet.burnin.checks.gpu_nvidia.read import NvidiaSmiReport, decompress_text, parse_nvidia_smi_report
+from gpufleet.burnin.checks.gpu_nvidia.message import find_messages
+from gpufleet.burnin.checks.gpu_nvidia.read import read_report
 from gpufleet.burnin.checks.gpu_xid.read import (
     RECOVERY_ACTION,
     XID,
     classify_line,
     drop_outdated_recovery_actions,
 )
-from gpufleet.burnin.evidence import CheckReadings, Raw, build_check_readings, list_or_empty, mapping_or_empty
+from gpufleet.burnin.evidence import (
+    CheckReadings,
+    Raw,
+    Reading,
+    build_check_readings,
+    list_or_empty,
+    mapping_or_empty,
+)
 from gpufleet.burnin.overrides import ThresholdOverride, apply_overrides
 from gpufleet.burnin.readings import extract_check_metrics
 from gpufleet.burnin.report import BurninReport, CheckResult
@@ -26,6 +34,7 @@ from gpufleet.nodes.part import ObservedFault, ObservedPart, PartObservation
 
 # Records with a list of devices: what must be left out so that one device is judged by itself.
 BUS_KEYS = {"on_bus": [], "amd_on_bus": [], "expect_gpus": 0, "expect_amd_gpus": 0}
+NODE_WIDE = ("fabric_failed", "nvlinks_inactive")
 DEVICE_CHECKS = ("gpu_compute", "gpu_memory", "gpu_copy", "gpu_hip", "gpu_vulkan", "gpu_amd")
 PCI_ADDRESS = re.compile(r"\b([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.([0-7]))?\b")
 NVME = re.compile(r"\b(nvme\d+)(?:n\d+)?\b")
@@ -57,7 +66,7 @@ def observe_parts(
 def _list_parts(checks: Iterable[Record]) -> Iterator[ObservedPart]:
     for check in checks:
         raw = mapping_or_empty(check.get("raw"))
-        if check.get("name") == "gpu_nvidia" and (report := _read_smi(raw)) is not None:
+        if check.get("name") == "gpu_nvidia" and (report := read_report(raw)) is not None:
             for gpu in report.gpus:
                 serial, uuid = normalize_serial(gpu.serial), _normalize_uuid(gpu.uuid)
                 yield ObservedPart("gpu", serial, uuid, gpu.model or None, normalize_pci(gpu.bus_id))
@@ -78,11 +87,6 @@ def _list_parts(checks: Iterable[Record]) -> Iterator[ObservedPart]:
                         _text(drive.get("model_name")) or None,
                         _text(drive.get("name")),
                     )
-
-
-def _read_smi(raw: Raw) -> NvidiaSmiReport | None:
-    xml = decompress_text(raw.get("xml"))
-    return parse_nvidia_smi_report(xml) if xml is not None else None
 
 
 def _text(value: Any) -> str:
@@ -138,9 +142,16 @@ def _fault(rule: Threshold, readings: CheckReadings, kind: str, position: str) -
 
 def _split_by_part(check_name: str, raw: Raw) -> Iterator[tuple[str, str, CheckReadings]]:
     """Yield (kind of part, position, readings) for each part that a record describes by itself."""
-    if check_name == "gpu_nvidia" and (report := _read_smi(raw)) is not None:
-        for gpu in report.gpus:
-            yield "gpu", normalize_pci(gpu.bus_id), build_check_readings(gpu.readings, None, "")
+    if check_name == "gpu_nvidia":
+        report = read_report(raw)
+        described = {normalize_pci(gpu.bus_id): gpu.readings for gpu in report.gpus} if report else {}
+        described = _drop_faults_of_all(described)
+        for position, gpu_readings in described.items():
+            yield "gpu", position, build_check_readings(gpu_readings, None, "")
+        for message in find_messages(raw):
+            position = normalize_pci(message.address)
+            if position and message.rule.metric and position not in described:
+                yield "gpu", position, build_check_readings({message.rule.metric: 1.0}, None, "")
     elif check_name in DEVICE_CHECKS:
         for device in map(mapping_or_empty, list_or_empty(raw.get("devices"))):
             alone = {**raw, **BUS_KEYS, "devices": [device]}
@@ -150,6 +161,19 @@ def _split_by_part(check_name: str, raw: Raw) -> Iterator[tuple[str, str, CheckR
         for drive in map(mapping_or_empty, list_or_empty(raw.get("drives"))):
             readings = extract_check_metrics(check_name, {**raw, "drives": [drive]})
             yield "drive", _text(drive.get("name")), readings
+
+
+def _drop_faults_of_all(gpus: Mapping[str, Mapping[str, Reading]]) -> dict[str, dict[str, Reading]]:
+    """Leave out a fabric that has taken no GPU at all: its manager is at fault then, and no GPU."""
+    names = [
+        name
+        for name in NODE_WIDE
+        if len(gpus) > 1 and all(readings.get(name) == 1.0 for readings in gpus.values())
+    ]
+    return {
+        position: {name: value for name, value in readings.items() if name not in names}
+        for position, readings in gpus.items()
+    }
 
 
 def _find_kernel_faults(raw: Raw) -> Iterator[ObservedFault]:

@@ -14,6 +14,7 @@ from gpufleet.fleet.name_range import expand_name_range
 DEVICE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,62}")
 REMEDY = "write their names like mlx5_[0-7], as ibv_devices lists them"
 Count = Annotated[StrictInt, Field(ge=1, le=256)]
+LinkCount = Annotated[StrictInt, Field(ge=1, le=18)]
 CoreCount = Annotated[StrictInt, Field(ge=1, le=4096)]
 
 
@@ -48,7 +49,8 @@ class NodeFabric(FrozenModel):
 class NodeHardware(FrozenModel):
     """What burn-in compares with the node, and ``vcpus``, the cores of a server that is not in the catalogue.
 
-    ``drives`` counts drives of ``storage_gb``, ``interfaces`` physical ones.
+    ``drives`` counts drives of ``storage_gb``, ``interfaces`` physical ones, ``nvlinks`` the active links of each GPU.
+    ``nvswitch: shared`` is a host or guest whose NVSwitches another machine's fabric manager divides.
     """
 
     vcpus: CoreCount | None = None
@@ -56,6 +58,8 @@ class NodeHardware(FrozenModel):
     drives: Count | None = None
     interfaces: Count | None = None
     fabric: NodeFabric | None = None
+    nvlinks: LinkCount | None = None
+    nvswitch: Literal["shared"] | None = None
 
     def with_defaults_from(self, other: NodeHardware | None) -> NodeHardware:
         """Return this hardware; what it leaves out comes from the other."""

@@ -34,6 +34,9 @@ def build_expected_hardware(node: Node) -> dict[str, Any]:
     expected |= _find_drives(node)
     if interfaces := node.hardware.get("interfaces"):
         expected["expect_interfaces"] = interfaces
+    expected |= {
+        f"expect_{name}": value for name in ("nvlinks", "nvswitch") if (value := node.hardware.get(name))
+    }
     fabric = node.hardware.get("fabric") or {}
     names = {
         "kind": "expect_fabric",

@@ -13,7 +13,7 @@ from gpufleet.nodes.states import USABLE_STATES
 OBSERVING_SOURCES = ("address_book", "ansible", "burn_in", "configuration", "ssh")
 """Sources that only observe nodes: they neither declare nor make them."""
 
-DECLARED_HARDWARE = ("storage_gib", "memory_gib", "drives", "interfaces", "fabric")
+DECLARED_HARDWARE = ("storage_gib", "memory_gib", "drives", "interfaces", "fabric", "nvlinks", "nvswitch")
 """What is declared of a node's hardware next to its machine and accelerators."""
 
 

@@ -18,6 +18,7 @@ TYPES: dict[str, Any] = {
             "nvmlTemperatureThresholds_t",
             "nvmlMemoryErrorType_t",
             "nvmlEccCounterType_t",
+            "nvmlEnableState_t",
         ),
         ctypes.c_int,
     ),
@@ -47,6 +48,7 @@ nvmlDeviceGetMaxPcieLinkWidth(nvmlDevice_t, unsigned int *)
 nvmlDeviceGetPcieReplayCounter(nvmlDevice_t, unsigned int *)
 nvmlDeviceGetTotalEccErrors(nvmlDevice_t, nvmlMemoryErrorType_t, nvmlEccCounterType_t, unsigned long long *)
 nvmlDeviceGetRemappedRows(nvmlDevice_t, unsigned int *, unsigned int *, unsigned int *, unsigned int *)
+nvmlDeviceGetNvLinkState(nvmlDevice_t, unsigned int, nvmlEnableState_t *)
 nvmlDeviceGetFieldValues(nvmlDevice_t, int, nvmlFieldValue_t *)
 """
 # Values in nvml.h, compared by the same test.
@@ -58,6 +60,12 @@ CONSTANTS = {
     "NVML_MEMORY_ERROR_TYPE_CORRECTED": 0,
     "NVML_MEMORY_ERROR_TYPE_UNCORRECTED": 1,
     "NVML_VOLATILE_ECC": 0,
+    "NVML_NVLINK_MAX_LINKS": 18,
+    "NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL": 38,
+    "NVML_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL": 45,
+    "NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL": 52,
+    "NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL": 59,
+    "NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS": 215,
     "NVML_FI_DEV_MEMORY_TEMP": 82,
     "NVML_FI_DEV_POWER_INSTANT": 186,
     "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION": 230,
@@ -93,6 +101,12 @@ class Nvml(Library):
         self.call("nvmlInit_v2")
 
 
+def add_known_numbers(numbers: Sequence[int | None]) -> int | None:
+    """Return the sum of numbers, or None if none is known."""
+    known = [number for number in numbers if number is not None]
+    return sum(known) if known else None
+
+
 class GpuSensors:
     """One GPU's readings; each is None where this card or driver does not have it."""
 
@@ -106,9 +120,9 @@ class GpuSensors:
         code = self.nvml.try_call(function, self.handle, *arguments, ctypes.addressof(value))
         return int(value.value) if code == 0 else None
 
-    def read_field(self, name: str) -> int | None:
-        """Return one of the fields that have no function of their own."""
-        field = FieldValue(field=CONSTANTS[name])
+    def read_field(self, name: str, scope: int = 0) -> int | None:
+        """Return one of the fields that have no function of their own; ``scope`` is the link of a field of NVLink 5."""
+        field = FieldValue(field=CONSTANTS[name], scope=scope)
         code = self.nvml.try_call("nvmlDeviceGetFieldValues", self.handle, 1, ctypes.addressof(field))
         return int(field.value & 0xFFFFFFFF) if code == 0 and field.code == 0 else None
 
@@ -154,6 +168,37 @@ class GpuSensors:
             "ecc_uncorrected": read_ecc("UNCORRECTED"),
             "pcie_replays": self.read_value("nvmlDeviceGetPcieReplayCounter"),
             "recovery_action": self.read_field("NVML_FI_DEV_GET_GPU_RECOVERY_ACTION"),
+            **self.read_link_errors(),
+        }
+
+    def list_active_links(self) -> list[int] | None:
+        """Return the NVLinks that are up, or None where the GPU has none or the driver does not tell."""
+        states = [
+            self.read_value("nvmlDeviceGetNvLinkState", link)
+            for link in range(CONSTANTS["NVML_NVLINK_MAX_LINKS"])
+        ]
+        known = [state for state in states if state is not None]
+        return [link for link, state in enumerate(states) if state] if known else None
+
+    def read_link_errors(self) -> dict[str, int | None]:
+        """Return the active NVLinks and what their error counters say: totals up to NVLink 4, each link's from 5 on."""
+        links = self.list_active_links()
+        if not links:
+            return {"nvlinks_active": None if links is None else 0}
+        crc = [
+            self.read_field(f"NVML_FI_DEV_NVLINK_CRC_{unit}_ERROR_COUNT_TOTAL") for unit in ("FLIT", "DATA")
+        ]
+        recoveries = self.read_field("NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL")
+        if recoveries is None:
+            events = [
+                self.read_field("NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS", link) for link in links
+            ]
+            recoveries = add_known_numbers(events)
+        return {
+            "nvlinks_active": len(links),
+            "nvlink_replays": self.read_field("NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL"),
+            "nvlink_recoveries": recoveries,
+            "nvlink_crc_errors": add_known_numbers(crc),
         }
 
     def read_limits(self) -> dict[str, int | None]:

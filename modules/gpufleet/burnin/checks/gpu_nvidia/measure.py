@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import base64
 import re
+import time
 import zlib
 from typing import Any
 
+from ...agent.command import CommandOutput
 from ...agent.gpu import NVIDIA, list_gpu_pci_addresses
 from ...agent.host import HostAccess, RawCheckResult, build_error_result, build_not_run_result
 
 COMMAND_SECONDS = 60.0
+LINK_SECONDS = 20.0
+# After a boot the fabric manager needs a minute or two until it has registered the GPUs (NVIDIA/NVSentinel counts a
+# GPU as stuck after 90 seconds): a node that booted less than ten minutes ago gets that time.
+FABRIC_SECONDS, FABRIC_PAUSE_SECONDS, YOUNG_SECONDS = 90.0, 10.0, 600.0
+REGISTERING = re.compile(r"<fabric>\s*<state>(?:In Progress|Not Started)</state>")
+REPORT_START, REPORT_END = "<?xml", "</nvidia_smi_log>"
+MESSAGE_CHARACTERS = 4000
 # Long parts of nvidia-smi's report that no check reads.
 UNUSED_SECTIONS = ("supported_clocks", "processes", "accounted_processes", "encoder_stats", "fbc_stats")
 # A record above this is packed: eight GPUs' reports must fit one Ansible result.
@@ -41,21 +50,63 @@ def explain_missing_nvidia_smi(host: HostAccess) -> str:
     )
 
 
+def split_report(text: str) -> tuple[str, str]:
+    """Return the report and what stands around it: warnings, or the reason why there is no report."""
+    before, mark, rest = text.partition(REPORT_START)
+    report, end, after = rest.partition(REPORT_END)
+    return (mark + report + end, before + after) if end else ("", text)
+
+
+def read_uptime(host: HostAccess) -> float | None:
+    """Return the seconds since boot."""
+    match = re.match(r"\d{1,12}(?:\.\d{1,3})?", host.read_text_file("/proc/uptime") or "")
+    return float(match[0]) if match else None
+
+
+def query_report(host: HostAccess, uptime: float | None) -> CommandOutput:
+    """Return nvidia-smi's report; soon after a boot, that in which the fabric manager has done its work."""
+    output = host.run(["nvidia-smi", "-q", "-x"], COMMAND_SECONDS)
+    end = time.monotonic() + FABRIC_SECONDS
+    while (
+        uptime is not None
+        and uptime < YOUNG_SECONDS
+        and REGISTERING.search(output.out)
+        and time.monotonic() < end
+    ):
+        time.sleep(FABRIC_PAUSE_SECONDS)
+        output = host.run(["nvidia-smi", "-q", "-x"], COMMAND_SECONDS)
+    return output
+
+
+def read_link_status(host: HostAccess) -> dict[str, Any]:
+    """Return what nvidia-smi says of NVLink; nothing from a version without this command."""
+    output = host.run(["nvidia-smi", "nvlink", "-s"], LINK_SECONDS)
+    return {} if output.code or not output.out.strip() else {"nvlink": compress_long_text(output.out)}
+
+
 def measure_host(host: HostAccess) -> RawCheckResult:
-    """Keep nvidia-smi's full report."""
+    """Keep nvidia-smi's full report, what it says in words, and the state of NVLink."""
     reason = explain_missing_nvidia_smi(host)
     raw: dict[str, Any] = {
         "on_bus": list_gpu_pci_addresses(host, NVIDIA),
         "expect_gpus": host.get_parameter("expect_gpus", 0),
+        "expect_nvlinks": host.get_parameter("expect_nvlinks", 0),
+        "expect_nvswitch": host.get_parameter("expect_nvswitch", ""),
     }
     if reason:
         return build_not_run_result(reason, **raw)
-    output = host.run(["nvidia-smi", "-q", "-x"], COMMAND_SECONDS)
-    raw["code"] = output.code
-    if output.code:
-        return build_error_result(
-            f"nvidia-smi exited with code {output.code}: {(output.err or output.out).strip()[:300]}", **raw
-        )
+    uptime = read_uptime(host)
+    output = query_report(host, uptime)
+    report, words = split_report(output.out)
+    message = "\n".join(text.strip() for text in (words, output.err) if text.strip())[:MESSAGE_CHARACTERS]
+    raw |= {"code": output.code, "uptime_s": uptime}
+    if message:
+        raw["message"] = message
+    if not report and not message:
+        return build_error_result(f"nvidia-smi exited with code {output.code} and printed nothing", **raw)
+    if not report:
+        return RawCheckResult("ran", raw=raw)
     return RawCheckResult(
-        "ran", raw={**raw, "xml": compress_long_text(remove_unused_smi_sections(output.out))}
+        "ran",
+        raw={**raw, "xml": compress_long_text(remove_unused_smi_sections(report)), **read_link_status(host)},
     )

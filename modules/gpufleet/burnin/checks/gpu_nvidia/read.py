@@ -10,12 +10,42 @@ import base64
 import binascii
 import re
 import zlib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from xml.etree.ElementTree import Element
 
 from gpufleet.boundary import DocumentLimits, decode_xml
+from gpufleet.burnin.checks.gpu_nvidia.counter import (
+    compare_replay_rate,
+    count_corrected_dram,
+    count_corrected_sram,
+    judge_uneven_replays,
+)
+from gpufleet.burnin.checks.gpu_nvidia.fabric import (
+    describe_fabric,
+    find_fabric_strangers,
+    lacks_fabric,
+    read_cluster,
+    read_fabric_failed,
+    read_fabric_limited,
+)
+from gpufleet.burnin.checks.gpu_nvidia.message import ToolMessage, explain_failure, find_messages
+from gpufleet.burnin.checks.gpu_nvidia.nvlink import METRICS as LINK_METRICS
+from gpufleet.burnin.checks.gpu_nvidia.nvlink import (
+    LinkedModel,
+    judge_links,
+    match_links,
+    parse_nvlink_status,
+)
+from gpufleet.burnin.checks.gpu_nvidia.smi_field import (
+    is_absent,
+    quote_field,
+    read_flag,
+    read_number,
+    read_required_flag,
+    read_text,
+)
 from gpufleet.burnin.evidence import (
     NOT_APPLICABLE,
     CheckReadings,
@@ -24,8 +54,14 @@ from gpufleet.burnin.evidence import (
     add_up_counts,
     build_check_readings,
     count_missing_gpus,
+    find_highest,
     find_lowest,
+    list_or_empty,
+    to_finite_number,
 )
+from gpufleet.burnin.gpu_readings import count_replays_allowed_per_minute
+from gpufleet.drivers import PciDevice, find_card_of_device
+from gpufleet.drivers.data_file import GpuCard
 from gpufleet.errors import InputError
 
 # Nothing that nvidia-smi prints comes near this; a packed record that unfolds beyond it is not one.
@@ -33,9 +69,17 @@ UNPACKED_LIMIT = 8 << 20
 REPORT = DocumentLimits(bytes=UNPACKED_LIMIT, depth=32, values=100_000)  # 16 GPUs make some 10,000 elements
 # The document types that recorded reports have; drivers before 450 name none (tests/cases/burnin/recorded/smi).
 KNOWN_SCHEMAS = frozenset({"9", "10", "11", "12", "13", ""})
-ABSENT_TEXTS = frozenset({"", "N/A", "[N/A]", "Not Supported", "[Not Supported]", "Not Found"})
-# NVML_ERROR_RESET_REQUIRED and NVML_ERROR_GPU_IS_LOST, as nvidia-smi prints them in place of a value.
-LOST_TEXTS = ("GPU requires reset", "GPU is lost")
+# NVML_ERROR_GPU_IS_LOST and NVML_ERROR_RESET_REQUIRED, as nvidia-smi prints them in place of a value.
+LOST_TEXT, RESET_TEXT = "GPU is lost", "GPU requires reset"
+# Yes in either of these means an error from which only a reset recovers (nvidia-smi --help-query-gpu of 535 and 550).
+RESET_FIELDS = ("gpu_reset_status/reset_required", "gpu_reset_status/drain_and_reset_recommended")
+# GPUs that share the processor's memory: it has neither ECC counters nor row remapping of the GPU's. GB10 is in the
+# table of cards too; its PCI id is not in every report, and Jetson's GPUs have none.
+UNIFIED_MEMORY = re.compile(r"NVIDIA (GB10|Thor|Orin)\b.*|Orin \(nvgpu\).*")
+MISSING = "gpus_missing"
+SWITCHED = frozenset({"nvswitch", "nvlink5", "rack"})  # column fabric of drivers/data/cards.csv
+SHARED = "shared"  # of the parameter expect_nvswitch
+LEFT_TO_OWNER = ("fabric_failed", "fabric_limited", *LINK_METRICS)
 # Cards of servers have ECC and row remapping (page retirement before Ampere); other brands may have neither.
 SERVER_BRANDS = frozenset({"NVIDIA", "Tesla"})
 WITHOUT_ROW_REMAPPING = frozenset({"Kepler", "Maxwell", "Pascal", "Volta", "Turing"})
@@ -55,6 +99,15 @@ class NvidiaGpuReport:
     link_width_max: float | None
     readings: dict[str, Reading]
     serial: str = ""
+    replays: float | None = None
+    has_mig: bool = False
+    is_switched: bool = False
+    pcie_allowed: float = 0.0
+    fabric_problem: str = ""
+    recovery_action: str = ""
+    cluster: str = ""
+    lacks_fabric: bool = False
+    details: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -109,58 +162,50 @@ def parse_gpu_element(gpu: Element) -> NvidiaGpuReport:
         link_width_max=read_number(gpu, f"{link}/max_link_width"),
         readings={name: read(gpu) for name, read in READERS.items()},
         serial=read_text(gpu, "serial"),
+        replays=read_number(gpu, "pci/replay_counter"),
+        pcie_allowed=count_replays_allowed_per_minute(
+            read_number(gpu, "pci/pci_gpu_link_info/pcie_gen/max_link_gen"),
+            read_number(gpu, f"{link}/max_link_width"),
+        ),
+        is_switched=(card := find_card(gpu)) is not None and card.fabric in SWITCHED,
+        has_mig=read_text(gpu, "mig_mode/current_mig") == "Enabled",
+        fabric_problem=describe_fabric(gpu),
+        recovery_action=read_text(gpu, "gpu_recovery_action"),
+        cluster=read_cluster(gpu),
+        lacks_fabric=lacks_fabric(gpu),
     )
 
 
-def read_text(element: Element, path: str) -> str:
-    """Return an element's text; empty when it is missing or N/A."""
-    value = (element.findtext(path) or "").strip()
-    return "" if value in ABSENT_TEXTS else value
-
-
-def read_number(element: Element, path: str) -> float | None:
-    """Return the number of ``16x``, ``81559 MiB``, ``-2 C`` or ``3.0``; None for anything else."""
-    match = re.fullmatch(r"(-?\d{1,12}(?:\.\d{1,6})?)(?:\s*[A-Za-z]{1,3})?", read_text(element, path))
-    return float(match[1]) if match else None
-
-
-def read_flag(element: Element, path: str) -> bool | None:
-    """Return Yes/Active as True, No/Not Active as False."""
-    return {"Yes": True, "Active": True, "No": False, "Not Active": False}.get(read_text(element, path))
-
-
-def quote_field(gpu: Element, path: str) -> str:
-    """Return the reason why a field is unknown."""
-    found = gpu.find(path)
-    text = "is missing" if found is None else f"is {(found.text or '').strip()[:40]!r}"
-    return f"{path.rpartition('/')[2]} {text} on {gpu.get('id') or 'a GPU'}"
-
-
 def is_server_card(gpu: Element) -> bool:
-    """Return whether the card's brand promises ECC counters."""
-    return read_text(gpu, "product_brand") in SERVER_BRANDS
+    """Return whether the card's brand promises ECC counters, and its memory is its own."""
+    return read_text(gpu, "product_brand") in SERVER_BRANDS and not has_unified_memory(gpu)
 
 
-def is_absent(gpu: Element, path: str) -> bool:
-    """Return whether a field is missing or N/A, and not an error's text."""
-    element = gpu.find(path)
-    return element is None or (not len(element) and (element.text or "").strip() in ABSENT_TEXTS)
+def find_card(gpu: Element) -> GpuCard | None:
+    """Return the card of the PCI id in the report, if the table of cards has it."""
+    match = re.fullmatch(r"(?:0x)?([0-9A-Fa-f]{4})10[Dd][Ee]", read_text(gpu, "pci/pci_device_id"))
+    return find_card_of_device(PciDevice("", "10de", match[1].lower(), "", "")) if match else None
 
 
-def read_required_flag(gpu: Element, path: str, *, is_required: bool) -> Reading:
-    """Return a flag as 0 or 1; an absent one does not apply unless this card must have it."""
-    state = read_flag(gpu, path)
-    if state is not None:
-        return float(state)
-    if not is_required and is_absent(gpu, path):
-        return NOT_APPLICABLE
-    return quote_field(gpu, path)
+def has_unified_memory(gpu: Element) -> bool:
+    """Return whether the GPU shares the processor's memory, by the table of cards or by its name."""
+    card = find_card(gpu)
+    if card is not None:
+        return card.market == "embedded"
+    return UNIFIED_MEMORY.fullmatch(read_text(gpu, "product_name")) is not None
 
 
-def count_lost(gpu: Element) -> Reading:
-    """Return 1 for a GPU that answers only that it needs a reset or is gone."""
-    texts = {(element.text or "").strip().strip("[]") for element in gpu.iter()}
-    return float(any(text.startswith(LOST_TEXTS) for text in texts))
+def has_text(gpu: Element, start: str) -> bool:
+    """Return whether any field of a GPU has an error's text in place of its value."""
+    return any((element.text or "").strip().strip("[]").startswith(start) for element in gpu.iter())
+
+
+def read_reset_required(gpu: Element) -> Reading:
+    """Return 1 for a GPU that answers only that it needs a reset, or whose driver before 565 says so in its fields."""
+    flags = add_up_counts(read_required_flag(gpu, path, is_required=False) for path in RESET_FIELDS)
+    if has_text(gpu, RESET_TEXT):
+        return 1.0
+    return min(flags, 1.0) if isinstance(flags, float) else flags
 
 
 def read_ecc_errors(gpu: Element) -> Reading:
@@ -221,7 +266,7 @@ def read_recovery_action(gpu: Element) -> Reading:
     path = "gpu_recovery_action"
     action = read_text(gpu, path)
     if re.fullmatch(r"None|[A-Z][A-Za-z0-9 ]{2,30}", action) and not action.startswith(
-        ("Unknown", *LOST_TEXTS)
+        ("Unknown", LOST_TEXT, RESET_TEXT)
     ):
         return float(action != "None")
     if is_absent(gpu, path) and (gpu.find(path) is None or not is_server_card(gpu)):
@@ -262,7 +307,12 @@ def read_thermal_margin(gpu: Element) -> Reading:
 
 
 READERS: dict[str, Callable[[Element], Reading]] = {
-    "gpus_lost": count_lost,
+    "gpus_lost": lambda gpu: float(has_text(gpu, LOST_TEXT)),
+    "reset_required": read_reset_required,
+    "fabric_failed": read_fabric_failed,
+    "fabric_limited": read_fabric_limited,
+    "sram_corrected": count_corrected_sram,
+    "dram_corrected": count_corrected_dram,
     "ecc_uncorrected": read_ecc_errors,
     "ecc_disabled": read_ecc_disabled,
     "sram_threshold_exceeded": lambda gpu: read_required_flag(
@@ -288,23 +338,132 @@ READERS: dict[str, Callable[[Element], Reading]] = {
 }
 
 
-def read_record(raw: Raw) -> CheckReadings:
-    """Count and health of NVIDIA GPUs. The link of an idle GPU says nothing: gpu_copy judges it under load."""
+# Readings of several GPUs are added up, except these.
+LOWEST = frozenset({"thermal_margin_c"})
+HIGHEST = frozenset({"sram_corrected", "dram_corrected", "pcie_replays", "pcie_replay_excess"})
+
+
+def merge_readings(name: str, readings: Sequence[Reading]) -> Reading:
+    """Return the reading of all GPUs."""
+    merge = find_lowest if name in LOWEST else find_highest if name in HIGHEST else add_up_counts
+    return merge(readings)
+
+
+def read_report(raw: Raw) -> NvidiaSmiReport | None:
+    """Return the report of a record, with the readings that need more than one GPU's element."""
     xml = decompress_text(raw.get("xml"))
     report = parse_nvidia_smi_report(xml) if xml is not None else None
+    return None if report is None else replace(report, gpus=tuple(complete_gpus(raw, report.gpus)))
+
+
+def complete_gpus(raw: Raw, gpus: Sequence[NvidiaGpuReport]) -> list[NvidiaGpuReport]:
+    """Add NVLink, replays and messages to each GPU; a declared shared NVSwitch leaves the fabric to its owner."""
+    is_shared = raw.get("expect_nvswitch") == SHARED
+    links = match_links(
+        parse_nvlink_status(decompress_text(raw.get("nvlink")) or ""), [gpu.uuid for gpu in gpus]
+    )
+    # Instances of MIG have no peers: the links of their GPU are not judged (NVIDIA/k8s-device-plugin #201).
+    links = [None if gpu.has_mig else link for gpu, link in zip(gpus, links, strict=True)]
+    declared = to_finite_number(raw.get("expect_nvlinks")) or None
+    judged = judge_links(links, [LinkedModel(gpu.model, gpu.is_switched) for gpu in gpus], declared)
+    uneven = judge_uneven_replays([gpu.replays for gpu in gpus])
+    strangers = find_fabric_strangers([gpu.cluster for gpu in gpus])
+    messages = [message for message in find_messages(raw) if message.rule.metric]
+    completed = []
+    for place, gpu in enumerate(gpus):
+        own: dict[str, Reading] = {
+            **gpu.readings,
+            **judged[place],
+            "pcie_replays": NOT_APPLICABLE if gpu.replays is None else gpu.replays,
+            "pcie_replay_excess": compare_replay_rate(
+                gpu.replays, gpu.pcie_allowed, to_finite_number(raw.get("uptime_s"))
+            ),
+            "pcie_replays_uneven": uneven[place],
+            "inforom_corrupted": NOT_APPLICABLE,
+        }
+        details = dict.fromkeys(("fabric_failed", "fabric_limited"), gpu.fabric_problem)
+        details["recovery_action"] = gpu.recovery_action
+        if link := links[place]:
+            details["nvlinks_inactive"] = f"{len(link.rates)} links active"
+        if place in strangers:
+            own["fabric_failed"] = 1.0
+            details["fabric_failed"] = "clusterUuid differs from that of the other GPUs"
+        if gpu.lacks_fabric and len(gpus) > 1:
+            own["fabric_limited"] = 1.0
+            details["fabric_limited"] = "no state; look at the NVLink switch trays"
+        if is_shared:
+            own |= dict.fromkeys(LEFT_TO_OWNER, NOT_APPLICABLE)
+        for message in messages:
+            if is_same_gpu(message.address, gpu.bus_id):
+                own[message.rule.metric] = 1.0
+                details[message.rule.metric] = message.text
+        completed.append(replace(gpu, readings=own, details=details))
+    return completed
+
+
+def is_same_gpu(address: str, bus_id: str) -> bool:
+    """Return whether two texts are one PCI address; domains have four or eight digits."""
+    return bool(address) and address.lower()[-12:] == bus_id.lower()[-12:]
+
+
+def read_record(raw: Raw) -> CheckReadings:
+    """Count and health of NVIDIA GPUs. The link of an idle GPU says nothing: gpu_copy judges it under load."""
+    report = read_report(raw)
     if report is None:
-        return CheckReadings(unreadable="the output is not a report of nvidia-smi -q -x")
+        return read_messages(raw)
     if report.schema not in KNOWN_SCHEMAS:
         return CheckReadings(unreadable=f"nvidia-smi's report has an unknown schema: {report.schema[:40]!r}")
+    names = dict.fromkeys([*READERS, *(name for gpu in report.gpus for name in gpu.readings)])
     readings: dict[str, Reading] = {
-        name: (find_lowest if name == "thermal_margin_c" else add_up_counts)(
-            gpu.readings[name] for gpu in report.gpus
-        )
-        for name in READERS
+        name: merge_readings(name, [gpu.readings[name] for gpu in report.gpus]) for name in names
     }
+    for name, reading in read_messages(raw).metrics.items():
+        if not isinstance(readings.get(name), float) or not readings[name]:
+            readings[name] = reading
     readings["gpus_missing"] = count_missing_gpus(raw, len(report.gpus))
     if not readings["gpus_missing"] and (report.attached or 0.0) > len(report.gpus):
         readings["gpus_missing"] = (
             f"the report counts {report.attached:g} GPUs and describes {len(report.gpus)}"
         )
-    return build_check_readings(readings, float(len(report.gpus)), "GPUs")
+    found = build_check_readings(readings, float(len(report.gpus)), "GPUs")
+    return replace(found, details=collect_details(report))
+
+
+def collect_details(report: NvidiaSmiReport) -> dict[str, str]:
+    """Return for each metric what a person looks for, with the addresses of the GPUs that have it."""
+    places: dict[str, dict[str, list[str]]] = {}
+    for gpu in report.gpus:
+        for name, reading in gpu.readings.items():
+            if isinstance(reading, float) and reading > 0 and name not in LOWEST:
+                places.setdefault(name, {}).setdefault(gpu.details.get(name, ""), []).append(gpu.bus_id)
+    return {
+        name: "; ".join(name_places(text, found, len(report.gpus)) for text, found in texts.items())
+        for name, texts in places.items()
+    }
+
+
+def name_places(text: str, addresses: Sequence[str], gpus: int) -> str:
+    """Return a detail with the addresses that it belongs to."""
+    named = f"all {gpus} GPUs" if len(addresses) == gpus > 1 else ", ".join(addresses)
+    return f"{named}: {text}" if text else named
+
+
+def is_fault(raw: Raw, message: ToolMessage) -> bool:
+    """Return whether a message names a fault; a node without GPUs, and without declared ones, misses none."""
+    has_gpus = bool(list_or_empty(raw.get("on_bus")) or to_finite_number(raw.get("expect_gpus")))
+    return bool(message.rule.metric) and (message.rule.metric != MISSING or has_gpus)
+
+
+def read_messages(raw: Raw) -> CheckReadings:
+    """Return what nvidia-smi said in words where it gave no report, or beside it."""
+    messages = [message for message in find_messages(raw) if is_fault(raw, message)]
+    metrics: dict[str, float] = {}
+    for metric in dict.fromkeys(message.rule.metric for message in messages):
+        places = {message.address for message in messages if message.rule.metric == metric}
+        metrics[metric] = count_missing_gpus(raw, 0) if metric == MISSING else float(len(places))
+    if not metrics:
+        return CheckReadings(
+            unreadable=explain_failure(raw) or "the output is not a report of nvidia-smi -q -x"
+        )
+    details = {message.rule.metric: message.text for message in messages}
+    return CheckReadings(metrics, 0.0, "GPUs", details=details)
