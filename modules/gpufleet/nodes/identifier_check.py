@@ -10,6 +10,8 @@ from gpufleet.nodes.model import NodeObservation
 
 IDENTIFIER_KINDS = {
     "serial": "serial",
+    "board_serial": "serial",
+    "system_uuid": "serial",
     "mac": "serial",
     "instance_id": "instance id",
     "address": "address",
