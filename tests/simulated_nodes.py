@@ -117,6 +117,12 @@ def add_links(records: Records, node_class: str, generator: random.Random) -> No
     for counters in after["ports"].values():
         counters["symbol_error"] += int(generator.random() < 0.02)
         counters["port_xmit_discards"] += generator.randrange(20)
+    # A corrected error now and then is what ECC is for.
+    if node_class == "h100_server":
+        dimms = [{"name": f"mc{n // 2}/dimm{n % 2}", "label": f"CPU{n // 16}_DIMM_{n}"} for n in range(32)]
+        for dimm in dimms:
+            dimm |= {"ce": generator.choice((0, 0, 0, 0, 0, 0, 1, 3)), "ue": 0}
+        find(records, "memory").update(dimms=dimms, uptime_s=uptime)
     find(records, "hardware")["fabric"] = {
         "efa": [],
         "interfaces": [{"name": "eth0", "driver": "mlx5_core", "type": "1", "mtu": 1500}],

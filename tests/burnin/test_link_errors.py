@@ -181,3 +181,18 @@ def test_agent_reads_counters_before_and_after(tmp_path, write_ports):
 
 def test_node_without_links_is_not_measured(tmp_path):
     assert link_errors.measure_host(HostAccess(root=str(tmp_path))).status == "not_run"
+
+
+@pytest.mark.parametrize(("gain", "outcome"), [(0, "pass"), (80, "pass"), (81, "warn")])
+def test_replays_of_an_amd_gpu_count_by_rate(tmp_path, gain, outcome):
+    card = tmp_path / "sys/bus/pci/devices/0000:05:00.0"
+    card.mkdir(parents=True)
+    (tmp_path / "proc").mkdir()
+    for name, text in {"vendor": "0x1002", "class": "0x120000", "pcie_replay_count": "500"}.items():
+        (card / name).write_text(f"{text}\n")
+    (tmp_path / "proc/uptime").write_text("1000.00 1.0\n")
+    start = read_link_counters(HostAccess(root=str(tmp_path)), "/sys")
+    (card / "pcie_replay_count").write_text(f"{500 + gain}\n")
+    (tmp_path / "proc/uptime").write_text("1600.00 1.0\n")
+    result = link_errors.measure_host(HostAccess(root=str(tmp_path), start_links=start))
+    assert judge("link_errors", result.raw).outcome == outcome

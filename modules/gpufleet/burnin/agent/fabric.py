@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .gpu import AMD, list_gpu_pci_addresses
 from .host import HostAccess
 
 # Amazon's Elastic Fabric Adapter: device ids 0xefa0 to 0xefa3 so far (rdma-core, providers/efa).
@@ -101,7 +102,10 @@ def read_port_counters(host: HostAccess, folder: str, port: str) -> dict[str, in
 
 
 def read_link_counters(host: HostAccess, root: str) -> dict[str, Any]:
-    """Return the counters of RDMA ports and of the network interfaces that are up, with the time since boot."""
+    """Return the counters of RDMA ports, of network interfaces that are up and of AMD GPUs, with the time since boot.
+
+    amdgpu counts the replays of a card's PCIe link; NVIDIA's driver is asked by the check of its cards.
+    """
     rdma, net = f"{root}/class/infiniband", f"{root}/class/net"
     interfaces = [
         name
@@ -118,6 +122,12 @@ def read_link_counters(host: HostAccess, root: str) -> dict[str, Any]:
         "interfaces": {
             name: {counter: host.read_integer_file(f"{net}/{name}/{counter}") for counter in CARRIER_COUNTERS}
             for name in interfaces[:MAX_PORTS]
+        },
+        "gpus": {
+            address: {"pcie_replay_count": count}
+            for address in list_gpu_pci_addresses(host, AMD, root)[:MAX_PORTS]
+            if (count := host.read_integer_file(f"{root}/bus/pci/devices/{address}/pcie_replay_count"))
+            is not None
         },
     }
 

@@ -10,7 +10,8 @@ def measure_host(host: HostAccess) -> RawCheckResult:
     """Read the counters again; the controller computes the gains."""
     now = read_link_counters(host, host.get_parameter("sysfs", "/sys").rstrip("/"))
     raw = {"before": host.start_links, "after": now}
-    count = len(now["ports"]) + len(now["interfaces"])
-    if not count and not host.start_links.get("ports") and not host.start_links.get("interfaces"):
-        return build_not_run_result("no RDMA port and no network interface that is up")
+    kinds = ("ports", "interfaces", "gpus")
+    count = sum(len(now[kind]) for kind in kinds)
+    if not count and not any(host.start_links.get(kind) for kind in kinds):
+        return build_not_run_result("no RDMA port, no network interface that is up, no AMD GPU")
     return RawCheckResult("ran", measured=count, unit="links", raw=raw)

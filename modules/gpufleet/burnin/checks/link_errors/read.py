@@ -11,6 +11,7 @@ from gpufleet.burnin.evidence import CheckReadings, Raw, mapping_or_empty, to_fi
 Gains = Mapping[str, float]
 # A counter's rate is judged over at least this long: a single error in a short run is not a rate.
 HOUR_S, MINUTE_S = 3600.0, 60.0
+REPLAYS = "pcie_replay_count"
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def read_record(raw: Raw) -> CheckReadings:
     if not isinstance(before.get("ports"), Mapping) or not isinstance(after.get("ports"), Mapping):
         return CheckReadings(unreadable="the record contains no counters from before and after the loads")
     ports = compute_all_gains(before, after, "ports")
-    interfaces = compute_all_gains(before, after, "interfaces")
+    interfaces, gpus = (compute_all_gains(before, after, kind) for kind in ("interfaces", "gpus"))
     seconds = compute_elapsed_s(before, after)
     metrics: dict[str, float] = {
         "ports_gone": float(len(before["ports"].keys() - after["ports"].keys())),
@@ -62,7 +63,11 @@ def read_record(raw: Raw) -> CheckReadings:
         scale = rule.unit_s / max(seconds, rule.window_s)
         metrics[metric] = max((gains.get(rule.counter, 0.0) * scale for gains in ports.values()), default=0.0)
         details[metric] = name_links(ports, partial(add_gains, counters=(rule.counter,)))
-    return CheckReadings(metrics, float(len(ports) + len(interfaces)), "links", details=details)
+    if seconds and gpus:
+        scale = MINUTE_S / max(seconds, MINUTE_S)
+        metrics["replays_per_minute"] = max(gains.get(REPLAYS, 0.0) for gains in gpus.values()) * scale
+        details["replays_per_minute"] = name_links(gpus, partial(add_gains, counters=(REPLAYS,)))
+    return CheckReadings(metrics, float(len(ports) + len(interfaces) + len(gpus)), "links", details=details)
 
 
 def compute_all_gains(before: Raw, after: Raw, kind: str) -> dict[str, Gains]:
