@@ -183,7 +183,7 @@ def test_node_without_links_is_not_measured(tmp_path):
     assert link_errors.measure_host(HostAccess(root=str(tmp_path))).status == "not_run"
 
 
-@pytest.mark.parametrize(("gain", "outcome"), [(0, "pass"), (80, "pass"), (81, "warn")])
+@pytest.mark.parametrize(("gain", "outcome"), [(0, "pass"), (320, "pass"), (321, "warn")])
 def test_replays_of_an_amd_gpu_count_by_rate(tmp_path, gain, outcome):
     card = tmp_path / "sys/bus/pci/devices/0000:05:00.0"
     card.mkdir(parents=True)
