@@ -20,7 +20,7 @@ def build_observation(lab, number, at=1, *, serial=CHASSIS, source="ansible", sl
 def describe_board(number):
     return {
         "board_serial": f"CN70163{number}",
-        "system_uuid": UUID.format(number),
+        "uuid": UUID.format(number),
         "mac": f"b4:96:91:00:aa:0{number}",
     }
 
@@ -51,10 +51,10 @@ def test_four_nodes_of_one_chassis(registry, lab):  # redhat-cip/edeploy #206
     ("keys", "serials"),
     [
         (
-            ("board_serial", "system_uuid", "mac"),
+            ("board_serial", "uuid", "mac"),
             [CHASSIS, "CN701632", "CN701633", "CN701634"],
         ),  # ipxe/ipxe #21
-        (("system_uuid", "mac"), [CHASSIS, *(UUID.format(n) for n in (2, 3, 4))]),
+        (("uuid", "mac"), [CHASSIS, *(UUID.format(n) for n in (2, 3, 4))]),
         (("mac",), [CHASSIS, None, None, None]),  # siderolabs/sidero #930: the UUID comes from the serial
     ],
 )
@@ -68,6 +68,22 @@ def test_node_of_a_chassis_is_known_by_what_is_its_own(chassis, lab, keys, seria
     assert len(chassis.list_nodes()) == 4
 
 
+@pytest.mark.parametrize(
+    ("board_serial", "serial"),
+    [
+        (".0AB1C24.CN7016348F00AB.", "0AB1C24.CN7016348F00AB"),  # Dell
+        ("/0AB1C24/CN7016348F00AB/", "0AB1C24/CN7016348F00AB"),
+        ("\x1b[31mCN7016348F00AB", None),
+        ("To be filled by O.E.M.", None),
+    ],
+)
+def test_board_serial_is_used_only_if_it_is_one(chassis, lab, board_serial, serial):
+    chassis.apply_observation(build_observation(lab, 1, 1, board_serial="CN701631"))
+    outcome = chassis.apply_observation(build_observation(lab, 2, 2, board_serial=board_serial))
+    assert outcome.bad == []
+    assert chassis.get_node("blade02").serial == serial
+
+
 def test_report_without_evidence_matches_a_node_that_has_its_own_serial(chassis, lab):
     for number in (1, 2):
         chassis.apply_observation(build_observation(lab, number, number, **describe_board(number)))
@@ -79,7 +95,7 @@ def test_report_without_evidence_matches_a_node_that_has_its_own_serial(chassis,
 def test_board_that_was_replaced_in_a_chassis_is_still_a_conflict(chassis, lab):
     for number in (1, 2):
         chassis.apply_observation(build_observation(lab, number, number, **describe_board(number)))
-    other = {**describe_board(2), "board_serial": "CN709999", "system_uuid": UUID.format(9)}
+    other = {**describe_board(2), "board_serial": "CN709999", "uuid": UUID.format(9)}
     outcome = chassis.apply_observation(build_observation(lab, 2, 9, serial="ZZ99999", **other))
     assert [conflict.kind for conflict in outcome.conflicts] == ["serial_changed"]
 
@@ -109,13 +125,13 @@ def test_declared_serial_is_shared_only_if_the_boards_differ(registry, lab):
 @pytest.mark.parametrize("uuid", ["03000200-0400-0500-0006-000700080009", UUID.format(1)])
 def test_placeholder_serial_falls_back_to_the_board(chassis, lab, uuid):
     for number in (1, 2):
-        facts = {**describe_board(number), "system_uuid": uuid}
+        facts = {**describe_board(number), "uuid": uuid}
         chassis.apply_observation(build_observation(lab, number, number, serial="Default string", **facts))
     assert list_serials(chassis)[:2] == ["CN701631", "CN701632"]
 
 
 def test_placeholder_uuid_identifies_nothing(chassis, lab):
-    facts = {"system_uuid": "03000200-0400-0500-0006-000700080009", "board_serial": "Default string"}
+    facts = {"uuid": "03000200-0400-0500-0006-000700080009", "board_serial": "Default string"}
     for number in (1, 2):
         chassis.apply_observation(build_observation(lab, number, number, serial="Default string", **facts))
     assert list_serials(chassis)[:2] == [None, None]
@@ -124,7 +140,7 @@ def test_placeholder_uuid_identifies_nothing(chassis, lab):
 
 def test_cloned_uuid_of_two_machines_is_given_to_neither_twice(chassis, lab):
     for number in (1, 2):
-        facts = {"system_uuid": UUID.format(7), "mac": f"b4:96:91:00:aa:0{number}"}
+        facts = {"uuid": UUID.format(7), "mac": f"b4:96:91:00:aa:0{number}"}
         chassis.apply_observation(build_observation(lab, number, number, serial="None", **facts))
     assert list_serials(chassis)[:2] == [UUID.format(7), None]
     assert list_holds(chassis) == []

@@ -46,7 +46,7 @@ def test_what_tells_boards_of_one_chassis_apart_is_read():
     )
     facts = parse_probe_answer(answer)
     assert (facts.serial, facts.board_serial) == ("0AB1C24", "..CN7016348F00AB.")
-    assert facts.system_uuid == "4c4c4544-0041-4210-8031-b0c04f433234"
+    assert facts.uuid == "4c4c4544-0041-4210-8031-b0c04f433234"
 
 
 @pytest.mark.parametrize("text", ["", "no such shell", "=== gpufleet", "=== gpufleet arch"])

@@ -10,8 +10,6 @@ from gpufleet.nodes.model import NodeObservation
 
 IDENTIFIER_KINDS = {
     "serial": "serial",
-    "board_serial": "serial",
-    "system_uuid": "serial",
     "mac": "serial",
     "instance_id": "instance id",
     "address": "address",

@@ -14,15 +14,16 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
+from gpufleet.boundary import is_identifier
 from gpufleet.nodes import schema
 from gpufleet.nodes.identity import normalize_mac, normalize_serial, normalize_uuid
 from gpufleet.nodes.model import OBSERVING_SOURCES, NodeObservation
 from gpufleet.nodes.node_index import LiveNode, NodeIndex
 
 DEVICE_TREE = "device_tree"
-CHASSIS_SERIAL = "chassis_serial"
+SHARED_SERIAL = "shared_serial"
 """The observed key that keeps a shared serial on the nodes that are known by something else."""
-_EVIDENCE_KEYS = ("board_serial", "system_uuid", "mac")
+_EVIDENCE_KEYS = ("board_serial", "uuid", "mac")
 _SERIAL_KEYS = ("observed.serial", "declared.serial")
 
 
@@ -31,7 +32,7 @@ class BoardEvidence:
     """What tells a board apart besides its product serial; placeholders are None."""
 
     board_serial: str | None = None
-    system_uuid: str | None = None
+    uuid: str | None = None
     mac: str | None = None
 
     @classmethod
@@ -39,8 +40,8 @@ class BoardEvidence:
         """Return the evidence in a node's observed values."""
         texts = {key: value for key in _EVIDENCE_KEYS if isinstance(value := values.get(key), str)}
         return cls(
-            normalize_serial(texts.get("board_serial")),
-            normalize_uuid(texts.get("system_uuid")),
+            _normalize_board_serial(texts.get("board_serial")),
+            normalize_uuid(texts.get("uuid")),
             normalize_mac(texts.get("mac")),
         )
 
@@ -97,10 +98,10 @@ class SharedSerials:
     def _is_known(self, target: LiveNode, observation: NodeObservation, serial: str) -> bool:
         """Return whether a node is registered under its own identity and shares this serial with others."""
         evidence = BoardEvidence.from_values(observation.observed)
-        if target.serial in (evidence.board_serial, evidence.system_uuid, evidence.mac):
+        if target.serial in (evidence.board_serial, evidence.uuid, evidence.mac):
             return True
         values, _ = self._load_values(target.id)
-        return values.get(CHASSIS_SERIAL) == serial
+        return values.get(SHARED_SERIAL) == serial
 
     def _is_shared(
         self, holder: LiveNode, observation: NodeObservation, target: LiveNode | None, serial: str
@@ -119,7 +120,7 @@ class SharedSerials:
     ) -> NodeObservation:
         """Return the observation with the first identity that no other node has."""
         evidence = BoardEvidence.from_values(observation.observed)
-        candidates = [evidence.board_serial, evidence.system_uuid]
+        candidates = [evidence.board_serial, evidence.uuid]
         if observation.identity.rack_slot is None:
             candidates.append(evidence.mac)
         own = next(
@@ -139,7 +140,7 @@ class SharedSerials:
     def _load_values(self, node_id: str) -> tuple[dict[str, Any], bool]:
         """Return the observed values of a node by key, and whether a source declares its serial."""
         table = schema.observation.c
-        keys = [*(f"observed.{key}" for key in (*_EVIDENCE_KEYS, CHASSIS_SERIAL)), *_SERIAL_KEYS]
+        keys = [*(f"observed.{key}" for key in (*_EVIDENCE_KEYS, SHARED_SERIAL)), *_SERIAL_KEYS]
         query = (
             select(table.source, table.key, table.value)
             .where(table.node_id == node_id, table.key.in_(keys))
@@ -156,13 +157,19 @@ class SharedSerials:
         return values | (recent.observed if recent else {}), is_declared
 
 
+def _normalize_board_serial(serial: str | None) -> str | None:
+    """Return a board's serial without the marks around it (Dell: ``.0AB1C24.CN70163.``), or None if it is not one."""
+    text = normalize_serial((serial or "").strip("\x00 ./"))
+    return text if text and is_identifier(text, "serial") else None
+
+
 def is_witness(observation: NodeObservation) -> bool:
     """Return whether an observation comes from a source that only observes nodes."""
     return observation.source.partition(":")[0] in OBSERVING_SOURCES
 
 
 def _replace_serial(observation: NodeObservation, serial: str | None, shared_serial: str) -> NodeObservation:
-    chassis = {CHASSIS_SERIAL: shared_serial} if shared_serial else {}
+    chassis = {SHARED_SERIAL: shared_serial} if shared_serial else {}
     return replace(
         observation,
         identity=replace(observation.identity, serial=serial),

@@ -47,7 +47,7 @@ class ProbedFacts:
     model: str
     mac: str
     board_serial: str = ""
-    system_uuid: str = ""
+    uuid: str = ""
 
 
 def parse_probe_answer(answer_text: str) -> ProbedFacts:
@@ -69,7 +69,7 @@ def parse_probe_answer(answer_text: str) -> ProbedFacts:
         mac=find_main_mac_address(answers.get("route", ""), answers.get("interfaces", "")),
         # What tells nodes of one chassis apart if they report one product serial.
         board_serial=answers.get("dmi_board_serial", ""),
-        system_uuid=answers.get("dmi_uuid", ""),
+        uuid=answers.get("dmi_uuid", ""),
     )
 
 
