@@ -144,7 +144,7 @@ def test_port_that_flapped_since_boot_is_named(tmp_path, write_ports, drops, day
             {"phys_state": "3: Disabled"},
             False,
         ),  # NVSentinel #1361: down on purpose
-        (["4: ACTIVE", "1: DOWN"], {}, False),  # two cards are no majority
+        (["4: ACTIVE", "1: DOWN"], {}, False),  # two cards have no majority
         (["4: ACTIVE"] * 4 + ["1: DOWN"] * 4, {}, False),
         (["1: DOWN"] * 8, {}, False),
     ],

@@ -112,7 +112,7 @@ class SharedSerials:
         is_same = BoardEvidence.from_values(values).is_same_board(evidence)
         if is_same is not None:
             return not is_same
-        # Nothing to compare: a serial that nobody declared does not stop two nodes of two places.
+        # Nothing to compare: a serial that no source declares does not stop two nodes of two places.
         return target is not None and not is_declared and target.serial in (None, serial)
 
     def _with_own_serial(
@@ -123,7 +123,7 @@ class SharedSerials:
         candidates = [evidence.board_serial, evidence.uuid]
         if observation.identity.rack_slot is None:
             candidates.append(evidence.mac)
-        own = next(
+        new_serial = next(
             (
                 candidate
                 for candidate in candidates
@@ -133,9 +133,9 @@ class SharedSerials:
             ),
             None,
         )
-        if target and target.serial and own != target.serial and not shared_serial:
-            own = None  # a placeholder does not replace the serial that a source declares
-        return _replace_serial(observation, own, shared_serial)
+        if target and target.serial and new_serial != target.serial and not shared_serial:
+            new_serial = None  # a placeholder does not replace the serial that a source declares
+        return _replace_serial(observation, new_serial, shared_serial)
 
     def _load_values(self, node_id: str) -> tuple[dict[str, Any], bool]:
         """Return the observed values of a node by key, and whether a source declares its serial."""

@@ -58,7 +58,7 @@ def read_record(raw: Raw) -> CheckReadings:
         "vram_unread": add_up_counts(0.0 if isinstance(share, float) else share for share in shares),
         "thermal_margin_c": find_lowest(read_thermal_margin(device) for device in devices),
     }
-    found = build_check_readings(readings, float(len(devices)), "GPUs")
+    total = build_check_readings(readings, float(len(devices)), "GPUs")
     details = {
         "ras_uncorrected": ", ".join(text for device in devices for text in list_failed_blocks(device)),
         "xgmi_errors": ", ".join(
@@ -66,7 +66,7 @@ def read_record(raw: Raw) -> CheckReadings:
         ),
         "outside_hive": ", ".join(find_gpus_outside_hive(devices)),
     }
-    return replace(found, details=details)
+    return replace(total, details=details)
 
 
 def read_xgmi_error(device: Raw) -> Reading:

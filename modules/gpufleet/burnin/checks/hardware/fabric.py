@@ -153,14 +153,14 @@ def compare_ports_with_history(raw: Raw) -> FabricComparison:
 
     These need no declaration. A card below its equals counts only where the fabric's ports are not declared.
     """
-    found = mapping_or_empty(raw.get("fabric"))
-    ports = [mapping_or_empty(entry) for entry in list_or_empty(found.get("rdma"))]
+    fabric = mapping_or_empty(raw.get("fabric"))
+    ports = [mapping_or_empty(entry) for entry in list_or_empty(fabric.get("rdma"))]
     drops = [
         (count, name_port(port))
         for port in ports
         if (count := to_finite_number(mapping_or_empty(port.get("counters")).get("link_downed"))) is not None
     ]
-    uptime = to_finite_number(found.get("uptime_s")) or 0.0
+    uptime = to_finite_number(fabric.get("uptime_s")) or 0.0
     days = max(uptime / DAY_S, FLAP_DAYS)
     below = [] if str(raw.get("expect_fabric") or "") in PORT_LAYERS else find_cards_below_equals(ports)
     return FabricComparison(
@@ -183,7 +183,7 @@ def compare_ports_with_history(raw: Raw) -> FabricComparison:
 def find_cards_below_equals(ports: list[Raw]) -> list[str]:
     """Return the ports that are down on cards with fewer active ports than most cards of the same model.
 
-    A port that somebody disabled is not down, and two cards are no majority.
+    A port that somebody disabled is not down, and two cards have no majority.
     """
     cards: dict[tuple[str, str], dict[str, list[Raw]]] = {}
     for port in ports:
@@ -198,13 +198,13 @@ def find_cards_below_equals(ports: list[Raw]) -> list[str]:
             equals.setdefault(str(card), []).append(port)
     below = []
     for equals in cards.values():
-        active = {card: sum(map(is_active, own)) for card, own in equals.items()}
+        active = {card: sum(map(is_active, card_ports)) for card, card_ports in equals.items()}
         usual, count = Counter(active.values()).most_common(1)[0]
         if len(equals) >= LEAST_EQUAL_CARDS and count > len(equals) / 2:
             below += [
                 f"{name_port(port)} {port.get('state')}"
-                for card, own in equals.items()
-                for port in own
+                for card, card_ports in equals.items()
+                for port in card_ports
                 if active[card] < usual and not is_active(port)
             ]
     return below

@@ -82,10 +82,10 @@ def list_corrected_errors(raw: Raw) -> list[tuple[str, float]]:
     return [(name, count) for name, count in counts if count is not None]
 
 
-def name_modules(counts: list[tuple[str, float]], since: str) -> str:
+def name_modules(counts: list[tuple[str, float]], suffix: str) -> str:
     """Return the modules with the most errors."""
     worst = sorted(counts, key=lambda entry: -entry[1])[:4]
-    return ", ".join(f"{name} {count:g}{since}" for name, count in worst if count)
+    return ", ".join(f"{name} {count:g}{suffix}" for name, count in worst if count)
 
 
 def count_missing_gib(total: float, expected: float) -> float | None:

@@ -47,7 +47,7 @@ def read_record(raw: Raw) -> CheckReadings:
     of_drives = {name: [read(drive) for drive in drives] for name, read in METRICS.items()}
     readings: dict[str, Reading] = {name: add_up_counts(values) for name, values in of_drives.items()}
     readings["percentage_used"] = max(known_used) if known_used else NOT_APPLICABLE
-    found = build_check_readings(readings, max(known_used) if known_used else None, "%")
+    total = build_check_readings(readings, max(known_used) if known_used else None, "%")
     names = [str(drive.get("name") or "a drive") for drive in drives]
     details = {
         metric: ", ".join(name for name, value in zip(names, values, strict=True) if is_positive(value))
@@ -63,7 +63,7 @@ def read_record(raw: Raw) -> CheckReadings:
         for name, drive in zip(names, drives, strict=True)
         for fault in list_fatal_faults(drive)
     )
-    return explain_if_empty(replace(found, details={name: text for name, text in details.items() if text}))
+    return explain_if_empty(replace(total, details={name: text for name, text in details.items() if text}))
 
 
 def is_positive(reading: Reading) -> bool:
@@ -180,8 +180,8 @@ def read_ata_counter(drive: Raw, metric: str) -> Reading:
     name, count = row.get("name"), read_optional(row.get("raw"))
     if isinstance(name, str) and (BOGUS.search(name) or not usual_name.search(name)):
         return NOT_APPLICABLE
-    wrong = (fault.up_to for fault in list_firmware_faults(drive) if fault.wrong_counter == metric)
-    return NOT_APPLICABLE if isinstance(count, float) and count <= max(wrong, default=-1.0) else count
+    limits = (fault.up_to for fault in list_firmware_faults(drive) if fault.wrong_counter == metric)
+    return NOT_APPLICABLE if isinstance(count, float) and count <= max(limits, default=-1.0) else count
 
 
 def count_failed_attributes(drive: Raw) -> Reading:
