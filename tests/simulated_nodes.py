@@ -7,6 +7,7 @@ numbers are drawn anew from a fixed seed. The noise:
   Equal, SC 2022, arXiv 2208.11035) found 8 % average and at most 22 % variation between equal GPUs of five clusters.
 - GPU memory rates: scale 0.3 %, at most 5 %: our two H100 differed by 0.5 % (docs/burn-in.md).
 - copies with the host: anywhere in the range that we measured in VMs, 48.2 to 55.4 GB/s.
+- drops of links since boot (bring-up), symbol errors before the run and none but a few during it: our assumptions.
 - temperatures, blades' rates, round trips, corrected errors and applications' XIDs: our assumptions.
 """
 
@@ -120,10 +121,70 @@ def simulate_healthy_node(node_class: str, generator: random.Random) -> Records:
         add_blade_noise(records, generator)
     else:
         add_gpu_noise(records, node_class.partition("_")[0], generator)
+    # A generator of its own: what was drawn before stays as it is.
+    add_links(records, node_class, random.Random(repr(generator.getstate()[1][:8])))
     trip = find(records, "network")["round_trip"]
     trip["median_ms"] = round(0.31 * math.exp(generator.gauss(0, 0.3)), 3)
     trip["lost"] = int(generator.random() < 0.005)
     return records
+
+
+def add_links(records: Records, node_class: str, generator: random.Random) -> None:
+    """Add RDMA ports (servers) and the main interface with their counters from before and after the loads."""
+    uptime = round(generator.uniform(900, 200 * 86_400.0), 2)
+    ports = {
+        f"mlx5_{number}/1": draw_port_counters(generator)
+        for number in range(8 * (node_class == "h100_server"))
+    }
+    carrier = {"carrier_down_count": generator.randrange(1, 4), "carrier_changes": generator.randrange(2, 8)}
+    before = {"uptime_s": uptime, "ports": ports, "interfaces": {"eth0": carrier}}
+    after = {**json.loads(json.dumps(before)), "uptime_s": uptime + 400}
+    for counters in after["ports"].values():
+        counters["symbol_error"] += int(generator.random() < 0.02)
+        counters["port_xmit_discards"] += generator.randrange(20)
+    # A corrected error now and then is what ECC is for.
+    if node_class == "h100_server":
+        dimms = [{"name": f"mc{n // 2}/dimm{n % 2}", "label": f"CPU{n // 16}_DIMM_{n}"} for n in range(32)]
+        for dimm in dimms:
+            dimm |= {"ce": generator.choice((0, 0, 0, 0, 0, 0, 1, 3)), "ue": 0}
+        find(records, "memory").update(dimms=dimms, uptime_s=uptime)
+    find(records, "hardware")["fabric"] = {
+        "efa": [],
+        "interfaces": [{"name": "eth0", "driver": "mlx5_core", "type": "1", "mtu": 1500}],
+        "uptime_s": uptime,
+        "rdma": [
+            {
+                "device": name.partition("/")[0],
+                "port": "1",
+                "link_layer": "InfiniBand",
+                "state": "4: ACTIVE",
+                "phys_state": "5: LinkUp",
+                "rate": "400 Gb/sec (4X NDR)",
+                "model": "MT_0000000838",
+                "card": f"0000:{number:02x}:00",
+                "is_virtual": False,
+                "counters": dict(counters),
+            }
+            for number, (name, counters) in enumerate(ports.items())
+        ],
+    }
+    raw = {"before": before, "after": after}
+    records.insert(-1, {"type": "check", "name": "link_errors", "status": "ran", "reason": "", "raw": raw})
+
+
+def draw_port_counters(generator: random.Random) -> dict[str, int]:
+    """Return the counters of a healthy port since boot."""
+    return {
+        "link_downed": generator.choice((0, 0, 0, 1, 1, 2, 4)),
+        "symbol_error": int(generator.expovariate(1 / 40)),
+        "link_error_recovery": generator.randrange(3),
+        "port_rcv_errors": generator.randrange(5),
+        "local_link_integrity_errors": 0,
+        "excessive_buffer_overrun_errors": 0,
+        "port_xmit_discards": generator.randrange(1000),
+        "rnr_nak_retry_err": 0,
+        "local_ack_timeout_err": generator.randrange(30),
+    }
 
 
 def add_blade_noise(records: Records, generator: random.Random) -> None:
@@ -342,5 +403,14 @@ DEGRADATIONS: list[tuple[str, str, str, Degradation]] = [
     (
         "nvidia-smi says that a GPU is lost", "1 of 8", "h100_server",
         say_instead_of_report("Unable to determine the device handle for GPU7: 0000:88:00.0: GPU is lost.  Reboot", 15),
+    ),
+    (
+        "InfiniBand link drops under load", "1 of 8 ports", "h100_server",
+        set_host("link_errors", lambda raw: raw["after"]["ports"]["mlx5_3/1"].update(link_downed=99)),
+    ),
+    (
+        "InfiniBand port flapped before the run", "27 drops since boot", "h100_server",
+        set_host("hardware", lambda raw: [raw["fabric"].update(uptime_s=86_400.0),
+                                          raw["fabric"]["rdma"][3]["counters"].update(link_downed=27)]),
     ),
 ]  # fmt: skip

@@ -346,7 +346,7 @@ def test_fio_runs_only_if_requested_and_installed(make_host, tmp_path):
     )
     assert plain.raw["fio"]["reason"] == "not requested (fio_seconds)"
     assert (plain.raw["root"]["type"], plain.raw["root"]["read_only"]) == ("ext4", True)
-    assert plain.raw["scratch"] == {"folder": str(tmp_path), "type": "ext4"}
+    assert plain.raw["scratch"] == {"folder": str(tmp_path), "type": "ext4", "medium": None}
     assert plain.raw["scratch_mib"] == 1
 
 
@@ -374,3 +374,54 @@ def test_disk_read_method_is_recorded(tmp_path, monkeypatch):
         assert dropped == [(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)]
     finally:
         os.close(descriptor)
+
+
+@pytest.mark.parametrize(
+    ("device", "place", "files", "medium"),
+    [
+        ("/dev/mmcblk0p2", "platform/soc/mmc0/mmc0:0001/block/mmcblk0/mmcblk0p2", {"../device/type": "MMC"}, "emmc"),
+        ("/dev/mmcblk1p2", "platform/soc/mmc1/mmc1:aaaa/block/mmcblk1/mmcblk1p2", {"../device/type": "SD"}, "sd"),
+        ("/dev/nvme0n1p2", "pci0000:00/0000:01:00.0/nvme/nvme0/nvme0n1/nvme0n1p2", {}, "nvme"),
+        ("/dev/sda2", "pci0000:00/usb2/2-1/2-1:1.0/host0/target0:0:0/0:0:0:0/block/sda/sda2", {}, "usb"),
+        ("/dev/sdb1", "pci0000:00/0000:00:17.0/ata1/host1/target1:0:0/1:0:0:0/block/sdb/sdb1", {}, "disk"),
+    ],
+)  # fmt: skip
+def test_medium_of_the_scratch_folder_is_read(tmp_path, device, place, files, medium):
+    folder = tmp_path / "sys/devices" / place
+    folder.mkdir(parents=True)
+    (tmp_path / "sys/class/block").mkdir(parents=True)
+    (tmp_path / "sys/class/block" / folder.name).symlink_to(folder)
+    for name, text in files.items():
+        (folder / name).parent.resolve().mkdir(exist_ok=True)
+        (folder / name).resolve().write_text(f"{text}\n")
+    host = HostAccess(root=str(tmp_path))
+    assert storage.find_medium(host, "/no such folder", {"device": device, "type": "ext4"}) == medium
+
+
+def test_encrypted_drive_is_on_what_is_below_it(tmp_path):
+    below, above = (
+        tmp_path / "sys/devices" / place for place in ("pci/nvme/nvme0/nvme0n1", "virtual/block/dm-0")
+    )
+    below.mkdir(parents=True)
+    (above / "slaves").mkdir(parents=True)
+    (above / "slaves/nvme0n1").symlink_to(below)
+    (tmp_path / "sys/class/block").mkdir(parents=True)
+    (tmp_path / "sys/class/block/dm-0").symlink_to(above)
+    host = HostAccess(root=str(tmp_path))
+    assert storage.find_medium(host, "/no such folder", {"device": "/dev/dm-0", "type": "xfs"}) == "nvme"
+    assert (
+        storage.find_medium(host, "/no such folder", {"device": "10.0.0.1:/root", "type": "nfs4"})
+        == "network"
+    )
+    assert storage.find_medium(host, "/no such folder", {}) is None
+
+
+def test_memory_modules_are_read_with_their_labels(make_host):
+    base = "/sys/devices/system/edac/mc/mc1/dimm3"
+    files = {
+        f"{base}/dimm_label": "CPU1_DIMM_B2\n",
+        f"{base}/dimm_ce_count": "7\n",
+        f"{base}/dimm_ue_count": "0\n",
+    }
+    module = {"name": "mc1/dimm3", "label": "CPU1_DIMM_B2", "ce": 7, "ue": 0}
+    assert memory.read_dimm_error_counts(make_host(files)) == [module]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from gpufleet.burnin.agent.command import CommandOutput
 from gpufleet.burnin.agent.host import HostAccess
 from gpufleet.burnin.checks.nvme_link import measure as nvme_link
 from gpufleet.burnin.checks.smart import measure as smart
+from gpufleet.burnin.checks.smart.firmware_fault import load_firmware_faults
+from gpufleet.burnin.checks.smart.read import ATA_COUNTERS
 from gpufleet.burnin.readings import extract_check_metrics
 from gpufleet.burnin.thresholds import select_thresholds
 from gpufleet.burnin.verdict import judge_check
@@ -111,8 +114,123 @@ def test_one_failing_drive_counts_where_another_is_unreadable():
     result = judge("smart", record_smart(good, "no such device"))
     assert (result.outcome, result.reason) == (
         "not_run",
-        "failing was not measured: sd1: no such device; a drive has reallocated sectors (1 sectors)",
+        "failing was not measured: sd1: no such device; a drive has reallocated sectors (1 sectors): sd0",
     )
+
+
+def read_used_up_nvme(**changes):
+    """Return a report of smartmontools #537: bit 2 is set only because the rated endurance is used up."""
+    log = {
+        "critical_warning": 4,
+        "temperature": 28,
+        "available_spare": 100,
+        "available_spare_threshold": 10,
+        "percentage_used": 100,
+        "media_errors": 0,
+        **changes,
+    }
+    status = {"passed": not log["critical_warning"], "nvme": {"value": log["critical_warning"]}}
+    return json.dumps({**FAILED_NVME, "smart_status": status, "nvme_smart_health_information_log": log})
+
+
+@pytest.mark.parametrize(
+    ("changes", "outcome", "count"),
+    [
+        ({}, "warn", 1),
+        ({"percentage_used": 255}, "warn", 1),
+        ({"critical_warning": 0, "percentage_used": 200}, "warn", 1),  # Napsty/check_smart PR #101
+        ({"critical_warning": 6}, "warn", 2),  # worn and hot
+        ({"critical_warning": 2, "percentage_used": 3}, "warn", 1),  # hot only
+        ({"percentage_used": 99}, "fail", 2),
+        ({"media_errors": 3}, "fail", 3),
+        ({"available_spare": 10}, "fail", 2),
+        ({"critical_warning": 5, "available_spare": 3}, "fail", 3),
+        ({"critical_warning": 12}, "fail", 2),
+    ],
+)
+def test_worn_nvme_drive_is_not_broken(changes, outcome, count):
+    result = judge("smart", record_smart(read_used_up_nvme(**changes)))
+    assert result.outcome == outcome
+    findings = [line for line in result.reason.split("; ") if "(" in line]
+    assert len([line for line in findings if "endurance" not in line or outcome == "warn"]) == count
+
+
+def test_worn_drive_is_named_with_its_step():
+    reason = judge("smart", record_smart(read_used_up_nvme(percentage_used=117))).reason
+    assert reason == (
+        "a drive has used its rated endurance: plan its replacement (117 %, below 100 %): sd0 117 %"
+    )
+
+
+def test_worn_sas_drive_is_not_broken():
+    status = {"passed": False, "scsi": {"asc": 0x5D, "ascq": 0x73, "ie_string": "ENDURANCE LIMIT MET"}}
+    report = {"smart_status": status, "scsi_percentage_used_endurance_indicator": 103}
+    assert judge("smart", record_smart(json.dumps(report))).outcome == "warn"
+    status["scsi"]["ascq"] = 0x10  # hardware impending failure
+    assert judge("smart", record_smart(json.dumps(report))).outcome == "fail"
+
+
+@pytest.mark.parametrize(
+    ("number", "name", "model", "raw", "outcome"),
+    [
+        (197, "Bogus_Current_Pend_Sect", "CT250MX500SSD1", 1, "pass"),  # smartmontools #48
+        (197, "Current_Pending_ECC_Cnt", "CT500MX500SSD1", 1, "pass"),  # the name since drivedb 7.3/5528
+        (197, "Current_Pending_ECC_Cnt", "CT500MX500SSD1", 9, "warn"),
+        (197, "Current_Pending_Sector", "ST4000NM0035", 1, "warn"),
+        (197, "Not_In_Use", "a SandForce", 12, "pass"),
+        (197, "Total_Unc_Read_Failures", "another", 12, "pass"),
+        (198, "Host_Reads_GiB", "another", 5412, "pass"),
+        (198, "Uncorrectable_Sector_Ct", "another", 4, "warn"),
+        (187, "Total_Unc_NAND_Reads", "another", 4, "pass"),
+        (5, "Reallocate_NAND_Blk_Cnt", "CT250MX500SSD1", 2, "warn"),
+        (5, None, "an older record", 2, "warn"),
+    ],
+)
+def test_ata_counter_counts_by_its_name(number, name, model, raw, outcome):
+    row = {"id": number, "name": name, "when_failed": "", "raw": {"value": raw}}
+    report = {
+        "smart_status": {"passed": True},
+        "model_name": model,
+        "ata_smart_attributes": {"table": [row]},
+    }
+    assert judge("smart", record_smart(json.dumps(report))).outcome == outcome
+
+
+@pytest.mark.parametrize(("prefailure", "outcome"), [(True, "fail"), (False, "warn"), (None, "fail")])
+def test_usage_attribute_at_its_threshold_is_wear(prefailure, outcome):
+    row = {"id": 231, "name": "SSD_Life_Left", "when_failed": "now", "raw": {"value": 0}}
+    row |= {"flags": {"prefailure": prefailure}} if prefailure is not None else {}
+    report = {"smart_status": {"passed": True}, "ata_smart_attributes": {"table": [row]}}
+    assert judge("smart", record_smart(json.dumps(report))).outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("report", "reason"),
+    [
+        ({"model_name": "Micron_7450_MTFDKCC3T8TFR", "firmware_version": "E2MU200"}, "panic state"),
+        ({"model_name": "Micron_7450_MTFDKCC3T8TFR", "firmware_version": "E2MU400"}, ""),
+        ({"scsi_model_name": "HP VO0480JFDGT", "scsi_revision": "HPD2"}, "32768 power-on hours"),
+        ({"scsi_model_name": "HP VO0480JFDGT", "scsi_revision": "HPD8"}, ""),
+        ({"scsi_model_name": "SanDisk LT0200WM", "scsi_revision": "P405"}, "40000 power-on hours"),
+        ({"model_name": "Samsung SSD 980 PRO 2TB", "firmware_version": "3B2QGXA7"}, "5B2QGXA7"),
+        ({"model_name": "Samsung SSD 990 PRO 2TB", "firmware_version": "4B2QJXD7"}, ""),
+        ({"model_name": "SAMSUNG MZQL2960HCJR-00A07", "firmware_version": "GDC5502Q"}, "error mode"),
+        ({"model_name": "M4-CT256M4SSD2", "firmware_version": "0009"}, "5184"),
+        ({"model_name": "M4-CT256M4SSD2", "firmware_version": "070H"}, ""),
+        ({"model_name": 7, "firmware_version": ["E2MU200"]}, ""),
+    ],
+)
+def test_known_firmware_fault_is_a_warning_with_its_remedy(report, reason):
+    result = judge("smart", record_smart(json.dumps({"smart_status": {"passed": True}, **report})))
+    assert result.outcome == ("warn" if reason else "pass")
+    assert reason in result.reason
+
+
+def test_firmware_faults_have_a_source_and_a_pattern_that_fits():
+    faults = load_firmware_faults()
+    assert all(fault.source and fault.date and fault.fault and fault.remedy for fault in faults)
+    assert all(re.compile(fault.model) and re.compile(fault.firmware) for fault in faults)
+    assert all(fault.wrong_counter in {"", *ATA_COUNTERS} for fault in faults)
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,32 @@ def test_healthy_consumer_card_needs_no_error_counters(judge_server):
     assert report.verdict == "healthy", report.list_unhealthy_reasons()
 
 
+@pytest.mark.parametrize(
+    ("change", "verdict", "reason"),
+    [
+        ({"ras/umc_err_count": "ue: 0\nce: 4210"}, "healthy", ""),  # recorded: AMD publishes no bound
+        ({"xgmi_error": "0"}, "healthy", ""),
+        ({"xgmi_error": "2"}, "degraded", "xGMI links of a GPU had errors (1 GPUs): 0000:05:00.0"),
+        (
+            {"ras/xgmi_wafl_err_count": "ue: 3\nce: 0"},
+            "faulty",
+            "0000:05:00.0 xgmi_wafl 3",
+        ),  # rocm-systems #11468
+        (
+            {"xgmi_hive_info/xgmi_hive_id": "0"},
+            "degraded",
+            "is not linked by xGMI as most others are (1 GPUs)",
+        ),
+    ],
+)
+def test_links_and_corrected_errors_of_instinct_cards(judge_server, monkeypatch, change, verdict, reason):
+    if any("hive" in name for name in change):
+        monkeypatch.setitem(CARD, "xgmi_hive_info/xgmi_hive_id", "12345678901234")
+    report = judge_server(change)
+    assert report.verdict == verdict
+    assert reason in report.find_check_result("gpu_amd").reason
+
+
 FAULTS = [
     ({"ras/umc_err_count": "ue: 1\nce: 0"}, "uncorrected errors since the driver loaded (1 errors)"),
     ({"ras/gfx_err_count": "ue: 2\nce: 0"}, "uncorrected errors since the driver loaded (2 errors)"),

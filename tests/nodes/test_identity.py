@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gpufleet.nodes import NodeIdentity, NodeObservation, SourceReport, normalize_serial
+from gpufleet.nodes.identity import normalize_mac, normalize_uuid
 
 PLACEHOLDERS = [
     "To be filled by O.E.M.", "to be filled by oem", "0123456789", "Not Specified", "None", "N/A", "Default string",
@@ -19,6 +20,29 @@ def test_placeholder_identifies_no_node(serial):
 @pytest.mark.parametrize("serial", REAL)
 def test_real_serial_is_stored_as_written(serial):
     assert normalize_serial(f" {serial}\x00") == serial
+
+
+@pytest.mark.parametrize(
+    "uuid",
+    [
+        "03000200-0400-0500-0006-000700080009",  # oshi/oshi#2417
+        "FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF",  # FOGProject/fogproject#196, siderolabs/talos#8804
+        "00000000-0000-0000-0000-000000000000",
+        "fefefefe-fefe-fefe-fefe-fefefefefefe",
+        "8a95d198-7f46-11e5-bf8b-08002704d48e",  # SolidRun/lx2160a_uefi#4
+        "not a uuid", "", None,
+    ],
+)  # fmt: skip
+def test_placeholder_uuid_identifies_no_node(uuid):
+    assert normalize_uuid(uuid) is None
+
+
+def test_uuid_and_mac_are_compared_without_case():
+    assert normalize_uuid("4C4C4544-0042-3510-8052-B3C04F4B4E32\n") == "4c4c4544-0042-3510-8052-b3c04f4b4e32"
+    assert normalize_mac("B4-96-91-00-AA-01") == "b4:96:91:00:aa:01"
+    assert (
+        normalize_mac("00:00:00:00:00:00") is normalize_mac("ff:ff:ff:ff:ff:ff") is normalize_mac("x") is None
+    )
 
 
 def test_slot_needs_a_rack_to_be_a_place():

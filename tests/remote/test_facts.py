@@ -39,6 +39,16 @@ def test_dmi_is_used_without_a_device_tree():
     assert (facts.serial, facts.serial_source) == ("B-77", "dmi")
 
 
+def test_what_tells_boards_of_one_chassis_apart_is_read():
+    answer = (
+        "=== gpufleet dmi_serial\n0AB1C24\n=== gpufleet dmi_board_serial\n..CN7016348F00AB.\n"
+        "=== gpufleet dmi_uuid\n4c4c4544-0041-4210-8031-b0c04f433234\n"
+    )
+    facts = parse_probe_answer(answer)
+    assert (facts.serial, facts.board_serial) == ("0AB1C24", "..CN7016348F00AB.")
+    assert facts.uuid == "4c4c4544-0041-4210-8031-b0c04f433234"
+
+
 @pytest.mark.parametrize("text", ["", "no such shell", "=== gpufleet", "=== gpufleet arch"])
 def test_empty_output_gives_empty_facts(text):
     assert set(vars(parse_probe_answer(text)).values()) == {""}

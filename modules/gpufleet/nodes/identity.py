@@ -1,6 +1,7 @@
 """Who a node is: board serial first, then cloud instance id, then rack slot.
 
-A placeholder serial identifies nothing and is known as such (``data/placeholder-serials.yaml``).
+A placeholder serial or UUID identifies nothing and is known as such (``data/placeholder-serials.yaml``,
+``data/placeholder-uuids.yaml``). A serial that several nodes of a chassis share is resolved in ``shared_serial.py``.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ Slot: TypeAlias = "tuple[str, str]"
 """A place in a rack: (rack, slot)."""
 
 _SHORTEST_SERIAL = 4
+_FEWEST_CHARACTERS = 2
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_MAC = re.compile(r"([0-9a-f]{2}:){5}[0-9a-f]{2}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +56,34 @@ def normalize_serial(serial: str | None) -> str | None:
     return text
 
 
+def normalize_uuid(uuid: str | None) -> str | None:
+    """Return a system UUID in lower case, or None where it is a placeholder or not a UUID."""
+    text = (uuid or "").strip().strip("\x00").lower()
+    if not _UUID.fullmatch(text) or len(set(_plain(text))) <= _FEWEST_CHARACTERS or _plain(text) in _uuids():
+        return None
+    return text
+
+
+def normalize_mac(mac: str | None) -> str | None:
+    """Return a MAC address in lower case, or None for one that is all zeros or all ones."""
+    text = (mac or "").strip().lower().replace("-", ":")
+    return text if _MAC.fullmatch(text) and len(set(_plain(text))) > 1 else None
+
+
 def _plain(text: str) -> str:
     return re.sub(r"[^0-9a-z]", "", text.lower())
 
 
 @cache
 def _placeholders() -> frozenset[str]:
-    groups = read_packaged_yaml("gpufleet.nodes", "data/placeholder-serials.yaml")
+    return _read_values("data/placeholder-serials.yaml")
+
+
+@cache
+def _uuids() -> frozenset[str]:
+    return _read_values("data/placeholder-uuids.yaml")
+
+
+def _read_values(name: str) -> frozenset[str]:
+    groups = read_packaged_yaml("gpufleet.nodes", name)
     return frozenset(_plain(value) for group in groups for value in group["values"])

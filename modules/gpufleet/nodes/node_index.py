@@ -95,14 +95,13 @@ class NodeIndex:
         return node, _find_change(observation, node, serial, by_slot=hits["serial"] is None)
 
     def _by_name_alone(self, observation: NodeObservation) -> LiveNode | None:
-        """Return the one node of that name, where the observation carries nothing stronger."""
+        """Return the one node of that name, where the observation or the node has nothing stronger."""
         node_ids = self.by_name.get(observation.name, [])
-        anonymous = not (
-            observation.identity.identifying_serial
-            or observation.identity.instance_id
-            or observation.identity.rack_slot
-        )
-        return self.nodes[node_ids[0]] if anonymous and len(node_ids) == 1 else None
+        if len(node_ids) != 1 or observation.identity.instance_id or observation.identity.rack_slot:
+            return None
+        node = self.nodes[node_ids[0]]
+        is_unknown = not (node.serial or node.instance_id or node.rack_slot)
+        return node if is_unknown or not observation.identity.identifying_serial else None
 
     def _ambiguous_identity(self, observation: NodeObservation, ids: list[str]) -> IdentityContradiction:
         first, second = (self.nodes[node_id] for node_id in ids[:2])

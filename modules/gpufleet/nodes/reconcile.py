@@ -25,6 +25,7 @@ from gpufleet.nodes.node_index import (
     find_shared_node_names,
 )
 from gpufleet.nodes.registry_update import RegistryUpdate
+from gpufleet.nodes.shared_serial import SharedSerials, is_witness
 from gpufleet.nodes.source_report import ReportMatch, ReportOutcome, SourceReport
 
 
@@ -38,7 +39,7 @@ def apply_source_reports(connection: Connection, reports: Sequence[SourceReport]
     number = revision.get_current_revision(connection)
     sources = {row.name: row for row in connection.execute(select(schema.source))}
     index, previous_names = load_node_index(connection)
-    matches = []
+    matches, shared = [], SharedSerials(connection, index)
     for report in reports:
         match = ReportMatch(report, ReportOutcome(report.source, node_count=len(report.observations)))
         matches.append(match)
@@ -46,7 +47,7 @@ def apply_source_reports(connection: Connection, reports: Sequence[SourceReport]
         if report.complete and last is not None and last.revision > number:
             match.outcome.stale = True
         else:
-            _match(index, match)
+            _match(index, match, shared)
     current = [match for match in matches if not match.outcome.stale]
     workspace = RegistryUpdate(connection, sources, number)
     workspace.load_matched_nodes(current)
@@ -75,11 +76,12 @@ def load_node_index(connection: Connection) -> tuple[NodeIndex, set[tuple[str, .
     return index, previous - {("", "")}
 
 
-def _match(index: NodeIndex, match: ReportMatch) -> None:
+def _match(index: NodeIndex, match: ReportMatch, shared: SharedSerials) -> None:
     """Enter which node each observation of a report means."""
     outcome = match.outcome
     observations = list(_well_formed(index, match))
-    repeated = find_repeated_serials(observations)
+    # What nodes report is compared one by one: nodes of a chassis may have one serial.
+    repeated = find_repeated_serials(seen for seen in observations if not is_witness(seen))
     for serial, sharing in repeated.items():
         ids = tuple(
             i
@@ -89,7 +91,8 @@ def _match(index: NodeIndex, match: ReportMatch) -> None:
         detail = f"serial {serial} is claimed by {', '.join(observation.name for observation in sharing)}"
         outcome.conflicts.append(IdentityContradiction("serial_twice", serial, detail, ids))
         match.contradicted.update(ids)
-    for seen in observations:
+    for reported in observations:
+        seen = shared.resolve_observation(reported)
         if seen.identity.identifying_serial in repeated:
             continue
         node, contradiction = index.match_observation(seen)
@@ -101,7 +104,7 @@ def _match(index: NodeIndex, match: ReportMatch) -> None:
             node = LiveNode(f"n-{secrets.token_hex(6)}", seen.name, "expected")
             match.new_ids.append(node.id)
         index.add_node(_with_identity(node, seen))
-        match.observations[node.id] = seen
+        match.observations[node.id] = shared.recent[node.id] = seen
 
 
 def _well_formed(index: NodeIndex, match: ReportMatch) -> Iterator[NodeObservation]:

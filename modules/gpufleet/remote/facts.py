@@ -19,6 +19,7 @@ SOURCES = {
     "device_tree_model": "cat /proc/device-tree/model || cat /sys/firmware/devicetree/base/model",
     "dmi_serial": "cat /sys/class/dmi/id/product_serial",
     "dmi_board_serial": "cat /sys/class/dmi/id/board_serial",
+    "dmi_uuid": "cat /sys/class/dmi/id/product_uuid",
     "dmi_model": "cat /sys/class/dmi/id/product_name",
     "route": "cat /proc/net/route",
     "interfaces": "cd /sys/class/net && grep -H . */address",
@@ -45,6 +46,8 @@ class ProbedFacts:
     serial_source: str
     model: str
     mac: str
+    board_serial: str = ""
+    uuid: str = ""
 
 
 def parse_probe_answer(answer_text: str) -> ProbedFacts:
@@ -64,6 +67,9 @@ def parse_probe_answer(answer_text: str) -> ProbedFacts:
         serial_source=source,
         model=answers.get("device_tree_model") or answers.get("dmi_model", ""),
         mac=find_main_mac_address(answers.get("route", ""), answers.get("interfaces", "")),
+        # What tells nodes of one chassis apart if they report one product serial.
+        board_serial=answers.get("dmi_board_serial", ""),
+        uuid=answers.get("dmi_uuid", ""),
     )
 
 

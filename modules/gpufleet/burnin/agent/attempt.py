@@ -12,6 +12,7 @@ from typing import Any
 from . import AGENT_VERSION
 from .busy import find_busy_reason
 from .crash_memory import CrashMemory
+from .fabric import read_link_counters
 from .host import HostAccess, RawCheckResult
 from .identity import read_host_identity
 from .journal import AttemptJournal, Record, count_check_starts, identify_check, list_finished_checks
@@ -26,6 +27,7 @@ TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 MAX_AGE_SECONDS = 7 * 86_400.0
 CONTROLLER_TIME = "controller_time"
 MAX_TIME_AGE_SECONDS = 60.0
+LINK_SECONDS = 10.0
 # What of an interrupted attempt must be the same now.
 SAME_FIELDS = ("profile", "agent_version")
 HARDWARE_FIELDS = ("serial", "machine_id", "model", "arch", "cores", "hardware")
@@ -61,6 +63,8 @@ class Attempt:
                 self.name == records[0].get("attempt") or (continues_any and is_same_work(records[0], start))
             )
         )
+        links = (before[0] if before else start).get("links")
+        self.host = replace(self.host, start_links=links if isinstance(links, dict) else {})
         self.journal.replay_records_to_stream(before)
         if any(record.get("type") == "end" for record in before):
             return ""
@@ -165,7 +169,14 @@ class Attempt:
             "params": self.host.params,
             "boot_id": read_boot_id(),
             "host": read_host_identity(self.host),
+            "links": self.read_links(),
         }
+
+    def read_links(self) -> dict[str, Any]:
+        """Return the counters of the links now; nothing where a driver does not answer."""
+        root = self.host.get_parameter("sysfs", "/sys").rstrip("/")
+        answer = run_job_with_deadline(lambda: read_link_counters(self.host, root), LINK_SECONDS)
+        return answer.get("value") or {}
 
 
 def run_check(check_name: str, host: HostAccess) -> RawCheckResult:

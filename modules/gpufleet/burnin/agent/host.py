@@ -41,6 +41,8 @@ class HostAccess:
     # As command.run_command: argv, time limit and, for long outputs, what takes each line.
     run: Callable[..., CommandOutput] = run_command
     which: Callable[[str], str | None] = shutil.which
+    # The counters of the links when the attempt began (fabric.read_link_counters).
+    start_links: dict[str, Any] = field(default_factory=dict)
 
     def resolve_path(self, name: str) -> Path:
         """Return an absolute path of the host, below ``root``."""

@@ -10,7 +10,7 @@ from ...agent.fabric import read_driver_name
 from ...agent.gpu import AMD, list_gpu_pci_addresses
 from ...agent.host import HostAccess, RawCheckResult, build_not_run_result
 
-NUMBERS = ("mem_info_vram_total", "mem_info_vram_used", "gpu_busy_percent", "pcie_replay_count")
+NUMBERS = ("mem_info_vram_total", "mem_info_vram_used", "gpu_busy_percent", "pcie_replay_count", "xgmi_error")
 TEXTS = (
     "device",
     "subsystem_vendor",
@@ -49,6 +49,7 @@ def read_amd_gpu(host: HostAccess, address: str) -> dict[str, Any]:
         **{name: host.read_integer_file(f"{base}/{name}") for name in NUMBERS[1:]},
         **{name: host.read_text_file(f"{base}/{name}") for name in TEXTS},
         "is_virtual": bool(host.list_folder(f"{base}/physfn")),
+        "xgmi_hive_id": host.read_text_file(f"{base}/xgmi_hive_info/xgmi_hive_id"),
         "ras": read_ras(host, f"{base}/ras"),
         "temperatures": read_temperatures(host, f"{base}/hwmon"),
     }

@@ -7,6 +7,7 @@ a bad page the line ``page : size : flag`` with R for retired, P for pending and
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from gpufleet import catalog
 from gpufleet.burnin.evidence import (
@@ -28,6 +29,8 @@ AMD, DRIVER = "1002", "amdgpu"
 # Server cards, which have RAS; a virtual function of one shows none to its guest.
 SERVER_NAME, VIRTUAL_SUFFIX = "Instinct", " VF"
 UNCORRECTED = re.compile(r"^ue:\s*(\d+)\s*$", re.MULTILINE)
+CORRECTED = re.compile(r"^ce:\s*(\d+)\s*$", re.MULTILINE)
+NO_HIVE = {"0", "", "None"}
 FEATURE_MASK = re.compile(r"feature mask: 0x([0-9a-fA-F]+)")
 BAD_PAGE = re.compile(r"^0x[0-9a-fA-F]+ : 0x[0-9a-fA-F]+ : ([RPF])$")
 WHOLE_GPU = "SPX"
@@ -43,6 +46,11 @@ def read_record(raw: Raw) -> CheckReadings:
         "gpus_missing": max(0.0, max(declared or 0.0, 1.0) - len(devices)),
         "without_driver": add_up_counts([read_driver(device) for device in devices] or [0.0]),
         "ras_uncorrected": add_up_counts(count_uncorrected_errors(device) for device in devices),
+        "ras_corrected": add_up_counts(count_corrected_errors(device) for device in devices),
+        "xgmi_errors": add_up_counts(read_xgmi_error(device) for device in devices),
+        "outside_hive": float(len(find_gpus_outside_hive(devices)))
+        if any(device.get("xgmi_hive_id") for device in devices)
+        else NOT_APPLICABLE,
         "ras_disabled": add_up_counts(is_ras_disabled(device) for device in devices),
         "bad_pages_pending": add_up_counts(count_pending_pages(device) for device in devices),
         "vram_share": find_lowest(shares),
@@ -50,7 +58,50 @@ def read_record(raw: Raw) -> CheckReadings:
         "vram_unread": add_up_counts(0.0 if isinstance(share, float) else share for share in shares),
         "thermal_margin_c": find_lowest(read_thermal_margin(device) for device in devices),
     }
-    return build_check_readings(readings, float(len(devices)), "GPUs")
+    total = build_check_readings(readings, float(len(devices)), "GPUs")
+    details = {
+        "ras_uncorrected": ", ".join(text for device in devices for text in list_failed_blocks(device)),
+        "xgmi_errors": ", ".join(
+            str(d.get("slot")) for d in devices if to_finite_number(d.get("xgmi_error"))
+        ),
+        "outside_hive": ", ".join(find_gpus_outside_hive(devices)),
+    }
+    return replace(total, details=details)
+
+
+def read_xgmi_error(device: Raw) -> Reading:
+    """Return 1 if a card's xGMI links had errors since they were last read; newer cards (MI300) have no such file."""
+    errors = to_finite_number(device.get("xgmi_error"))
+    return NOT_APPLICABLE if errors is None else float(errors > 0)
+
+
+def find_gpus_outside_hive(devices: list[Raw]) -> list[str]:
+    """Return the cards that are in no xGMI hive where most cards of the same model are."""
+    outside = []
+    for model in {str(device.get("device")) for device in devices}:
+        equals = [device for device in devices if str(device.get("device")) == model]
+        alone = [device for device in equals if str(device.get("xgmi_hive_id") or "0") in NO_HIVE]
+        if len(alone) * 2 < len(equals):
+            outside += [str(device.get("slot")) for device in alone]
+    return sorted(outside)
+
+
+def list_failed_blocks(device: Raw) -> list[str]:
+    """Return the blocks of a card with uncorrected errors: umc is its memory, xgmi_wafl its links to other cards."""
+    counts = mapping_or_empty(mapping_or_empty(device.get("ras")).get("counts"))
+    matches = ((str(name), UNCORRECTED.search(str(text))) for name, text in counts.items())
+    return [
+        f"{device.get('slot')} {name.removesuffix('_err_count').removeprefix('aca_')} {match[1]}"
+        for name, match in matches
+        if match and int(match[1])
+    ]
+
+
+def count_corrected_errors(device: Raw) -> Reading:
+    """Return the corrected errors of all blocks since the driver loaded."""
+    counts = mapping_or_empty(mapping_or_empty(device.get("ras")).get("counts"))
+    matches = [CORRECTED.search(str(text)) for text in counts.values()]
+    return add_up_counts(float(match[1]) for match in matches if match)
 
 
 def read_driver(device: Raw) -> Reading:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -18,6 +19,10 @@ EFA = "efa"
 GVNIC_FABRICS, GVNIC_DRIVER = ("gpudirect_tcpx", "gpudirect_tcpxo"), "gve"
 # sysfs: "4: ACTIVE", "400 Gb/sec (4X NDR)".
 ACTIVE = "4:"
+DISABLED = "3:"  # phys_state of a port that somebody switched off
+LEAST_EQUAL_CARDS = 3
+# The drops of a port since boot count over at least this long.
+DAY_S, FLAP_DAYS = 86_400.0, 30.0
 RATE = re.compile(r"(\d+(?:\.\d+)?) Gb/sec")
 
 
@@ -141,3 +146,65 @@ def read_rate(port: Raw) -> float:
     """Return a port's rate in Gbit/s; 0 if it is not a rate."""
     rate = RATE.match(str(port.get("rate")))
     return float(rate[1]) if rate else 0.0
+
+
+def compare_ports_with_history(raw: Raw) -> FabricComparison:
+    """Return the worst port's drops since boot, and the cards with fewer active ports than equal ones.
+
+    These need no declaration. A card below its equals counts only where the fabric's ports are not declared.
+    """
+    fabric = mapping_or_empty(raw.get("fabric"))
+    ports = [mapping_or_empty(entry) for entry in list_or_empty(fabric.get("rdma"))]
+    drops = [
+        (count, name_port(port))
+        for port in ports
+        if (count := to_finite_number(mapping_or_empty(port.get("counters")).get("link_downed"))) is not None
+    ]
+    uptime = to_finite_number(fabric.get("uptime_s")) or 0.0
+    days = max(uptime / DAY_S, FLAP_DAYS)
+    below = [] if str(raw.get("expect_fabric") or "") in PORT_LAYERS else find_cards_below_equals(ports)
+    return FabricComparison(
+        {
+            "fabric_port_flaps": max(count for count, _ in drops) * FLAP_DAYS / days if drops else None,
+            "fabric_cards_below_equals": float(len(below)) if ports else None,
+        },
+        {
+            "fabric_port_flaps": ", ".join(
+                f"{name} dropped {count:g} times since boot"
+                for count, name in sorted(drops, reverse=True)[:4]
+                if count
+            )
+            + (f" {uptime / DAY_S:.0f} days ago" if uptime >= DAY_S else ""),
+            "fabric_cards_below_equals": ", ".join(below),
+        },
+    )
+
+
+def find_cards_below_equals(ports: list[Raw]) -> list[str]:
+    """Return the ports that are down on cards with fewer active ports than most cards of the same model.
+
+    A port that somebody disabled is not down, and two cards have no majority.
+    """
+    cards: dict[tuple[str, str], dict[str, list[Raw]]] = {}
+    for port in ports:
+        model, card = port.get("model"), port.get("card")
+        if (
+            model
+            and card
+            and not port.get("is_virtual")
+            and not str(port.get("phys_state")).startswith(DISABLED)
+        ):
+            equals = cards.setdefault((str(model), str(port.get("link_layer"))), {})
+            equals.setdefault(str(card), []).append(port)
+    below = []
+    for equals in cards.values():
+        active = {card: sum(map(is_active, card_ports)) for card, card_ports in equals.items()}
+        usual, count = Counter(active.values()).most_common(1)[0]
+        if len(equals) >= LEAST_EQUAL_CARDS and count > len(equals) / 2:
+            below += [
+                f"{name_port(port)} {port.get('state')}"
+                for card, card_ports in equals.items()
+                for port in card_ports
+                if active[card] < usual and not is_active(port)
+            ]
+    return below

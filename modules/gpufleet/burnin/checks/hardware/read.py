@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpufleet.burnin.checks.hardware.fabric import compare_fabric
+from gpufleet.burnin.checks.hardware.fabric import compare_fabric, compare_ports_with_history
 from gpufleet.burnin.evidence import (
     CheckReadings,
     Raw,
@@ -29,11 +29,12 @@ def read_record(raw: Raw) -> CheckReadings:
     devices = [parse_pci_device(mapping_or_empty(entry)) for entry in raw["devices"]]
     drives = [mapping_or_empty(entry) for entry in raw["drives"]]
     gpus = [device for device in devices if not is_integrated(device)]
-    fabric = compare_fabric(raw)
+    fabric, history = compare_fabric(raw), compare_ports_with_history(raw)
     metrics: dict[str, float | None] = {
         "gpus": float(len(gpus)),
         "wrong_models": count_wrong_models(gpus, raw),
         **fabric.metrics,
+        **history.metrics,
         "drive_share": compute_drive_share(drives, find_expected_drive_gib(raw)),
         "drives_missing": count_missing_drives(raw, drives),
         "interfaces_missing": count_missing_interfaces(raw),
@@ -48,7 +49,10 @@ def read_record(raw: Raw) -> CheckReadings:
         drop_missing_metrics(**metrics),
         float(len(gpus)),
         "GPUs",
-        details=fabric.details | list_present_numbers(raw, metrics) | {"mtu_missing": describe_mtus(raw)},
+        details=fabric.details
+        | history.details
+        | list_present_numbers(raw, metrics)
+        | {"mtu_missing": describe_mtus(raw)},
     )
 
 

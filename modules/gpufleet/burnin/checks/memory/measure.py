@@ -9,6 +9,7 @@ import re
 import time
 from typing import Any
 
+from ...agent.fabric import read_uptime_s
 from ...agent.host import HostAccess, RawCheckResult, build_error_result, build_not_run_result
 from ...agent.meminfo import MAX_MEMORY_SHARE, parse_meminfo
 from ...agent.stress_ng import run_stress_ng
@@ -20,6 +21,7 @@ MIN_COPY_MIB = 16
 FILL_BLOCK = b"\xa5" * MIB
 # An area smaller than this many times the largest cache tests the cache.
 CACHE_MULTIPLE = 4
+MAX_MODULES = 128
 CACHE_SIZE = re.compile(r"(\d+)([KMG]?)")
 CACHE_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
@@ -75,6 +77,26 @@ def read_edac_error_counts(host: HostAccess) -> dict[str, Any]:
     }
 
 
+def read_dimm_error_counts(host: HostAccess) -> list[dict[str, Any]]:
+    """Return each module's corrected and uncorrected errors since boot, with its label on the board."""
+    base = "/sys/devices/system/edac/mc"
+    modules = [
+        f"{controller}/{module}"
+        for controller in host.list_folder(base)
+        if re.fullmatch(r"mc\d+", controller)
+        for module in host.list_folder(f"{base}/{controller}")
+        if re.fullmatch(r"(dimm|rank)\d+", module)
+    ]
+    return [
+        {
+            "name": name,
+            "label": (host.read_text_file(f"{base}/{name}/dimm_label") or "")[:80],
+            **{kind: host.read_integer_file(f"{base}/{name}/dimm_{kind}_count") for kind in ("ce", "ue")},
+        }
+        for name in modules[:MAX_MODULES]
+    ]
+
+
 def read_largest_cache_mib(host: HostAccess) -> float | None:
     """Return the MiB of the largest cache of any core; None where the kernel does not say (older device trees)."""
     base, sizes = "/sys/devices/system/cpu", []
@@ -114,6 +136,9 @@ def measure_host(host: HostAccess) -> RawCheckResult:
         return build_error_result(f"only {free // MIB} MiB available, too little to test", **raw)
     with mmap.mmap(-1, mib * MIB) as area, memoryview(area) as view:
         raw["tested_mib"], raw["wrong_mib"] = mib, write_and_verify_patterns(view, mib)
+    # Errors that the patterns provoked are counted by now.
+    raw |= {"edac": read_edac_error_counts(host), "dimms": read_dimm_error_counts(host)}
+    raw["uptime_s"] = read_uptime_s(host)
     raw["copy_mib"] = choose_area_mib(MIN_COPY_MIB, wanted_cache_mib, limit_mib // 2)
     raw["copy_mb_per_s"] = round(
         measure_copy_mb_per_s(host.get_parameter("memory_seconds", 5.0), raw["copy_mib"]), 1

@@ -31,7 +31,7 @@ def read_record(raw: Raw) -> CheckReadings:
     lanes = collect_link_values(devices, "current_link_width", pi.parse_pcie_link_lanes)
     metrics = drop_missing_metrics(
         drives=float(len(devices)),
-        drives_missing=count_missing(to_finite_number(raw.get("expect_nvme")), float(len(devices))),
+        drives_missing=count_missing_drives(raw, len(devices)),
         link_gt_per_s=min(speeds) if len(speeds) == len(devices) and devices else None,
         link_lanes=min(lanes) if len(lanes) == len(devices) and devices else None,
     )
@@ -47,7 +47,20 @@ def read_record(raw: Raw) -> CheckReadings:
         None,
         "",
     )
-    return CheckReadings({**metrics, **below.metrics}, metrics.get("link_gt_per_s"), "GT/s")
+    return CheckReadings(
+        {**metrics, **below.metrics},
+        metrics.get("link_gt_per_s"),
+        "GT/s",
+        not_applicable=frozenset() if devices else frozenset({"link_gt_per_s", "link_lanes"}),
+    )
+
+
+def count_missing_drives(raw: Raw, present: int) -> float | None:
+    """Return how many declared drives are missing; none of an agent's record where the inventory declares none."""
+    declared = to_finite_number(raw.get("expect_nvme"))
+    if declared == 0 and isinstance(raw.get("root"), str):
+        return 0.0
+    return count_missing(declared, float(present))
 
 
 def is_link_below(device: Any, field: str, parse: Callable[[object], float | int | None]) -> Reading:

@@ -15,6 +15,7 @@ REPORT_FIELDS = (
     "scsi_model_name",
     "serial_number",
     "firmware_version",
+    "scsi_revision",
     "smart_support",
     "smart_status",
     "nvme_smart_health_information_log",
@@ -43,6 +44,7 @@ def select_ata_attributes(report: dict[str, Any]) -> list[dict[str, Any]]:
             "id": row.get("id"),
             "name": row.get("name"),
             "when_failed": row.get("when_failed"),
+            "prefailure": row["flags"].get("prefailure") if isinstance(row.get("flags"), dict) else None,
             "raw": row["raw"].get("value") if isinstance(row.get("raw"), dict) else None,
         }
         for row in (rows if isinstance(rows, list) else [])

@@ -8,6 +8,7 @@ import hashlib
 import mmap
 import os
 import time
+from pathlib import Path
 from typing import Any
 
 from ...agent.fio import run_fio
@@ -17,6 +18,8 @@ MIB = 1 << 20
 WRITE_COUNT = 3  # the fastest counts: what else a disk has to do can only slow it
 # The scratch file takes no more than this share of what is free.
 MAX_FREE_SHARE = 0.25
+NETWORK_FILESYSTEMS = ("nfs", "cifs", "smb", "ceph", "fuse.sshfs", "9p")
+MAX_LAYERS = 4  # of device mapper and RAID above a drive
 
 
 def read_filesystem_space(path: str) -> dict[str, Any]:
@@ -46,6 +49,38 @@ def find_mount(path: str, mounts: list[dict[str, str]]) -> dict[str, str]:
     real = os.path.realpath(path)
     parents = [row for row in mounts if (real + "/").startswith(row["path"].rstrip("/") + "/")]
     return max(reversed(parents), key=lambda row: len(row["path"]), default={})
+
+
+def find_medium(host: HostAccess, path: str, mount: dict[str, str]) -> str | None:
+    """Return what a folder's filesystem is on: nvme, emmc, sd, usb, disk or network; None where it is unknown."""
+    if mount.get("type", "").startswith(NETWORK_FILESYSTEMS):
+        return "network"
+    with contextlib.suppress(OSError):
+        device = Path(path).stat().st_dev
+        place = host.resolve_path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}")
+        if place.exists():
+            return classify_block_device(host, os.path.realpath(place))
+    # Overlay and btrfs have a device number of their own.
+    place = host.resolve_path(f"/sys/class/block/{Path(mount.get('device', '')).name or 'none'}")
+    return classify_block_device(host, os.path.realpath(place)) if place.exists() else None
+
+
+def classify_block_device(host: HostAccess, folder: str) -> str:
+    """Return the medium of a block device by its folder in sysfs; an encrypted or mirrored one is on its first part."""
+    root = os.path.realpath(host.root).rstrip("/")
+    for _ in range(MAX_LAYERS):
+        below = host.list_folder(f"{folder[len(root) :]}/slaves")
+        if not below:
+            break
+        folder = os.path.realpath(f"{folder}/slaves/{below[0]}")
+    names = folder.split("/")
+    if any(name.startswith("mmcblk") for name in names):
+        disk = next(name for name in names if name.startswith("mmcblk"))
+        card_type = host.read_text_file(f"{folder[len(root) : folder.index(disk)]}{disk}/device/type")
+        return "sd" if card_type == "SD" else "emmc"
+    if any(name.startswith("nvme") for name in names):
+        return "nvme"
+    return "usb" if any(name.startswith("usb") for name in names) else "disk"
 
 
 def build_unique_file_block(index: int) -> bytes:
@@ -133,7 +168,11 @@ def measure_host(host: HostAccess) -> RawCheckResult:
             "type": root.get("type"),
             "read_only": is_mounted_read_only(root),
         },
-        "scratch": {"folder": folder, "type": find_mount(folder, table).get("type")},
+        "scratch": {
+            "folder": folder,
+            "type": find_mount(folder, table).get("type"),
+            "medium": find_medium(host, folder, find_mount(folder, table)),
+        },
     }
     if not os.path.isdir(folder):  # noqa: PTH112 - a name, not a disk that is full
         return RawCheckResult("ran", reason=f"there is no folder {folder} (parameter scratch)", raw=raw)

@@ -18,6 +18,8 @@ from gpufleet.burnin.evidence import (
 )
 
 MEMORY_BACKED = {"tmpfs", "ramfs"}
+# Media that are slower than an NVMe drive: their write rate is a metric of its own, with a bound of its own.
+SLOW_MEDIA = ("emmc", "sd", "usb", "network")
 # What fio returns for a block that read back wrong (verify.c: EILSEQ), and what a failing drive or mount returns.
 FIO_WRONG_DATA = {errno.EILSEQ}
 FIO_IO_ERRORS = {
@@ -32,6 +34,11 @@ def read_record(raw: Raw) -> CheckReadings:
     on_disk = str(scratch.get("type")) not in MEMORY_BACKED
     wrote = "write_error" in raw or to_finite_number(raw.get("write_mb_per_s")) is not None
     state = root.get("read_only")
+    rate = to_finite_number(raw.get("write_mb_per_s")) if on_disk else None
+    medium = scratch.get("medium")
+    rates = {"write_mb_per_s": rate}
+    if medium in SLOW_MEDIA:
+        rates = {f"{medium}_write_mb_per_s": rate}
     metrics = drop_missing_metrics(
         read_only=float(state) if isinstance(state, bool) else None,
         free_share=to_finite_number(root.get("free_share")),
@@ -40,11 +47,16 @@ def read_record(raw: Raw) -> CheckReadings:
         write_errors=float("write_error" in raw) if wrote else None,
         wrong_mib=to_finite_number(raw.get("wrong_mib")),
         # A file in memory says nothing about the disk.
-        write_mb_per_s=to_finite_number(raw.get("write_mb_per_s")) if on_disk else None,
+        **rates,
     )
     fio = build_check_readings(read_fio_readings(mapping_or_empty(raw.get("fio"))), None, "")
+    others = {"write_mb_per_s", *(f"{name}_write_mb_per_s" for name in SLOW_MEDIA)} - rates.keys()
     return replace(
-        fio, metrics={**metrics, **fio.metrics}, display_value=metrics.get("write_mb_per_s"), unit="MB/s"
+        fio,
+        metrics={**metrics, **fio.metrics},
+        display_value=rate,
+        unit="MB/s",
+        not_applicable=fio.not_applicable | others,
     )
 
 
