@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpufleet.drivers import detection, kernel
+from gpufleet.drivers import detection, kernel, package_choice, radeon
 from gpufleet.drivers import rocm as rocm_release
 from gpufleet.drivers.data_file import AmdDriver, RocmRelease, load_amd_drivers, load_rocm_releases
 from gpufleet.drivers.driver_plan import Action, DriverPlan, PackageRepository, PlannedPackage, RocmPlan
@@ -18,6 +18,7 @@ from gpufleet.drivers.version import (
 )
 
 GPU_GROUPS = ("render", "video")
+AMDGPU_ARCHITECTURE = "x86_64"  # the only one of amdgpu-dkms and ROCm
 
 
 def plan_amd_driver(host: HostPlanContext) -> DriverPlan:
@@ -27,7 +28,11 @@ def plan_amd_driver(host: HostPlanContext) -> DriverPlan:
     if driver is None:
         host.add_plan_reason("amd.in_kernel", names=detection.format_card_names(host.detected.amd))
     distribution_packages = _distribution_packages(host, vulkan=release is None)
+    if driver is None and not host.facts.container:
+        radeon.check_kernel_driver(host, distribution_packages)
     rocm = rocm_release.plan_rocm_packages(host, release) if release else None
+    if rocm and release and release.stream == "distribution":
+        package_choice.refuse_unoffered_packages(host, [package.name for package in rocm.packages])
     if release is None:
         _explain_missing_rocm(host)
     packages = (*distribution_packages, *((_dkms_package(host),) if driver else ()))
@@ -71,10 +76,11 @@ def plan_amd_driver(host: HostPlanContext) -> DriverPlan:
 def _choose_driver(host: HostPlanContext, release: RocmRelease | None) -> AmdDriver | None:
     """Return AMD's packaged kernel driver if a datacenter card or a legacy ROCm needs it and the system has it."""
     has_own_rocm = release is not None and not release.drivers
-    if host.requested.origin == "distribution" or has_own_rocm or "driver" not in host.system["amd"]:
+    is_published = "driver" in host.system["amd"] and host.facts.arch == AMDGPU_ARCHITECTURE
+    if host.requested.origin == "distribution" or has_own_rocm or not is_published:
         return None
     is_needed = any(card.market == "datacenter" for card in host.detected.amd) or (
-        release is not None and release.stream == "legacy"
+        release is not None and (release.stream == "legacy" or radeon.is_kernel_too_old(host))
     )
     if not is_needed:
         return None
@@ -133,6 +139,7 @@ def _distribution_packages(host: HostPlanContext, *, vulkan: bool) -> tuple[Plan
     recorded = entry.get("recorded", {}) if host.facts.candidates is None else {}
     if entry.get("components"):
         host.add_plan_reason("packages.components", components=", ".join(entry["components"]))
+    package_choice.refuse_unoffered_packages(host, names, entry.get("components", ()))
     return tuple(
         PlannedPackage(
             name,
@@ -145,7 +152,7 @@ def _distribution_packages(host: HostPlanContext, *, vulkan: bool) -> tuple[Plan
 
 
 def _explain_missing_rocm(host: HostPlanContext) -> None:
-    if host.is_raspberry_pi_os:
+    if host.facts.raspberry:
         host.add_plan_reason("amd.pi_kernel")
     supported_gfx = {
         gfx
