@@ -9,12 +9,12 @@ from pathlib import Path
 
 from gpufleet.catalog import load_operating_systems
 from gpufleet.drivers.data_file import (
+    load_amd_processors,
     load_cuda_releases,
     load_driver_branches,
     load_gpu_architectures,
     load_gpu_cards,
     load_nvidia_kernel_breaks,
-    load_amd_processors,
     load_rocm_releases,
     load_system_package_tables,
 )

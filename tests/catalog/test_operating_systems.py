@@ -22,7 +22,10 @@ def test_a_system_is_described_completely(system):
     assert system.role_groups
     assert system.name in system.os_release
     assert bool(system.codename) == (system.family == "debian")
-    has_platform = system.distribution not in ("raspberry-pi-os", "amazon-linux")  # Galaxy has no name for these
+    has_platform = system.distribution not in (
+        "raspberry-pi-os",
+        "amazon-linux",
+    )  # Galaxy has no name for these
     assert bool(system.platform) == bool(system.platform_version) == has_platform
 
 

@@ -131,6 +131,7 @@ def _extra(code):
         "cuda.packages": {"known"},
         "cuda.not_offered": {"known"},
         "system.arch": {"known"},
+        "amd.system": {"known"},
         "amd.kernel_old": {"newer"},
         "amd.firmware_old": {"newer"},
         "fabric.no_match": {"drivers", "managers"},

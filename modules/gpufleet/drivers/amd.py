@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from gpufleet.drivers import detection, kernel, package_choice, radeon
 from gpufleet.drivers import rocm as rocm_release
-from gpufleet.drivers.data_file import AmdDriver, RocmRelease, load_amd_drivers, load_rocm_releases
+from gpufleet.drivers.data_file import (
+    AmdDriver,
+    RocmRelease,
+    load_amd_drivers,
+    load_rocm_releases,
+    load_system_package_tables,
+)
 from gpufleet.drivers.driver_plan import Action, DriverPlan, PackageRepository, PlannedPackage, RocmPlan
 from gpufleet.drivers.host import HostPlanContext, describe_operating_system
 from gpufleet.drivers.installed import InstalledDriver
@@ -23,6 +29,9 @@ AMDGPU_ARCHITECTURE = "x86_64"  # the only one of amdgpu-dkms and ROCm
 
 def plan_amd_driver(host: HostPlanContext) -> DriverPlan:
     """Return the plan: kernel driver, ROCm if requested, Vulkan for cards without ROCm."""
+    if "amd" not in host.system:
+        known = [name for name, row in load_system_package_tables().items() if "amd" in row]
+        raise build_refusal_error("amd.system", title=host.system_title, known=", ".join(known))
     release = rocm_release.choose_rocm_release(host)
     driver = _choose_driver(host, release)
     if driver is None:

@@ -1,4 +1,4 @@
-"""Whether the module of NVIDIA's driver builds on a kernel: known breaks by branch, with the release that fixed each."""
+"""Whether the module of NVIDIA's driver builds on a kernel: known breaks by branch, and the release that fixed each."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def find_kernel_break(
 
 
 def _select_rows(host: HostPlanContext, choice: DriverChoice) -> list[NvidiaKernelBreak]:
-    """Return the breaks of a branch; Debian backports fixes into its own packages, which then have rows of their own."""
+    """Return the breaks of a branch; Debian backports fixes into its own packages, which have rows of their own."""
     rows = [row for row in load_nvidia_kernel_breaks() if row.branch == choice.branch]
     is_debian = choice.origin == "distribution" and host.distribution == DEBIAN
     own = [row for row in rows if row.origin == DEBIAN]

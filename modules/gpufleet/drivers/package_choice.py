@@ -189,7 +189,9 @@ def refuse_unoffered_packages(
     missing = [name for name in names if not host.is_offered(name) and name not in host.facts.packages]
     if missing:
         listed = ", ".join(components)
-        remedy = f"enable the components {listed} in its package sources" if listed else "update its package lists"
+        remedy = (
+            f"enable the components {listed} in its package sources" if listed else "update its package lists"
+        )
         raise build_refusal_error(
             "packages.not_offered", names=", ".join(missing), version="", remedy=f"{remedy}, and plan again"
         )

@@ -46,7 +46,9 @@ def _plan_vendor(facts: HostFacts, requested: RequestedSoftware, detected: Detec
     host = HostPlanContext(facts, requested, detected, key, system, list(notes))
     try:
         return nvidia.plan_nvidia_driver(host) if vendor == "nvidia" else amd.plan_amd_driver(host)
-    except PlanRefusedError as refusal:  # a second trouble would otherwise show only after the first is repaired
+    except (
+        PlanRefusedError
+    ) as refusal:  # a second trouble would otherwise show only after the first is repaired
         refusal.notes = tuple(reason for reason in host.reasons if reason.code == "driver.kernel_reported")
         raise
 

@@ -67,7 +67,7 @@ DRIVER_PACKAGE = re.compile(
 CANDIDATE = re.compile(
     r"^(nvidia-(open|driver|kernel-dkms|open-kernel-dkms|kernel-open-dkms|smi|driver-pinning-\d+|fabricmanager(-\d+)?|imex(-\d+)?|gds(-\d+-\d+)?"
     r"|headless-no-dkms-\d+(-server)?(-open)?|utils-\d+(-server)?|cuda-toolkit)|libcuda1|libnvidia-ml1|cuda-drivers|nvlsm"
-    r"|cuda-(toolkit|compat)-\d+-\d+|linux-modules-nvidia-\d+-(server-)?(open-)?[a-z]+(-64k)?(-hwe-[\d.]+)?|amdgpu-dkms"
+    r"|cuda-(toolkit|compat)-\d+-\d+|linux-modules-nvidia-\d+-(server-)?(open-)?[a-z]+(-(64k|fde|iotg|lowlatency))?(-hwe-[\d.]+)?|amdgpu-dkms"
     r"|amdrocm[\d.]*(-gfx\w+)?|rocm|firmware-amd-graphics|mesa-vulkan-drivers|linux-firmware(-amd-graphics)?|proxmox-default-headers|linux-headers-[a-z][\w.-]*"
     r"|nvidia-fs-dkms|gdrdrv-dkms|libgdrapi|gdrcopy-tests|rocminfo|rocm-smi|rocm-opencl-icd|hipcc|librocblas0|libhipblas0)$"
 )
@@ -302,9 +302,10 @@ def list_dnf_candidates(module: AnsibleModule, kernel: str) -> dict[str, list[st
         return None
     versions: dict[str, list[str]] = {}
     for line in reversed(out.splitlines()):
-        name, __, version = line.partition("\t")
-        if version:
-            versions.setdefault(name, []).append(re.sub("^0:", "", version))
+        name, __, full_version = line.partition("\t")
+        if full_version:
+            version = re.sub("^0:", "", full_version)
+            versions.setdefault(name, []).append(version)
             if KERNEL_PACKAGE.fullmatch(name):  # named with its version by a plan
                 versions.setdefault(
                     f"{name}-{version.partition(':')[2] or version}.{platform.machine()}", [version]
