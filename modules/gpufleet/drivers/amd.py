@@ -37,7 +37,7 @@ def plan_amd_driver(host: HostPlanContext) -> DriverPlan:
     if driver is None:
         host.add_plan_reason("amd.in_kernel", names=detection.format_card_names(host.detected.amd))
     distribution_packages = _distribution_packages(host, vulkan=release is None)
-    if driver is None and not host.facts.container:
+    if driver is None and not (host.facts.container or host.facts.rehearsed):
         radeon.check_kernel_driver(host, distribution_packages)
     rocm = rocm_release.plan_rocm_packages(host, release) if release else None
     if rocm and release and release.stream == "distribution":

@@ -58,7 +58,7 @@ def find_kernel_packages(host: HostPlanContext) -> KernelPackages:
     )
     if row is not None:
         return KernelPackages(names, older, row.get("meta"), row.get("source", ""))
-    return KernelPackages(names, meta=_find_meta_package(host))
+    return KernelPackages(names, older, _find_meta_package(host))
 
 
 def _find_meta_package(host: HostPlanContext) -> str | None:
