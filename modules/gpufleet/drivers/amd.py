@@ -119,8 +119,19 @@ def _check_driver(host: HostPlanContext, driver: AmdDriver) -> None:
             known=", ".join(driver.versions if host.system["manager"] == "dnf" else driver.systems),
         )
     breaks_from = driver.breaks_from
-    if breaks_from and parse_kernel_series(host.facts.kernel) >= parse_kernel_series(breaks_from):
-        values = {"driver": driver.release, "kernel": host.facts.kernel, "breaks": breaks_from}
+    for kernel_release in (host.facts.kernel, host.facts.newest_kernel):
+        if not breaks_from or parse_kernel_series(kernel_release) < parse_kernel_series(breaks_from):
+            continue
+        if kernel_release != host.facts.kernel and "amdgpu-dkms" in host.facts.packages:
+            host.add_sourced_reason(
+                "driver.newest_kernel_breaks",
+                driver.sources[0],
+                version=f"amdgpu-dkms {driver.release}",
+                kernel=kernel_release,
+                remedy=f"start a kernel older than {breaks_from} and hold it",
+            )
+            return
+        values = {"driver": driver.release, "kernel": kernel_release, "breaks": breaks_from}
         raise build_refusal_error("amd.kernel_breaks", driver.sources[0], **values)
 
 

@@ -31,8 +31,8 @@ class DetectedCards:
 
 def detect_gpu_cards(facts: HostFacts, site_cards: Iterable[GpuCard] = ()) -> DetectedCards:
     """Return the cards and switches on the bus; a site's own cards come before those of the shipped table."""
-    own = {(card.pci, card.subsystem): card for card in site_cards}
-    devices_with_cards = [(device, find_card_of_device(device, own)) for device in facts.pci]
+    site_rows = {(card.pci, card.subsystem): card for card in site_cards}
+    devices_with_cards = [(device, find_card_of_device(device, site_rows)) for device in facts.pci]
     cards = [card for _, card in devices_with_cards if card is not None]
     vendors = {name: _select_vendor(cards, name) for name in ("nvidia", "amd", "other")}
     return DetectedCards(

@@ -124,7 +124,7 @@ def plan_reboot(
 ) -> RebootPlan:
     """Return whether the host must reboot, with the first reason that applies.
 
-    A newer kernel is no reason if the module does not build on it (``driver.newest_kernel_breaks``).
+    A newer kernel is not a reason if the module does not build on it (``driver.newest_kernel_breaks``).
     """
     facts = host.facts
     is_newer_usable = (

@@ -57,14 +57,14 @@ def find_kernel_break(
 
     Without a version only breaks that no release of the branch fixes count.
     """
-    found = [
+    matches = [
         row
         for row in _select_rows(host, choice)
         if parse_kernel_series(kernel) >= parse_kernel_series(row.breaks_from)
         and (not row.fixed_in or (version is not None and _sort_key(version) < _sort_key(row.fixed_in)))
     ]
     return min(
-        found,
+        matches,
         key=lambda row: (row.certainty != "confirmed", parse_kernel_series(row.breaks_from)),
         default=None,
     )
@@ -74,8 +74,8 @@ def _select_rows(host: HostPlanContext, choice: DriverChoice) -> list[NvidiaKern
     """Return the breaks of a branch; Debian backports fixes into its own packages, which have rows of their own."""
     rows = [row for row in load_nvidia_kernel_breaks() if row.branch == choice.branch]
     is_debian = choice.origin == "distribution" and host.distribution == DEBIAN
-    own = [row for row in rows if row.origin == DEBIAN]
-    return own if is_debian and own else [row for row in rows if not row.origin]
+    debian_rows = [row for row in rows if row.origin == DEBIAN]
+    return debian_rows if is_debian and debian_rows else [row for row in rows if not row.origin]
 
 
 def _find_module_version(

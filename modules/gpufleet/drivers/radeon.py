@@ -13,6 +13,7 @@ from gpufleet.drivers.version import parse_kernel_series, version_sort_key
 
 # Ubuntu moved the files out of linux-firmware into this package; if it is offered, its version decides.
 SPLIT_FIRMWARE = "linux-firmware-amd-graphics"
+UPDATES = "install the system's updates, or use a newer release"
 FIRMWARE_VERSION = re.compile(r"(?:\d+:)?(\d{8})(?:\.git[0-9a-f]{1,40})?[.-]([^~+]*)")
 
 
@@ -52,7 +53,7 @@ def _check_kernel(host: HostPlanContext, card: GpuCard, processor: AmdProcessor)
             gfx=card.gfx,
             kernel=host.facts.kernel,
             least=processor.kernel_with,
-            newer=host.system["amd"]["distribution"]["newer"],
+            newer=host.system["amd"]["distribution"].get("newer", UPDATES),
         )
 
 
@@ -81,7 +82,7 @@ def _check_firmware(
             name=card.display_name,
             firmware=f"amdgpu/{processor.firmware}_*.bin",
             package=f"{name} {version}" if version else f"{name} of {host.system_title}",
-            newer=entry["newer"],
+            newer=entry.get("newer", UPDATES),
         )
 
 
@@ -123,5 +124,5 @@ def _check_mesa(
             gfx=card.gfx,
             version=version,
             least=processor.mesa_with,
-            newer=host.system["amd"]["distribution"]["newer"],
+            newer=host.system["amd"]["distribution"].get("newer", UPDATES),
         )
