@@ -35,6 +35,15 @@ def test_refusal_of_a_kernel_names_release_branch_and_older_kernel():
     )
 
 
+def test_remedy_names_the_release_for_this_kernel_not_for_the_first_that_broke():
+    candidates = {"nvidia-open": ["580.119.02-1"]}
+    refused = plan(
+        "10de:2684", "debian 13", "7.2.1-amd64", candidates=candidates, headers_installed=True
+    ).refusal
+    assert refused.remedy.startswith("use 580.178.04 or newer; or ")
+    assert refused.remedy.endswith("start a kernel older than 6.19 and hold it")
+
+
 def test_branch_that_has_ended_names_only_origins_that_the_machine_has():
     x86 = plan("10de:2342", "debian 12", "6.1.0-50-amd64", requested={"origin": "distribution"})
     arm = plan("10de:2342", "debian 12", "6.1.0-50-arm64", "aarch64")

@@ -53,21 +53,24 @@ def check_module_build(
 def find_kernel_break(
     host: HostPlanContext, choice: DriverChoice, version: str | None, kernel: str
 ) -> NvidiaKernelBreak | None:
-    """Return the first kernel on which a version does not build, if it is not newer than this one: confirmed first.
+    """Return the first kernel on which a version does not build, if it is not newer than this one: confirmed first."""
+    return min(
+        _list_breaks(host, choice, version, kernel),
+        key=lambda row: (row.certainty != "confirmed", parse_kernel_series(row.breaks_from)),
+        default=None,
+    )
 
-    Without a version only breaks that no release of the branch fixes count.
-    """
-    matches = [
+
+def _list_breaks(
+    host: HostPlanContext, choice: DriverChoice, version: str | None, kernel: str
+) -> list[NvidiaKernelBreak]:
+    """Return the breaks of a version up to a kernel; without a version only those that no release fixes."""
+    return [
         row
         for row in _select_rows(host, choice)
         if parse_kernel_series(kernel) >= parse_kernel_series(row.breaks_from)
         and (not row.fixed_in or (version is not None and _sort_key(version) < _sort_key(row.fixed_in)))
     ]
-    return min(
-        matches,
-        key=lambda row: (row.certainty != "confirmed", parse_kernel_series(row.breaks_from)),
-        default=None,
-    )
 
 
 def _select_rows(host: HostPlanContext, choice: DriverChoice) -> list[NvidiaKernelBreak]:
@@ -98,7 +101,13 @@ def _sort_key(version: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
 def _describe_break(
     host: HostPlanContext, choice: DriverChoice, version: str | None, broken: NvidiaKernelBreak, kernel: str
 ) -> dict[str, object]:
-    fixes = [f"use {broken.fixed_in} or newer"] if broken.fixed_in else []
+    releases = [
+        row.fixed_in
+        for row in _list_breaks(host, choice, version, kernel)
+        if row.certainty == broken.certainty
+    ]
+    # The release that builds on this kernel, not only on the first that broke.
+    fixes = [f"use {max(releases, key=_sort_key)} or newer"] if all(releases) else []
     other = _find_other_branch(host, choice, kernel)
     if other is not None:
         fixes.append(f"request branch {other} with origin: vendor")
