@@ -20,13 +20,15 @@ from gpufleet.drivers.data_file import (
     load_yaml_document,
 )
 from gpufleet.drivers.driver_plan import FINGERPRINT_PATTERN
+from gpufleet.drivers.version import parse_driver_branch, version_sort_key
 from gpufleet.rule import Rule
 
 SOURCED_TABLES = (
     "cards.csv", "architectures.csv", "branches.csv", "cuda.csv", "rocm.csv", "amdgpu.csv", "keys.csv",
-    "rocm_support.csv",
+    "rocm_support.csv", "nvidia_kernels.csv", "amd_processors.csv", "amd_firmware.csv",
 )  # fmt: skip
 DAY_PATTERN = re.compile(r"\d{4}-\d{2}-\d{2}$")
+KERNEL_SERIES_PATTERN = re.compile(r"\d+\.\d+$")
 PCI_ID_PATTERN = re.compile(r"[0-9a-f]{4}:[0-9a-f]{4}$")
 MARKETS = {"datacenter", "workstation", "consumer", "laptop", "embedded", "apu", "integrated", "switch"}
 FABRICS = {"", "nvswitch", "nvlink5", "rack"}
@@ -44,6 +46,14 @@ def find_driver_data_problems() -> list[str]:
     problems += list(find_rocm_release_problems(load_csv_rows("rocm.csv"), load_csv_rows("rocm_support.csv")))
     problems += list(
         find_rocm_support_problems(load_csv_rows("rocm_support.csv"), load_csv_rows("cards.csv"))
+    )
+    problems += list(find_kernel_break_problems(load_csv_rows("nvidia_kernels.csv")))
+    problems += list(
+        find_processor_problems(
+            load_csv_rows("amd_processors.csv"),
+            load_csv_rows("amd_firmware.csv"),
+            {row["gfx"] for row in load_csv_rows("cards.csv")},
+        )
     )
     problems += list(find_key_problems(load_repository_keys().values(), load_system_package_tables()))
     problems += list(find_rule_problems(load_plan_rules()))
@@ -116,6 +126,37 @@ def find_branch_problems(rows: Iterable[Row]) -> Iterator[str]:
             yield f"branches.csv: {row['number']}: no month of end of life"
         if row["default_module"] == "proprietary" and row["proprietary"] != "yes":
             yield f"branches.csv: {row['number']}: its default module does not exist"
+
+
+def find_kernel_break_problems(rows: Iterable[Row]) -> Iterator[str]:
+    """Yield breaks of unknown branches, without a kernel, of another branch's release, or of unknown certainty."""
+    for row in rows:
+        place = f"nvidia_kernels.csv: {row['branch']} {row['breaks_from']}"
+        if int(row["branch"]) not in load_driver_branches():
+            yield f"{place}: unknown branch"
+        if not KERNEL_SERIES_PATTERN.match(row["breaks_from"]):
+            yield f"{place}: not a kernel series"
+        if row["fixed_in"] and parse_driver_branch(row["fixed_in"]) != int(row["branch"]):
+            yield f"{place}: {row['fixed_in']} is of another branch"
+        if row["origin"] not in ("", "debian") or row["certainty"] not in ("confirmed", "reported"):
+            yield f"{place}: unknown origin or certainty"
+
+
+def find_processor_problems(
+    processors: Iterable[Row], packages: Iterable[Row], known_gfx: set[str]
+) -> Iterator[str]:
+    """Yield processors of no card, with versions in the wrong order, or with firmware that no package contains."""
+    contained = {name for row in packages for name in row["contains"].split()}
+    for row in processors:
+        place = f"amd_processors.csv: {row['gfx']}"
+        if row["gfx"] not in known_gfx:
+            yield f"{place}: no card has it"
+        if row["firmware"] not in contained:
+            yield f"{place}: no row of amd_firmware.csv contains {row['firmware']}"
+        for part in ("kernel", "mesa"):
+            before, after = row[f"{part}_without"], row[f"{part}_with"]
+            if before and version_sort_key(before) >= version_sort_key(after):
+                yield f"{place}: {part} {before} is not older than {after or 'nothing'}"
 
 
 def find_rocm_release_problems(rows: Iterable[Row], cells: Iterable[Row]) -> Iterator[str]:

@@ -9,10 +9,12 @@ from pathlib import Path
 
 from gpufleet.catalog import load_operating_systems
 from gpufleet.drivers.data_file import (
+    load_amd_processors,
     load_cuda_releases,
     load_driver_branches,
     load_gpu_architectures,
     load_gpu_cards,
+    load_nvidia_kernel_breaks,
     load_rocm_releases,
     load_system_package_tables,
 )
@@ -69,6 +71,39 @@ def format_driver_branch_table() -> str:
     return _format_table(("branch", "kind", "ends", "CUDA", "modules by default"), body)
 
 
+def format_kernel_break_table() -> str:
+    """Return the kernels on which NVIDIA's modules do not build."""
+    body = [
+        (
+            f"{row.branch} ({row.origin.capitalize()})" if row.origin else str(row.branch),
+            row.breaks_from,
+            row.fixed_in or "none",
+            row.certainty,
+            ", ".join(row.sources),
+        )
+        for row in load_nvidia_kernel_breaks()
+    ]
+    return _format_table(("branch", "from kernel", "first release that builds", "certainty", "sources"), body)
+
+
+def format_amd_processor_table() -> str:
+    """Return what the kernel's own amdgpu needs for AMD's processors."""
+    counts: dict[str, list[str]] = {}
+    for card in load_gpu_cards().values():
+        counts.setdefault(card.gfx, []).append(card.architecture)
+    body = [
+        (
+            row.gfx,
+            counts[row.gfx][0],
+            row.kernel_with,
+            f"`{row.firmware}_*`",
+            row.mesa_with or "-",
+        )
+        for row in load_amd_processors().values()
+    ]
+    return _format_table(("processor", "generation", "kernel", "firmware", "Mesa"), body)
+
+
 def format_cuda_release_table() -> str:
     """Return for each CUDA major the lowest branch and the releases with their drivers."""
     releases: dict[str, list[str]] = {}
@@ -106,13 +141,14 @@ def format_system_support_table() -> str:
         nvidia = row.get("nvidia", {})
         distribution = nvidia.get("distribution", {})
         signed = {"signed": "signed, prebuilt", "dkms": "DKMS"}.get(distribution.get("module", ""), "-")
+        architectures = nvidia.get("vendor", {}).get("arch", ())
         body.append(
             (
                 load_operating_systems()[name].title,
                 ", ".join(distribution.get("branches", ())) or "-",
                 signed,
-                "all, DKMS" if "vendor" in nvidia else "-",
-                "yes" if "driver" in row.get("amd", {}) else "in the kernel",
+                f"all, DKMS; {' and '.join(architectures)}" if architectures else "-",
+                "yes" if "driver" in row.get("amd", {}) else "in the kernel" if "amd" in row else "-",
             )
         )
     return _format_table(
@@ -128,6 +164,8 @@ def _format_table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
 TABLES = {
     "generations": format_gpu_generation_table,
     "branches": format_driver_branch_table,
+    "kernels": format_kernel_break_table,
+    "processors": format_amd_processor_table,
     "cuda": format_cuda_release_table,
     "rocm": format_rocm_release_table,
     "systems": format_system_support_table,

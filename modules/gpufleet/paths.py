@@ -16,6 +16,7 @@ from gpufleet.errors import InputError
 
 STATE_FOLDER = ".gpufleet"
 OVERRIDE_FILE = "burn-in-thresholds.yaml"  # a site's own thresholds, next to Pulumi.yaml
+CARD_FILE = "gpu-cards.yaml"  # a site's own cards, next to Pulumi.yaml
 EMBEDDED_PRICES = "embedded"  # value of GPUFLEET_PRICES that selects no store
 
 

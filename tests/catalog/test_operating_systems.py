@@ -22,9 +22,11 @@ def test_a_system_is_described_completely(system):
     assert system.role_groups
     assert system.name in system.os_release
     assert bool(system.codename) == (system.family == "debian")
-    assert (
-        bool(system.platform) == bool(system.platform_version) == (system.distribution != "raspberry-pi-os")
-    )
+    has_platform = system.distribution not in (
+        "raspberry-pi-os",
+        "amazon-linux",
+    )  # Galaxy has no name for these
+    assert bool(system.platform) == bool(system.platform_version) == has_platform
 
 
 def test_an_os_release_names_one_system():
@@ -71,6 +73,8 @@ def test_driver_planner_knows_a_system_or_refuses_it(system):
         ("ol", "9.6", "rhel-9"),
         ("raspbian", "12", "raspberry-pi-os-12"),
         ("raspberry-pi-os", "13", "raspberry-pi-os-13"),
+        ("amzn", "2023", "amazon-linux-2023"),
+        ("amzn", "2", None),
         ("debian", "13", "debian-13"),
         ("debian", "14", None),
         ("ubuntu", "26.04", "ubuntu-26.04"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from ansible_collections.gpufleet.fleet.plugins.modules import hardware
@@ -27,6 +29,7 @@ EXPECTED = [
     "'driver_plan' not in ansible_facts",
     "refused.failed",
     "'unknown card: PCI id 10de:fffe' in refused.msg",
+    "'gpu-cards.yaml next to Pulumi.yaml' in refused.msg",
     "'gpufleet_software: is \\'nvidia\\'; give a mapping' in a_word.msg",
     "wrong.failed",
     "'not the facts of a host' in wrong.msg",
@@ -194,11 +197,70 @@ def test_all_packages_of_driver_plans_are_looked_up():
             names = [name for kind in ("open", "proprietary") for name in entry["sets"][0][kind]]
             names += [*(entry.get("fabric_manager") or ()), *(entry.get("pinning") or ())]
             names += [*(entry.get("cuda_packages") or ()), *(entry.get("compat_packages") or ())]
-            for name in names:
-                real = name.format(branch=580, flavour="generic-hwe-24.04", major=12, minor=8)
+            names += [*(entry.get("imex") or ())]
+            flavours = [*entry.get("flavours", ()), *entry.get("x86_64_flavours", ()), "generic-hwe-24.04"]
+            for name, flavour in itertools.product(names, flavours):
+                real = name.format(branch=580, flavour=flavour, major=12, minor=8)
                 assert hardware.CANDIDATE.match(real), (key, real)
-        for name in [*system["amd"]["distribution"]["packages"], *system["meta"].values()]:
+        amd = system["amd"]
+        own_rocm = amd.get("rocm", {}).get("distribution", {}).get("packages", ())
+        metas = [row["meta"] for row in system.get("kernels", ())]
+        distribution = [*amd["distribution"]["packages"], *amd["distribution"]["vulkan"]]
+        for name in [*distribution, *own_rocm, *metas, *system["meta"].values()]:
             assert hardware.CANDIDATE.match(name), (key, name)
+
+
+def test_headers_of_proxmox_are_looked_up_with_the_kernel_s_release(tmp_path, monkeypatch):
+    monkeypatch.setattr(hardware.dpkg, "LISTS", tmp_path)
+    (tmp_path / "download.proxmox.com_debian_pve_dists_trixie_Packages").touch()
+    names = [
+        f"{name}-{release}"
+        for name in ("proxmox-headers", "pve-headers", "linux-headers")
+        for release in ("6.14.11-4-pve", "6.17.13-2-pve")
+    ]
+    fake_module = FakeModule(fetch=False, pkgnames="\n".join([*names, "proxmox-default-headers"]))
+    hardware.list_apt_candidates(fake_module, "6.14.11-4-pve")
+    assert fake_module.commands[-1][2:] == [
+        "linux-headers-6.14.11-4-pve", "proxmox-default-headers", "proxmox-headers-6.14.11-4-pve",
+        "pve-headers-6.14.11-4-pve",
+    ]  # fmt: skip
+
+
+def test_headers_of_one_kernel_are_named_with_their_version_on_dnf(monkeypatch):
+    listing = "".join(
+        f"{name}\t0:{version}\n"
+        for name, version in (
+            ("kernel6.12-devel", "6.12.37-61.105.amzn2023"),
+            ("kernel-64k-devel", "5.14.0-570.12.1.el9_6"),
+            ("kernel-devel-matched", "5.14.0-570.12.1.el9_6"),
+        )
+    )
+    monkeypatch.setattr(hardware.platform, "machine", lambda: "aarch64")
+    offered = hardware.list_dnf_candidates(
+        FakeModule(fetch=False, _q=listing), "6.12.37-61.105.amzn2023.aarch64"
+    )
+    assert offered["kernel6.12-devel-6.12.37-61.105.amzn2023.aarch64"] == ["6.12.37-61.105.amzn2023"]
+    assert offered["kernel-64k-devel-5.14.0-570.12.1.el9_6.aarch64"] == ["5.14.0-570.12.1.el9_6"]
+    assert set(offered) - {"kernel6.12-devel", "kernel-64k-devel", "kernel-devel-matched"} == {
+        "kernel6.12-devel-6.12.37-61.105.amzn2023.aarch64",
+        "kernel-64k-devel-5.14.0-570.12.1.el9_6.aarch64",
+    }
+
+
+def test_processors_with_firmware_files_are_found_compressed_or_not(tmp_path):
+    folder = tmp_path / "lib/firmware/amdgpu"
+    files = (
+        "gc_11_0_3_mes_2.bin",
+        "gc_12_0_1_rlc.bin.zst",
+        "sienna_cichlid_sos.bin.xz",
+        "cyan_skillfish2_ce.bin",
+    )
+    write(tmp_path, {f"lib/firmware/amdgpu/{name}": "" for name in (*files, "README", "isp_4_1_1.bin")})
+    assert folder.is_dir()
+    assert hardware.list_firmware_processors(tmp_path) == [
+        "cyan_skillfish2", "gc_11_0_3", "gc_12_0_1", "sienna_cichlid",
+    ]  # fmt: skip
+    assert hardware.list_firmware_processors(tmp_path / "nothing") == []
 
 
 def test_driver_plan_is_computed_through_ansible(run_play, tmp_path):

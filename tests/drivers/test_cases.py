@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import yaml
 
 from gpufleet import fleet
 from gpufleet.drivers import HostFacts, RequestedSoftware, plan_drivers
+from gpufleet.drivers.site_cards import parse_site_cards
 from gpufleet.nodes.blueprint import build_blueprint_variables
 
 CASES = Path(__file__).parents[1] / "cases" / "drivers"
@@ -20,7 +22,7 @@ FILES = sorted(path for path in CASES.glob("*.yaml") if path.stem != "offers")
 KNOWN = {
     "about", "source", "cards", "subsystem", "classes", "os", "arch", "kernel", "newest_kernel", "secure_boot",
     "headers_installed", "packages", "loaded", "held", "offers", "container", "virtual", "raspberry", "wanted",
-    "template", "expected",
+    "template", "firmware", "site_cards", "expected",
 }  # fmt: skip
 
 
@@ -70,11 +72,23 @@ def facts_of(case):
     document["candidates"] = join_offers(case.get("offers", "none"))
     for key in (
         "newest_kernel", "secure_boot", "headers_installed", "packages", "loaded", "held", "container",
-        "virtual", "raspberry",
+        "virtual", "raspberry", "firmware",
     ):  # fmt: skip
         if key in case:
             document[key] = case[key]
     return HostFacts.from_json(document)
+
+
+def site_cards(case):
+    """Return the card that a case has in the site's own table."""
+    entry = case.get("site_cards")
+    return parse_site_cards(yaml.safe_dump({"cards": [entry]}), "gpu-cards.yaml") if entry else ()
+
+
+def plan_case(case):
+    """Return the plan of a case."""
+    requested = RequestedSoftware.from_json(requested_software(case))
+    return plan_drivers(facts_of(case), requested, site_cards(case))
 
 
 def requested_software(case):
@@ -123,7 +137,7 @@ def shorten(plan):
 def test_recorded_machine_gets_its_expected_driver_plan(path):
     case = read(path)
     expected = dict(case["expected"])
-    got = shorten(plan_drivers(facts_of(case), RequestedSoftware.from_json(requested_software(case))))
+    got = shorten(plan_case(case))
     named, absent = expected.pop("reasons", []), expected.pop("not_reasons", [])
     if "refusal" in expected:
         expected["action"] = "refuse"
@@ -132,6 +146,42 @@ def test_recorded_machine_gets_its_expected_driver_plan(path):
     assert {key: got[key] for key in expected} == expected
     assert set(named) <= set(got["reasons"]), got["reasons"]
     assert not set(absent) & set(got["reasons"])
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_plan_contains_only_what_the_host_offers(path):
+    """Also with any one package withdrawn: then the plan does without it or is refused."""
+    case = read(path)
+    facts = facts_of(case)
+    if facts.candidates is None:
+        return
+    requested = RequestedSoftware.from_json(requested_software(case))
+    for withdrawn in (None, *facts.candidates):
+        offered = {name: versions for name, versions in facts.candidates.items() if name != withdrawn}
+        host = replace(facts, candidates=offered)
+        plan = plan_drivers(host, requested, site_cards(case))
+        available = set(offered) | set(facts.packages)
+        assert set(plan.headers) <= available, withdrawn
+        if not plan.repositories and plan.origin != "image":
+            assert {package.name for package in plan.packages} <= available, withdrawn
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_no_remedy_leads_into_another_refusal_of_its_origin(path):
+    case = read(path)
+    plan = plan_case(case)
+    text = " ".join(
+        [reason.message for reason in plan.reasons] + [plan.refusal.remedy if plan.refusal else ""]
+    )
+    if "origin: vendor" not in text:
+        return
+    requested = RequestedSoftware.from_json(requested_software(case))
+    second_plan = plan_drivers(facts_of(case), replace(requested, origin="vendor"), site_cards(case))
+    assert second_plan.refusal is None or second_plan.refusal.code not in (
+        "system.arch",
+        "origin.none",
+        "kernel.flavour",
+    )
 
 
 def test_cases_cover_all_systems_and_actions():

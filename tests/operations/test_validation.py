@@ -120,6 +120,7 @@ def test_all_mistakes_of_all_files_are_reported_in_one_run(write_project):
                     "kind: blades", "knd: blades"
                 ),
                 "commitments.yaml": "commitments: 3\n",
+                "gpu-cards.yaml": "cards: 3\n",
             }
         )
     )
@@ -129,6 +130,7 @@ def test_all_mistakes_of_all_files_are_reported_in_one_run(write_project):
     ]
     assert places == [
         "commitments.yaml:1 commitments",
+        "gpu-cards.yaml:1 cards",
         "inventory/blades.yaml:3 knd",
         "inventory/servers.yaml:4 site",
         "inventory/servers.yaml:9 nodes[1]",

@@ -8,8 +8,9 @@ Pure: it reads only the data files of ``drivers/data/``.
 
 from __future__ import annotations
 
+from gpufleet.drivers.data_file import GpuCard
 from gpufleet.drivers.detection import find_card_of_device
 from gpufleet.drivers.driver_plan import HostFacts, PciDevice, RequestedSoftware
 from gpufleet.drivers.planner import plan_drivers
 
-__all__ = ["HostFacts", "PciDevice", "RequestedSoftware", "find_card_of_device", "plan_drivers"]
+__all__ = ["GpuCard", "HostFacts", "PciDevice", "RequestedSoftware", "find_card_of_device", "plan_drivers"]

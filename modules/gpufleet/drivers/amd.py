@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from gpufleet.drivers import detection, kernel
+from gpufleet.drivers import detection, kernel, package_choice, radeon
 from gpufleet.drivers import rocm as rocm_release
-from gpufleet.drivers.data_file import AmdDriver, RocmRelease, load_amd_drivers, load_rocm_releases
+from gpufleet.drivers.data_file import (
+    AmdDriver,
+    RocmRelease,
+    load_amd_drivers,
+    load_rocm_releases,
+    load_system_package_tables,
+)
 from gpufleet.drivers.driver_plan import Action, DriverPlan, PackageRepository, PlannedPackage, RocmPlan
 from gpufleet.drivers.host import HostPlanContext, describe_operating_system
 from gpufleet.drivers.installed import InstalledDriver
@@ -18,16 +24,24 @@ from gpufleet.drivers.version import (
 )
 
 GPU_GROUPS = ("render", "video")
+AMDGPU_ARCHITECTURE = "x86_64"  # the only one of amdgpu-dkms and ROCm
 
 
 def plan_amd_driver(host: HostPlanContext) -> DriverPlan:
     """Return the plan: kernel driver, ROCm if requested, Vulkan for cards without ROCm."""
+    if "amd" not in host.system:
+        known = [name for name, row in load_system_package_tables().items() if "amd" in row]
+        raise build_refusal_error("amd.system", title=host.system_title, known=", ".join(known))
     release = rocm_release.choose_rocm_release(host)
     driver = _choose_driver(host, release)
     if driver is None:
         host.add_plan_reason("amd.in_kernel", names=detection.format_card_names(host.detected.amd))
     distribution_packages = _distribution_packages(host, vulkan=release is None)
+    if driver is None and not (host.facts.container or host.facts.rehearsed):
+        radeon.check_kernel_driver(host, distribution_packages)
     rocm = rocm_release.plan_rocm_packages(host, release) if release else None
+    if rocm and release and release.stream == "distribution":
+        package_choice.refuse_unoffered_packages(host, [package.name for package in rocm.packages])
     if release is None:
         _explain_missing_rocm(host)
     packages = (*distribution_packages, *((_dkms_package(host),) if driver else ()))
@@ -71,10 +85,11 @@ def plan_amd_driver(host: HostPlanContext) -> DriverPlan:
 def _choose_driver(host: HostPlanContext, release: RocmRelease | None) -> AmdDriver | None:
     """Return AMD's packaged kernel driver if a datacenter card or a legacy ROCm needs it and the system has it."""
     has_own_rocm = release is not None and not release.drivers
-    if host.requested.origin == "distribution" or has_own_rocm or "driver" not in host.system["amd"]:
+    is_published = "driver" in host.system["amd"] and host.facts.arch == AMDGPU_ARCHITECTURE
+    if host.requested.origin == "distribution" or has_own_rocm or not is_published:
         return None
     is_needed = any(card.market == "datacenter" for card in host.detected.amd) or (
-        release is not None and release.stream == "legacy"
+        release is not None and (release.stream == "legacy" or radeon.is_kernel_too_old(host))
     )
     if not is_needed:
         return None
@@ -104,8 +119,19 @@ def _check_driver(host: HostPlanContext, driver: AmdDriver) -> None:
             known=", ".join(driver.versions if host.system["manager"] == "dnf" else driver.systems),
         )
     breaks_from = driver.breaks_from
-    if breaks_from and parse_kernel_series(host.facts.kernel) >= parse_kernel_series(breaks_from):
-        values = {"driver": driver.release, "kernel": host.facts.kernel, "breaks": breaks_from}
+    for kernel_release in (host.facts.kernel, host.facts.newest_kernel):
+        if not breaks_from or parse_kernel_series(kernel_release) < parse_kernel_series(breaks_from):
+            continue
+        if kernel_release != host.facts.kernel and "amdgpu-dkms" in host.facts.packages:
+            host.add_sourced_reason(
+                "driver.newest_kernel_breaks",
+                driver.sources[0],
+                version=f"amdgpu-dkms {driver.release}",
+                kernel=kernel_release,
+                remedy=f"start a kernel older than {breaks_from} and hold it",
+            )
+            return
+        values = {"driver": driver.release, "kernel": kernel_release, "breaks": breaks_from}
         raise build_refusal_error("amd.kernel_breaks", driver.sources[0], **values)
 
 
@@ -133,6 +159,7 @@ def _distribution_packages(host: HostPlanContext, *, vulkan: bool) -> tuple[Plan
     recorded = entry.get("recorded", {}) if host.facts.candidates is None else {}
     if entry.get("components"):
         host.add_plan_reason("packages.components", components=", ".join(entry["components"]))
+    package_choice.refuse_unoffered_packages(host, names, entry.get("components", ()))
     return tuple(
         PlannedPackage(
             name,
@@ -145,7 +172,7 @@ def _distribution_packages(host: HostPlanContext, *, vulkan: bool) -> tuple[Plan
 
 
 def _explain_missing_rocm(host: HostPlanContext) -> None:
-    if host.is_raspberry_pi_os:
+    if host.facts.raspberry:
         host.add_plan_reason("amd.pi_kernel")
     supported_gfx = {
         gfx

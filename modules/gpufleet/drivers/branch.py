@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpufleet.drivers import detection
-from gpufleet.drivers.data_file import DriverBranch, GpuCard, load_cuda_releases, load_driver_branches
+from gpufleet.drivers.data_file import (
+    DriverBranch,
+    GpuCard,
+    load_cuda_releases,
+    load_driver_branches,
+    load_system_package_tables,
+)
 from gpufleet.drivers.host import HostPlanContext
 from gpufleet.drivers.installed import InstalledDriver
 from gpufleet.drivers.rule import build_refusal_error
@@ -297,20 +303,46 @@ def _build_refusal(
     if entry is None:
         return build_refusal_error("origin.none", title=title, origin=origin, other="vendor")
     if host.facts.arch not in entry["arch"]:
-        return build_refusal_error("system.arch", origin=origin, title=title, arch=host.facts.arch)
+        return build_refusal_error(
+            "system.arch",
+            origin=origin,
+            title=title,
+            arch=host.facts.arch,
+            known=", ".join(list_systems_of_architecture(host.facts.arch)) or "none",
+        )
     if not usable_origins and requested.cuda and not cuda_package_names(entry, requested.cuda):
         known = ", ".join(entry.get("cuda", {})) or "none"
         return build_refusal_error(
             "cuda.packages", cuda=requested.cuda, origin=origin, title=title, known=known
         )
     if not usable_origins:
+        remedy = "set origin: vendor" if host.has_vendor_packages else "use another system"
         return build_refusal_error(
-            "fabric.no_package", names=detection.format_card_names(host.detected.nvidia), title=title
+            "fabric.no_package",
+            names=detection.format_card_names(host.detected.nvidia),
+            title=title,
+            remedy=remedy,
         )
     offered = ", ".join(map(str, list_offered_driver_branches(host, origin)))
+    remedy = "request one of those branches"
+    if host.has_vendor_packages and origin != "vendor":
+        remedy = f"set origin: vendor, or {remedy}"
     return build_refusal_error(
-        "branch.origin", title=title, offered=offered, wanted=requested_branch or f"{first} or newer"
+        "branch.origin",
+        title=title,
+        offered=offered,
+        wanted=requested_branch or f"{first} or newer",
+        remedy=remedy,
     )
+
+
+def list_systems_of_architecture(architecture: str) -> list[str]:
+    """Return the systems for which NVIDIA's repositories have packages of an architecture."""
+    return [
+        name
+        for name, row in load_system_package_tables().items()
+        if architecture in row.get("nvidia", {}).get("vendor", {}).get("arch", ())
+    ]
 
 
 def _explain_vendor(host: HostPlanContext, rejected: list[str], requested_branch: int | None) -> None:
@@ -339,22 +371,31 @@ def note_end_of_life(host: HostPlanContext, number: int) -> None:
 
 def _note_end(host: HostPlanContext, branch: DriverBranch) -> None:
     if is_driver_branch_end_of_life(branch, host.facts.date):
-        maintained = choose_preferred_driver_branch(
-            (
-                number
-                for number in load_driver_branches()
-                if not is_driver_branch_end_of_life(load_driver_branches()[number], host.facts.date)
-            ),
-            host.facts.date,
-        )
-        remedy = (
-            f"origin: vendor and branch {maintained} are maintained"
-            if maintained
-            else "no branch is maintained"
-        )
         host.add_plan_reason(
-            "branch.end_of_life", branch=branch.number, date=branch.end_of_life, remedy=remedy
+            "branch.end_of_life",
+            branch=branch.number,
+            date=branch.end_of_life,
+            remedy=_suggest_maintained_branch(host),
         )
+
+
+def _suggest_maintained_branch(host: HostPlanContext) -> str:
+    """Return which maintained branch the cards can have on this host, and from which origin."""
+    first, last = supported_driver_branch_range(host.detected.nvidia)
+    for origin in ("vendor", "distribution"):
+        entry = host.system["nvidia"].get(origin)
+        if entry is None or host.facts.arch not in entry["arch"]:
+            continue
+        maintained = [
+            number
+            for number in list_offered_driver_branches(host, origin)
+            if first <= number <= last
+            and not is_driver_branch_end_of_life(load_driver_branches()[number], host.facts.date)
+        ]
+        preferred = choose_preferred_driver_branch(maintained, host.facts.date)
+        if preferred is not None:
+            return f"origin: {origin} and branch {preferred} are maintained"
+    return f"no repository for {host.system_title} on {host.facts.arch} has a maintained branch"
 
 
 def _explain_module(

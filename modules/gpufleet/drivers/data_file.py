@@ -143,6 +143,51 @@ class AmdDriver:
 
 
 @dataclass(frozen=True)
+class NvidiaKernelBreak:
+    """Kernels on which NVIDIA's module does not build: from ``breaks_from`` on, before the version ``fixed_in``.
+
+    Without ``fixed_in`` no release of the branch builds. ``origin`` is ``debian`` for its own packages, whose revision
+    counts. ``certainty``: ``confirmed`` by NVIDIA, a distribution or several reports, or ``reported`` once.
+    """
+
+    branch: int
+    origin: str
+    breaks_from: str
+    fixed_in: str
+    certainty: str
+    sources: tuple[str, ...]
+    as_of: str
+
+
+@dataclass(frozen=True)
+class AmdProcessor:
+    """What the kernel's own amdgpu needs for a processor: firmware files, kernel, Mesa.
+
+    ``…_without`` is the newest version read that does not know it, ``…_with`` the oldest that does.
+    """
+
+    gfx: str
+    firmware: str
+    kernel_without: str
+    kernel_with: str
+    mesa_without: str
+    mesa_with: str
+    sources: tuple[str, ...]
+    as_of: str
+
+
+@dataclass(frozen=True)
+class AmdFirmware:
+    """The firmware of processors in one version of a distribution's package."""
+
+    distribution: str
+    version: str
+    contains: tuple[str, ...]
+    sources: tuple[str, ...]
+    as_of: str
+
+
+@dataclass(frozen=True)
 class SigningKey:
     """A repository's signing key. ``url`` may contain ``{uri}``, the repository's address.
 
@@ -216,6 +261,24 @@ def load_rocm_support() -> tuple[RocmSupport, ...]:
 def load_amd_drivers() -> dict[str, AmdDriver]:
     """Return AMD's packaged kernel drivers by release, newest first."""
     return {driver.release: driver for driver in _read_table(AmdDriver, "amdgpu.csv")}
+
+
+@cache
+def load_nvidia_kernel_breaks() -> tuple[NvidiaKernelBreak, ...]:
+    """Return the kernels on which NVIDIA's modules are known not to build."""
+    return tuple(_read_table(NvidiaKernelBreak, "nvidia_kernels.csv"))
+
+
+@cache
+def load_amd_processors() -> dict[str, AmdProcessor]:
+    """Return by processor what the kernel's own amdgpu needs."""
+    return {row.gfx: row for row in _read_table(AmdProcessor, "amd_processors.csv")}
+
+
+@cache
+def load_amd_firmware() -> tuple[AmdFirmware, ...]:
+    """Return the versions of firmware packages with what they contain."""
+    return tuple(_read_table(AmdFirmware, "amd_firmware.csv"))
 
 
 @cache

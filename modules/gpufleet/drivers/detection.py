@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gpufleet.drivers.data_file import GpuArchitecture, GpuCard, load_gpu_architectures, load_gpu_cards
@@ -29,9 +29,10 @@ class DetectedCards:
     unknown: tuple[PciDevice, ...] = ()
 
 
-def detect_gpu_cards(facts: HostFacts) -> DetectedCards:
-    """Return the cards and switches on the bus."""
-    devices_with_cards = [(device, find_card_of_device(device)) for device in facts.pci]
+def detect_gpu_cards(facts: HostFacts, site_cards: Iterable[GpuCard] = ()) -> DetectedCards:
+    """Return the cards and switches on the bus; a site's own cards come before those of the shipped table."""
+    site_rows = {(card.pci, card.subsystem): card for card in site_cards}
+    devices_with_cards = [(device, find_card_of_device(device, site_rows)) for device in facts.pci]
     cards = [card for _, card in devices_with_cards if card is not None]
     vendors = {name: _select_vendor(cards, name) for name in ("nvidia", "amd", "other")}
     return DetectedCards(
@@ -43,9 +44,11 @@ def detect_gpu_cards(facts: HostFacts) -> DetectedCards:
     )
 
 
-def find_card_of_device(device: PciDevice) -> GpuCard | None:
+def find_card_of_device(
+    device: PciDevice, site_cards: Mapping[tuple[str, str], GpuCard] | None = None
+) -> GpuCard | None:
     """Return the card for a PCI function, preferring the row of its subsystem; None if unknown."""
-    table = load_gpu_cards()
+    table = {**load_gpu_cards(), **site_cards} if site_cards else load_gpu_cards()
     return table.get((device.pci_id, device.subsystem)) or table.get((device.pci_id, ""))
 
 

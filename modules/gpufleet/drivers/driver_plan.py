@@ -66,6 +66,7 @@ class HostFacts:
     virtual: str = ""
     raspberry: bool = False
     rehearsed: bool = False
+    firmware: tuple[str, ...] | None = None
     date: str = ""
 
     @classmethod
@@ -286,6 +287,7 @@ def _build_facts(raw: Mapping[str, Any]) -> HostFacts:
         virtual=str(raw.get("virtual") or ""),
         raspberry=bool(raw.get("raspberry")),
         rehearsed=bool(raw.get("rehearsed")),
+        firmware=None if raw.get("firmware") is None else _read_text_list(raw["firmware"]),
         date=str(raw.get("date") or ""),
     )
 

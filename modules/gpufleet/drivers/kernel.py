@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
+
 from gpufleet.drivers.driver_plan import RebootPlan, Signing
 from gpufleet.drivers.host import HostPlanContext
 from gpufleet.drivers.installed import InstalledDriver
+from gpufleet.drivers.rule import build_refusal_error
 from gpufleet.drivers.version import parse_kernel_series
 
 
@@ -29,6 +33,34 @@ def hwe_suffix(host: HostPlanContext, flavour: str) -> str:
     return "" if is_own_kernel else f"-{hwe['name']}"
 
 
+@dataclass(frozen=True)
+class KernelPackages:
+    """Packages of a kernel's headers; ``older`` are the names before, ``meta`` brings those of later kernels."""
+
+    exact: tuple[str, ...]
+    older: tuple[str, ...] = ()
+    meta: str | None = None
+    place: str = ""
+
+
+def find_kernel_packages(host: HostPlanContext) -> KernelPackages:
+    """Return the header packages of the running kernel by its release: Proxmox's, those with 64 KiB pages, the own."""
+    release = host.facts.kernel
+    row = next((row for row in host.system.get("kernels", ()) if re.search(row["match"], release)), None)
+    values = {
+        "kernel": release,
+        "release": release.partition("+64k")[0],
+        "series": ".".join(map(str, parse_kernel_series(release))),
+    }
+    names, older = (
+        tuple(name.format(**values) for name in (row or host.system).get(key, ()))
+        for key in ("headers", "older_headers")
+    )
+    if row is not None:
+        return KernelPackages(names, older, row.get("meta"), row.get("source", ""))
+    return KernelPackages(names, older, _find_meta_package(host))
+
+
 def _find_meta_package(host: HostPlanContext) -> str | None:
     """Return the package that brings the headers of later kernels."""
     for suffix, name in host.system["meta"].items():
@@ -38,29 +70,37 @@ def _find_meta_package(host: HostPlanContext) -> str | None:
 
 
 def choose_kernel_header_packages(host: HostPlanContext) -> tuple[str, ...]:
-    """Return the header packages: those of the running kernel, and the meta package for later ones."""
-    facts = host.facts
-    exact_names = tuple(name.format(kernel=facts.kernel) for name in host.system["headers"])
-    meta_package = _find_meta_package(host)
-    if facts.headers_installed:
-        return exact_names + ((meta_package,) if meta_package else ())
-    if (
-        facts.rehearsed
-    ):  # a rehearsed host runs the rehearsal machine's kernel, which may have no header packages
-        return tuple(
-            name for name in (*exact_names, meta_package or "") if host.offered_package_versions(name)
+    """Return the header packages: those of the running kernel, and the meta package for later ones.
+
+    Raise PlanRefusedError if the host's repositories offer neither.
+    """
+    facts, packages = host.facts, find_kernel_packages(host)
+    exact_names = packages.exact
+    if packages.older and not host.is_offered(exact_names[0]) and host.is_offered(packages.older[0]):
+        exact_names = packages.older
+    meta_names = (packages.meta,) if packages.meta and host.is_offered(packages.meta) else ()
+    missing = [name for name in exact_names if not host.is_offered(name)]
+    # A rehearsed host runs the rehearsal machine's kernel, which may have no header packages.
+    if facts.headers_installed or facts.rehearsed:
+        return (*(name for name in exact_names if name not in missing), *meta_names)
+    if missing and meta_names:
+        host.add_plan_reason("kernel.headers_gone", names=", ".join(exact_names), meta=meta_names[0])
+        return meta_names
+    if missing:
+        raise build_refusal_error(
+            "packages.not_offered",
+            names=", ".join(missing),
+            version=f", the headers of kernel {facts.kernel}",
+            remedy=f"{packages.place or 'add the repository that this kernel came from'}; or start a kernel whose"
+            " headers are offered",
         )
-    is_unavailable = facts.candidates is not None and not any(map(host.offered_package_versions, exact_names))
-    if is_unavailable and meta_package and host.offered_package_versions(meta_package):
-        host.add_plan_reason("kernel.headers_gone", names=", ".join(exact_names), meta=meta_package)
-        return (meta_package,)
     host.add_plan_reason(
         "kernel.headers_missing",
         kernel=facts.kernel,
         names=", ".join(exact_names),
-        meta=meta_package or "none",
+        meta=", ".join(meta_names) or "none",
     )
-    return exact_names + ((meta_package,) if meta_package else ())
+    return (*exact_names, *meta_names)
 
 
 def choose_module_signing(host: HostPlanContext, *, is_built_on_host: bool) -> Signing:
@@ -82,9 +122,17 @@ def plan_reboot(
     has_changes: bool,
     signing: Signing,
 ) -> RebootPlan:
-    """Return whether the host must reboot, with the first reason that applies."""
+    """Return whether the host must reboot, with the first reason that applies.
+
+    A newer kernel is not a reason if the module does not build on it (``driver.newest_kernel_breaks``).
+    """
     facts = host.facts
-    if facts.newest_kernel and facts.newest_kernel != facts.kernel:
+    is_newer_usable = (
+        bool(facts.newest_kernel)
+        and facts.newest_kernel != facts.kernel
+        and not any(reason.code == "driver.newest_kernel_breaks" for reason in host.reasons)
+    )
+    if is_newer_usable:
         host.add_plan_reason("kernel.newer_installed", newest=facts.newest_kernel, kernel=facts.kernel)
     for needed, noted_reason in (
         (installed_driver.nouveau, "nouveau is loaded"),
@@ -93,7 +141,7 @@ def plan_reboot(
             _is_mismatched(installed_driver, target_version, has_changes),
             _describe_mismatch(installed_driver, target_version),
         ),
-        (bool(facts.newest_kernel) and facts.newest_kernel != facts.kernel, "a newer kernel is installed"),
+        (is_newer_usable, "a newer kernel is installed"),
         (
             any(noted_reason.code == "kernel.headers_gone" for noted_reason in host.reasons),
             "the newest kernel must be running first",

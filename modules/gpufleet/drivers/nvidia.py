@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from gpufleet.drivers import branch, cuda, detection, gpudirect, installed, kernel, mig, package_choice
+from gpufleet.drivers import (
+    branch,
+    cuda,
+    detection,
+    gpudirect,
+    installed,
+    kernel,
+    mig,
+    module_build,
+    package_choice,
+)
 from gpufleet.drivers.branch import DriverChoice
 from gpufleet.drivers.data_file import GpuCard
 from gpufleet.drivers.driver_plan import Action, DriverPlan, FabricManagerPlan
@@ -46,6 +56,9 @@ def plan_nvidia_driver(host: HostPlanContext) -> DriverPlan:
         return _plan_unmanaged(host, installed_driver)
     choice = branch.choose_nvidia_driver(host, installed_driver, fabric_manager_key=fabric)
     package_set, change = _choose_target(host, installed_driver, choice, fabric)
+    module_build.check_module_build(
+        host, installed_driver, choice, package_set, is_kept=change.action == "keep"
+    )
     _check_mig(host, package_set.version)
     toolkit = cuda.plan_cuda_toolkit(host, choice)
     gpudirect_packages = gpudirect.plan_gpudirect_packages(host, choice)
@@ -128,7 +141,7 @@ def _fabric_key_of_board(host: HostPlanContext, card: GpuCard, switches: int, fa
 
 
 def _refuse_system(host: HostPlanContext) -> None:
-    if host.is_raspberry_pi_os:
+    if host.facts.raspberry:
         raise build_refusal_error("system.raspberry")
     if "nvidia" not in host.system:
         raise build_refusal_error("origin.none", title=host.system_title, origin="any origin", other="vendor")

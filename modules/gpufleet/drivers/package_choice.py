@@ -89,7 +89,7 @@ def fabric_manager_package_names(
 ) -> tuple[str, ...]:
     """Return the names of the fabric manager's packages; before 580 they contain the branch."""
     names = list((package_table.get(fabric_manager_key) or ()) if fabric_manager_key else ())
-    older = package_table.get("older_fabric_manager")
+    older = package_table.get("older_imex" if fabric_manager_key == "imex" else "older_fabric_manager")
     if names and older and branch <= older["until"]:
         names[0] = older["name"]
     return tuple(name.format(branch=branch) for name in names)
@@ -98,11 +98,13 @@ def fabric_manager_package_names(
 def choose_kernel_flavour(host: HostPlanContext, package_table: Mapping[str, Any]) -> str:
     """Return the flavour of signed module packages that fits the running kernel: generic, aws, nvidia-64k."""
     release = host.facts.kernel
-    fitting = [flavour for flavour in package_table["flavours"] if release.endswith(f"-{flavour}")]
+    flavours = (*package_table["flavours"], *package_table.get(f"{host.facts.arch}_flavours", ()))
+    fitting = [flavour for flavour in flavours if release.endswith(f"-{flavour}")]
     if not fitting:
-        raise build_refusal_error(
-            "kernel.flavour", kernel=release, known=", ".join(package_table["flavours"])
-        )
+        remedy = "use one of those kernels"
+        if host.has_vendor_packages:
+            remedy += ", or origin: vendor, whose modules are built by DKMS"
+        raise build_refusal_error("kernel.flavour", kernel=release, known=", ".join(flavours), remedy=remedy)
     return str(max(fitting, key=len))
 
 
@@ -171,12 +173,30 @@ def _refuse_missing(host: HostPlanContext, choice: DriverChoice, lead_package: s
     if choice.origin == "vendor":
         return
     components = ", ".join(choice.get_package_table(host)["components"])
+    other = ", or set origin: vendor" if host.has_vendor_packages else ""
     raise build_refusal_error(
         "packages.not_offered",
         names=lead_package,
         version=f" of branch {choice.branch}",
-        remedy=f"enable the components {components} in its package sources, or set origin: vendor",
+        remedy=f"enable the components {components} in its package sources{other}",
     )
+
+
+def refuse_unoffered_packages(
+    host: HostPlanContext, names: Iterable[str], components: Iterable[str] = ()
+) -> None:
+    """Raise PlanRefusedError for packages of the distribution that it does not offer and that are not installed."""
+    if host.facts.rehearsed:  # its repository of fakes is registered with the plan
+        return
+    missing = [name for name in names if not host.is_offered(name) and name not in host.facts.packages]
+    if missing:
+        listed = ", ".join(components)
+        remedy = (
+            f"enable the components {listed} in its package sources" if listed else "update its package lists"
+        )
+        raise build_refusal_error(
+            "packages.not_offered", names=", ".join(missing), version="", remedy=f"{remedy}, and plan again"
+        )
 
 
 def _note_unresolved(host: HostPlanContext, choice: DriverChoice, lead_package: str) -> None:
@@ -199,6 +219,8 @@ def _build_package(
 ) -> PlannedPackage:
     """Return a package at the version that contains NVIDIA's."""
     if version is None or name.startswith(unversioned):
+        if choice.origin == "distribution":
+            refuse_unoffered_packages(host, [name], choice.get_package_table(host)["components"])
         return PlannedPackage(name)
     exact_version = next(
         (

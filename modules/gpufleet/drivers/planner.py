@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from gpufleet.drivers import amd, detection, nvidia
+from gpufleet.drivers.data_file import GpuCard
 from gpufleet.drivers.detection import DetectedCards
 from gpufleet.drivers.driver_plan import DriverPlan, HostFacts, PlanReason, RequestedSoftware
 from gpufleet.drivers.host import HostPlanContext, describe_operating_system, find_system_package_table
 from gpufleet.drivers.rule import PlanRefusedError, build_plan_reason, build_refusal_error
 
 
-def plan_drivers(facts: HostFacts, requested_software: RequestedSoftware) -> DriverPlan:
-    """Return the plan for a host's cards; a refusal is also a plan, with reason and remedy."""
-    detected = detection.detect_gpu_cards(facts)
+def plan_drivers(
+    facts: HostFacts, requested_software: RequestedSoftware, site_cards: Iterable[GpuCard] = ()
+) -> DriverPlan:
+    """Return the plan for a host's cards; a refusal is also a plan, with reason and remedy.
+
+    ``site_cards`` are those of the site's own table.
+    """
+    detected = detection.detect_gpu_cards(facts, site_cards)
     try:
         return _plan_vendor(facts, requested_software, detected)
     except PlanRefusedError as refusal:
@@ -23,7 +30,7 @@ def plan_drivers(facts: HostFacts, requested_software: RequestedSoftware) -> Dri
             action="refuse",
             system=describe_operating_system(facts),
             cards=detection.count_cards_by_kind(cards_shown),
-            reasons=(refusal.reason,),
+            reasons=(refusal.reason, *refusal.notes),
             refusal=refusal.refusal,
         )
 
@@ -37,7 +44,13 @@ def _plan_vendor(facts: HostFacts, requested: RequestedSoftware, detected: Detec
     _refuse_foreign_software(requested, vendor, detected)
     key, system = find_system_package_table(facts)
     host = HostPlanContext(facts, requested, detected, key, system, list(notes))
-    return nvidia.plan_nvidia_driver(host) if vendor == "nvidia" else amd.plan_amd_driver(host)
+    try:
+        return nvidia.plan_nvidia_driver(host) if vendor == "nvidia" else amd.plan_amd_driver(host)
+    except (
+        PlanRefusedError
+    ) as refusal:  # a second trouble would otherwise show only after the first is repaired
+        refusal.notes = tuple(reason for reason in host.reasons if reason.code == "driver.kernel_reported")
+        raise
 
 
 def _choose_vendor(requested: RequestedSoftware, detected: DetectedCards) -> tuple[str, list[PlanReason]]:

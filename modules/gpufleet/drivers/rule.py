@@ -13,6 +13,7 @@ class PlanRefusedError(Exception):
         super().__init__(refusal.message)
         self.refusal = refusal
         self.reason = reason
+        self.notes: tuple[PlanReason, ...] = ()
 
 
 def build_plan_reason(code: str, source_id: str = "", **values: object) -> PlanReason:

@@ -12,6 +12,7 @@ from ansible_collections.gpufleet.fleet.plugins.plugin_utils.package import defe
 
 with defer_import_errors():
     from gpufleet.drivers import HostFacts, RequestedSoftware, plan_drivers
+    from gpufleet.operations.site_cards import load_site_cards
 
 
 class ActionModule(ControllerAction):
@@ -19,6 +20,7 @@ class ActionModule(ControllerAction):
         driver_plan = plan_drivers(
             HostFacts.from_json(options["hardware"]),
             RequestedSoftware.from_json(options["requested_software"]),
+            load_site_cards(),
         )
         plan_json = driver_plan.as_json()
         result: dict[str, Any] = {"plan": plan_json}

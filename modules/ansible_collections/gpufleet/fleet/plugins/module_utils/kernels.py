@@ -23,7 +23,7 @@ INITRAMFS = ("initrd.img-{}", "initramfs-{}.img")
 # Kernel packages without a version in their name: they depend on the newest kernel. RHEL's keep their name.
 META_PACKAGE = re.compile(
     r"^(linux-(image|headers|modules-extra|modules-nvidia-\d+[a-z-]*?)-[a-z][a-z0-9.-]*"
-    r"|linux-(generic|virtual|lowlatency|aws|azure|gcp|oracle|nvidia|raspi)([a-z0-9.-]*)"
+    r"|proxmox-default-(kernel|headers)|linux-(generic|virtual|lowlatency|aws|azure|gcp|oracle|nvidia|raspi)([a-z0-9.-]*)"
     r"|kernel(-core|-modules|-modules-core|-modules-extra|-devel|-devel-matched|-headers)?"
     r"|kernel-64k(-core|-modules|-modules-core|-modules-extra|-devel|-devel-matched)?)$"
 )

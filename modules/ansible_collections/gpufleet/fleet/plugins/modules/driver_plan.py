@@ -11,7 +11,8 @@ short_description: Plan a host's GPU driver from its facts
 description:
   - Makes a plan from the facts of C(gpufleet.fleet.hardware) and the software that the node's template requests, and
     returns it. The roles read the plan from the variable C(driver_plan), which a play sets from the result. Runs on the
-    controller, in C(gpufleet.drivers); changes nothing.
+    controller, in C(gpufleet.drivers); changes nothing. Cards of the site's own table, C(gpu-cards.yaml) next to
+    C(Pulumi.yaml), count too.
   - If there is no driver for the host, the task fails with the reason and a remedy, unless I(plan_only) is set.
 options:
   hardware: {description: The facts., type: dict, required: true}

@@ -61,21 +61,27 @@ CLASSES_BY_VENDOR = {
 KERNEL_MODULES = ("nvidia", "nouveau", "amdgpu")
 DRIVER_PACKAGE = re.compile(
     r"^(nvidia|libnvidia|libcuda1|cuda-(drivers|toolkit|compat)|nvlsm$|kmod-nvidia|linux-modules-nvidia|firmware-nvidia"
-    r"|xserver-xorg-video-nvidia|amdgpu-dkms|amdrocm|rocm|firmware-amd-graphics|mesa-vulkan-drivers|linux-firmware$)"
+    r"|xserver-xorg-video-nvidia|amdgpu-dkms|amdrocm|rocm|firmware-amd-graphics|mesa-vulkan-drivers|linux-firmware$|linux-firmware-amd-graphics$)"
 )
 # What a plan may ask the repositories for, besides the headers of the running kernel.
 CANDIDATE = re.compile(
     r"^(nvidia-(open|driver|kernel-dkms|open-kernel-dkms|kernel-open-dkms|smi|driver-pinning-\d+|fabricmanager(-\d+)?|imex(-\d+)?|gds(-\d+-\d+)?"
     r"|headless-no-dkms-\d+(-server)?(-open)?|utils-\d+(-server)?|cuda-toolkit)|libcuda1|libnvidia-ml1|cuda-drivers|nvlsm"
-    r"|cuda-(toolkit|compat)-\d+-\d+|linux-modules-nvidia-\d+-(server-)?(open-)?[a-z]+(-64k)?(-hwe-[\d.]+)?|amdgpu-dkms"
-    r"|amdrocm[\d.]*(-gfx\w+)?|rocm|firmware-amd-graphics|mesa-vulkan-drivers|linux-firmware|linux-headers-[a-z][\w.-]*"
+    r"|cuda-(toolkit|compat)-\d+-\d+|linux-modules-nvidia-\d+-(server-)?(open-)?[a-z]+(-(64k|fde|iotg|lowlatency))?(-hwe-[\d.]+)?|amdgpu-dkms"
+    r"|amdrocm[\d.]*(-gfx\w+)?|rocm|firmware-amd-graphics|mesa-vulkan-drivers|linux-firmware(-amd-graphics)?|proxmox-default-headers|linux-headers-[a-z][\w.-]*"
     r"|nvidia-fs-dkms|gdrdrv-dkms|libgdrapi|gdrcopy-tests|rocminfo|rocm-smi|rocm-opencl-icd|hipcc|librocblas0|libhipblas0)$"
 )
 DNF_CANDIDATES = (
     "nvidia-open", "cuda-drivers", "nvidia-fabricmanager", "nvidia-fabric-manager", "nvlsm",
     "cuda-toolkit-*", "cuda-compat-*", "nvidia-gds*", "gdrcopy*", "amdgpu-dkms",
-    "amdrocm*", "rocm", "kernel-devel", "kernel-devel-matched", "kernel-headers",
+    "amdrocm*", "rocm", "kernel-devel", "kernel-devel-matched", "kernel-headers", "kernel-64k-devel",
+    "kernel-64k-devel-matched", "kernel-modules-extra", "kernel6.*-devel", "kernel6.*-headers",
+    "kernel6.*-modules-extra", "linux-firmware", "mesa-vulkan-drivers", "nvidia-imex*",
 )  # fmt: skip
+# Packages of one kernel, of which dnf offers several versions: RHEL's, and those of Amazon Linux.
+KERNEL_PACKAGE = re.compile(r"kernel(-64k|6\.\d+)?-(devel|headers|modules-extra)")
+FIRMWARE_FOLDERS = ("lib/firmware/amdgpu", "usr/lib/firmware/amdgpu")
+FIRMWARE_FILE = re.compile(r"([a-z0-9_]+?)_(?:rlc|sos|mec|mes|pfp|me|ce|sdma)\w*\.bin(?:\.\w+)?")
 SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 FETCH_OPTIONS: PackageListOptions = {
     "cache_valid_seconds": 3600,
@@ -193,6 +199,18 @@ def has_kernel_headers(root: Path, kernel_release: str) -> bool:
     )
 
 
+def list_firmware_processors(root: Path) -> list[str]:
+    """Return the names of the processors of which there are firmware files: gc_11_0_3, sienna_cichlid."""
+    names: set[str] = set()
+    for folder in FIRMWARE_FOLDERS:
+        try:
+            files = [entry.name for entry in (root / folder).iterdir()]
+        except OSError:
+            continue
+        names.update(match[1] for name in files if (match := FIRMWARE_FILE.fullmatch(name)))
+    return sorted(names)
+
+
 def read_container_manager(root: Path) -> str:
     """Return the container manager of this container; empty on a machine."""
     manager = read_text_or_empty(root / "run/systemd/container") or read_text_or_empty(
@@ -234,7 +252,10 @@ def list_apt_candidates(module: AnsibleModule, kernel: str) -> dict[str, list[st
     if not any(dpkg.LISTS.glob("*_Packages*")):
         return None
     status, out, __ = module.run_command(["apt-cache", "pkgnames"])
-    kernel_packages = {f"linux-headers-{kernel}", f"linux-modules-extra-{kernel}"}
+    kernel_packages = {
+        f"{name}-{kernel}"
+        for name in ("linux-headers", "linux-modules-extra", "proxmox-headers", "pve-headers")
+    }
     names = sorted(name for name in out.split() if CANDIDATE.match(name) or name in kernel_packages)
     if status or not names:
         return {} if not status else None
@@ -281,12 +302,13 @@ def list_dnf_candidates(module: AnsibleModule, kernel: str) -> dict[str, list[st
         return None
     versions: dict[str, list[str]] = {}
     for line in reversed(out.splitlines()):
-        name, __, version = line.partition("\t")
-        if version:
-            versions.setdefault(name, []).append(re.sub("^0:", "", version))
-            if name == "kernel-devel":  # named with its version by a plan
+        name, __, full_version = line.partition("\t")
+        if full_version:
+            version = re.sub("^0:", "", full_version)
+            versions.setdefault(name, []).append(version)
+            if KERNEL_PACKAGE.fullmatch(name):  # named with its version by a plan
                 versions.setdefault(
-                    f"kernel-devel-{version.partition(':')[2] or version}.{platform.machine()}", [version]
+                    f"{name}-{version.partition(':')[2] or version}.{platform.machine()}", [version]
                 )
     return versions
 
@@ -332,6 +354,7 @@ def read_driver_facts(
         "headers_installed": has_kernel_headers(root, kernel),
         "newest_kernel": find_newest_kernel(root, kernel),
         "loaded": read_gpu_module_versions(machine),
+        "firmware": list_firmware_processors(machine),
         "packages": packages,
         "held": held_names,
         "candidates": offered,
