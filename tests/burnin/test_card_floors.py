@@ -43,15 +43,13 @@ def judge(record, overrides=(), kind="gpu_server"):
     return judge_attempt(records, kind, "quick", overrides=overrides).find_check_result(record["name"])
 
 
-def build_collective(kind, gpus, busbw, largest=1 << 32, wrong=0):
+def build_collective(kind, gpus, busbw, largest=1 << 32):
     lines = [
         f"#  Rank {rank:2} Group  0 Pid {rank + 9} on      node device {rank:2} [0000:0{rank}:00] {name_of(kind)}"
         for rank in range(gpus)
     ]
     head = "#       size  count  type  redop  root  time  algbw  busbw #wrong  time  algbw  busbw #wrong"
-    row = (
-        f"{largest} {largest // 4} float sum -1 100.0 1.00 {busbw:.2f} {wrong} 100.0 1.00 {busbw:.2f} {wrong}"
-    )
+    row = f"{largest} {largest // 4} float sum -1 100.0 1.00 {busbw:.2f} 0 100.0 1.00 {busbw:.2f} 0"
     text = "\n".join([*lines, head, row, "# Out of bounds values : 0 OK"])
     return {
         "type": "check", "name": "nccl", "status": "ran",
@@ -157,12 +155,12 @@ def test_lowered_power_limit_switches_shipped_floors_off_but_not_the_sites():
     limits = {"power_limit_mw": 300_000, "default_power_limit_mw": 700_000}
     record = build_record("gpu_memory", "NVIDIA H100 80GB HBM3", limits=limits, copy_gb_per_s=1000.0)
     assert judge(record).outcome == "pass"
-    own = parse_overrides(
+    overrides = parse_overrides(
         "overrides:\n  - {check: gpu_memory, metric: copy_gb_per_s, value: 2000, reason: all of ours at 300 W reach it,"
         " by: Ada, date: 2026-11-20}",
         "f.yaml",
     )
-    assert judge(record, own).outcome == "fail"
+    assert judge(record, overrides).outcome == "fail"
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ def test_record_stays_small_however_often_workers_die(tmp_path):
 
 def find_children(pid):
     text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    return [int(word) for word in text.split()]
+    return [int(pid) for pid in text.split()]
 
 
 def kill_when_running(number, depth):

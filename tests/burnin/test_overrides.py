@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,6 +13,7 @@ from gpufleet import burnin
 from gpufleet.burnin.check_definition import load_checks
 from gpufleet.burnin.override_file import parse_overrides
 from gpufleet.burnin.overrides import apply_overrides
+from gpufleet.burnin.readings import extract_check_metrics, list_read_checks
 from gpufleet.burnin.site_metric import list_metrics
 from gpufleet.burnin.thresholds import select_thresholds
 from gpufleet.errors import InputError
@@ -308,3 +312,19 @@ def test_explanation_shows_the_sites_own_bound():
     text = burnin.format_explanation(burnin.explain_check("nccl", "gpu_server", parse(OWN)))
     assert "all_reduce_gb_per_s [gpu_server]: at least 400 GB/s" in text
     assert "  on gpu_server: site override (added): all_reduce_gb_per_s at least 400 GB/s" in text
+
+
+def test_each_metric_of_recorded_runs_can_be_named_in_the_file():
+    folder = Path(__file__).parents[1] / "cases/burnin"
+    records = [row for path in folder.glob("bases/*.json") for row in json.loads(path.read_text())["records"]]
+    records += [json.loads(line) for path in folder.glob("recorded/**/*.jsonl") for line in path.open()]
+    unknown = set()
+    for record in records:
+        check = record.get("name")
+        if check not in list_read_checks() or not isinstance(record.get("raw"), dict):
+            continue
+        of_cards = tuple(f"_{metric}" for metric in list_metrics(check, only_cards=True))
+        metrics = set(extract_check_metrics(check, record["raw"]).metrics) - set(list_metrics(check))
+        unknown |= {(check, metric) for metric in metrics if not (of_cards and metric.endswith(of_cards))}
+    # Lines of the kernel that mean nothing are counted and cannot be bounded.
+    assert unknown <= {("gpu_xid", "ignore")}

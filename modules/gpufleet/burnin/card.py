@@ -44,7 +44,7 @@ class Card:
 
 @dataclass(frozen=True)
 class CardFloor:
-    """The floors of one rate of a card, below the slowest figure of a healthy one; or why there is no floor."""
+    """The floors of one rate of a card, below the slowest figure of a healthy one; or the reason for none."""
 
     check: str
     card: str

@@ -34,8 +34,8 @@ def apply_overrides(
 ) -> tuple[Threshold, ...]:
     """Return the rows that a node of a kind is judged by at this site; rehearsals have no bounds of the site's own."""
     by_row = {override.shipped: override.site for override in overrides if override.kind in {None, node_kind}}
-    own = () if rehearsal else list_own_bounds(overrides, node_kind)
-    return (*(by_row.get(row, row) for row in rows), *own)
+    added = () if rehearsal else list_own_bounds(overrides, node_kind)
+    return (*(by_row.get(row, row) for row in rows), *added)
 
 
 def list_own_bounds(overrides: tuple[ThresholdOverride, ...], node_kind: str | None) -> tuple[Threshold, ...]:

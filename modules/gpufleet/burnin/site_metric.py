@@ -112,13 +112,13 @@ def list_known_cards() -> frozenset[str]:
     from gpufleet import catalog
     from gpufleet.drivers.data_file import load_csv_rows
 
-    own = {card.card for card in load_cards()} | {
+    names = {card.card for card in load_cards()} | {
         COLLECTIVE.sub("", floor.card) for floor in load_card_floors()
     }
     driver_names = {name for card in load_cards() for name in card.names.split(" | ")}
     driver_names |= {row["name"] for row in load_csv_rows("cards.csv")}
     driver_names |= set(catalog.load_accelerators())
-    return frozenset(own | {normalize_card_name(name) for name in driver_names} - {""})
+    return frozenset(names | {normalize_card_name(name) for name in driver_names} - {""})
 
 
 @cache

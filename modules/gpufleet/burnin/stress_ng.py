@@ -69,9 +69,9 @@ def explain_interruption(stress: Raw, code: float | None, text: str) -> str:
         return f"stress-ng exited with code {stress.get('code')}: {text.strip()[-120:]}"
     if match := PREMATURE.search(text):
         return f"stress-ng was stopped after {match[1][:10]} s"
-    ran, wanted = read_run_seconds(text), to_finite_number(stress.get("seconds"))
-    if ran is not None and wanted is not None and ran < wanted * MIN_TIME_SHARE:
-        return f"stress-ng was stopped after {ran:g} of {wanted:g} s"
+    ran, requested = read_run_seconds(text), to_finite_number(stress.get("seconds"))
+    if ran is not None and requested is not None and ran < requested * MIN_TIME_SHARE:
+        return f"stress-ng was stopped after {ran:g} of {requested:g} s"
     return ""
 
 

@@ -192,13 +192,13 @@ def list_threshold_rows(node_kind: str | None = None) -> list[Json]:
         else burnin.load_thresholds()
     )
     overrides = load_site_overrides()
-    own = () if node_kind == "rehearsal" else burnin.list_own_bounds(overrides, node_kind)
+    added = () if node_kind == "rehearsal" else burnin.list_own_bounds(overrides, node_kind)
     texts = [(override.shipped or override.site, override.site.override) for override in overrides]
     return [
         asdict(row)
         | {"lint": burnin.lint_thresholds((row,))}
         | {"overrides": [text for target, text in texts if target == row]}
-        for row in sorted((*rows, *own), key=lambda row: row.applies_to == "rehearsal")
+        for row in sorted((*rows, *added), key=lambda row: row.applies_to == "rehearsal")
     ]
 
 

@@ -251,7 +251,7 @@ class PairSession:
                     argv, capture_output=True, timeout=seconds + MARGIN_SECONDS, check=False
                 )
                 report = json.loads(done.stdout)
-                if "error" in report:  # a server that ends in the middle leaves a rate of 0 beside it
+                if "error" in report:  # a server that ends in the middle leaves a rate of 0
                     return {}
                 end = report["end"]
                 facts[f"{name}_mbit"] = round(end["sum_received"]["bits_per_second"] / 1e6, 1)

@@ -168,7 +168,7 @@ def run_iperf3(host: HostAccess, peer: str, port: int, seconds: float) -> dict[s
     done = host.run(
         ["iperf3", "-c", peer, "-p", str(port), "-t", f"{max(1, round(seconds))}", "-J"], seconds + 20
     )
-    # With -J it ends with 0 whatever happened. A server that ends in the middle leaves a rate of 0 beside the error.
+    # With -J it ends with 0 whatever happened. A server that ends in the middle leaves an error and a rate of 0.
     if error := find_iperf3_error(done.out):
         return {"method": "iperf3", "error": error}
     try:
