@@ -278,7 +278,7 @@ def test_hanging_program_is_stopped_after_its_timeout():
 
 @pytest.mark.parametrize(("arguments", "seconds"), [(20, "20s"), (0.2, "1s")])
 def test_stress_ng_verifies_results_on_every_core(make_host, arguments, seconds):
-    line = f"stress-ng --cpu 0 --verify --metrics-brief --timeout {seconds}"
+    line = f"stress-ng --verbose --cpu 0 --verify --metrics-brief --timeout {seconds}"
     host = make_host(tools={line: CommandOutput(2, "x" * 3000, "cpu: 1 of 3 verifications failed")})
     result = stress_ng.run_stress_ng(
         HostAccess(params={"stress_ng_seconds": arguments}, run=host.run, which=host.which), "--cpu", "0"

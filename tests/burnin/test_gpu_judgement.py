@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpufleet.burnin.gpu_readings import PARTS
 from gpufleet.burnin.readings import extract_check_metrics
 from gpufleet.burnin.thresholds import load_thresholds, select_thresholds
 from gpufleet.burnin.verdict import judge_attempt, judge_check
@@ -21,6 +20,7 @@ RECORDS = {
     for record in json.loads((BASES / "gpu_server.json").read_text())["records"]
     if str(record.get("name", "")).startswith("gpu_")
 }
+PARTS = {"NVIDIA H100 80GB HBM3": "h100_sxm", "NVIDIA H200": "h200_sxm"}
 RECORDED = Path(__file__).parents[1] / "cases/burnin/recorded/gpu"
 RUNS = yaml.safe_load((RECORDED / "index.yaml").read_text())
 CHECKS = ("gpu_compute", "gpu_memory", "gpu_copy")
@@ -96,11 +96,11 @@ def test_run_of_a_part_is_judged_by_all_its_floors_and_no_other_part(run):
     for record in read_run(run):
         if record.get("name") in CHECKS:
             metrics |= extract_check_metrics(record["name"], record["raw"]).metrics
-    prefixes = tuple(f"{part}_" for part in PARTS.values())
-    rates = {metric: value for metric, value in metrics.items() if metric.startswith(prefixes)}
-    assert len(rates) == len({metric.removeprefix(f"{PARTS[run['part']]}_") for metric in rates}) == 6
-    assert all(metric.startswith(f"{PARTS[run['part']]}_") for metric in rates)
-    floors = {row.metric: row.value for row in load_thresholds() if row.metric in rates}
+    part = PARTS[run["part"]]
+    floors = {row.metric: row.value for row in load_thresholds() if row.card == part and row.check in CHECKS}
+    assert len(floors) == 7
+    rates = {metric: value for metric, value in metrics.items() if metric in floors}
+    assert not [row for row in load_thresholds() if row.card not in {"", part} and row.metric in metrics]
     # Neither so tight that the next healthy machine fails, nor so low that a half-speed part passes.
     assert all(0.55 * rates[metric] < floor < 0.9 * rates[metric] for metric, floor in floors.items())
     assert floors.keys() == rates.keys()
@@ -265,13 +265,6 @@ def test_healthy_variety_is_no_fault(check, changes):
 def test_a_stand_in_driver_never_passes_outside_a_rehearsal():
     result = judge("gpu_compute", fake=True)
     assert (result.outcome, result.reason) == ("not_run", "answered by a fake tool")
-
-
-def test_parts_and_floors_name_each_other():
-    metrics = {row.metric for row in load_thresholds() if row.check in CHECKS and row.bound == "floor"}
-    floors = {metric for metric in metrics if metric != "thermal_margin_c"}
-    assert all(any(metric.startswith(f"{part}_") for part in PARTS.values()) for metric in floors)
-    assert all(sum(metric.startswith(f"{part}_") for metric in floors) == 6 for part in PARTS.values())
 
 
 def test_gpus_on_the_bus_of_an_undeclared_machine_are_required():

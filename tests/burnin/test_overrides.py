@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpufleet import burnin
+from gpufleet.burnin.check_definition import load_checks
 from gpufleet.burnin.override_file import parse_overrides
+from gpufleet.burnin.overrides import apply_overrides
+from gpufleet.burnin.readings import extract_check_metrics, list_read_checks
+from gpufleet.burnin.site_metric import list_metrics
+from gpufleet.burnin.thresholds import select_thresholds
 from gpufleet.errors import InputError
 
 ENTRY = {
@@ -97,7 +105,7 @@ BAD = [
         write({**ENTRY, "instead_of": 81}),
         "has no bound of 81; it has: below 85 °C, below 80 °C, at least -40 °C",
     ),
-    (write({**ENTRY, "metric": "kelvin"}), "no threshold bounds pi_temperature.kelvin"),
+    (write({**ENTRY, "metric": "kelvin"}), "pi_temperature records no metric 'kelvin'; use one of celsius"),
     (write({**ENTRY, "kind": "toaster"}), "overrides.0.kind: unknown node kind 'toaster'"),
     (write(ENTRY, ENTRY), "two overrides replace pi_temperature.celsius below 80 °C"),
     (write(ENTRY, {**ENTRY, "kind": "compute_blade"}), "two overrides replace pi_temperature.celsius"),
@@ -150,3 +158,173 @@ def test_any_text_in_a_field_is_accepted_or_one_line(text, key):
 def test_override_says_whether_it_is_looser_or_stricter(change, direction):
     (override,) = parse({**ENTRY, **change})
     assert override.site.override.startswith(f"site override ({direction}): celsius ")
+
+
+OWN = {
+    "check": "nccl", "metric": "all_reduce_gb_per_s", "value": 400, "kind": "gpu_server",
+    "reason": "measured on forty nodes of ours", "by": "Ada", "date": "2026-11-20",
+}  # fmt: skip
+CARD = {
+    **OWN,
+    "check": "gpu_memory",
+    "metric": "copy_gb_per_s",
+    "value": 850,
+    "card": "NVIDIA GeForce RTX 4090",
+}
+
+
+def test_site_bounds_a_metric_that_no_shipped_threshold_judges():
+    (override,) = parse(OWN)
+    site = override.site
+    assert override.shipped is None
+    assert (site.bound, site.value, site.unit, site.on_miss) == ("floor", 400, "GB/s", "fail")
+    assert site.override.startswith(
+        "site override (added): all_reduce_gb_per_s at least 400 GB/s, fail on a miss"
+    )
+    rows = apply_overrides(select_thresholds("gpu_server"), (override,), "gpu_server")
+    assert site in rows
+    assert site not in apply_overrides(select_thresholds("cloud_vm"), (override,), "cloud_vm")
+    rehearsed = select_thresholds("gpu_server", rehearsal=True)
+    assert site not in apply_overrides(rehearsed, (override,), "gpu_server", rehearsal=True)
+
+
+def test_every_metric_of_every_check_can_be_bounded():
+    for check in load_checks():
+        for metric in list_metrics(check):
+            kinds = {
+                row.applies_to
+                for row in burnin.load_thresholds()
+                if (row.check, row.metric) == (check, metric)
+            }
+            entry = {
+                **OWN,
+                "check": check,
+                "metric": metric,
+                "value": 1,
+                "bound": "floor",
+                "kind": "gpu_server",
+            }
+            try:
+                parse(entry)
+            except InputError as error:
+                shipped = kinds & {"any", "gpu_server", "rehearsal"}
+                assert shipped, error  # noqa: PT017 - a shipped bound of its direction, or one that contradicts it
+
+
+@pytest.mark.parametrize(
+    ("change", "metric"),
+    [
+        ({}, "geforce_rtx_4090_copy_gb_per_s"),
+        ({"card": "NVIDIA A10"}, "a10_copy_gb_per_s"),
+        ({"card": "a10"}, "a10_copy_gb_per_s"),
+        ({"card": "NVIDIA B999", "unlisted_card": "true"}, "b999_copy_gb_per_s"),
+        (
+            {"check": "gpu_hip", "metric": "read_gb_per_s", "card": "AMD Instinct MI300X"},
+            "mi300x_read_gb_per_s",
+        ),
+        ({"check": "gpu_vulkan", "card": "AMD Radeon RX 7900 XTX"}, "radeon_rx_7900_xtx_copy_gb_per_s"),
+        (
+            {"check": "nccl", "metric": "all_reduce_gb_per_s", "card": "NVIDIA H100 PCIe", "gpus": 2},
+            "h100_pcie_x2_all_reduce_gb_per_s",
+        ),
+    ],
+)
+def test_site_bounds_one_kind_of_card(change, metric):
+    (override,) = parse(
+        {**CARD, **change, "value": 200 if "10" in str(change.get("card")) or change.get("gpus") else 850}
+    )
+    assert (override.site.metric, override.site.card in metric) == (metric, True)
+
+
+def test_bound_of_a_card_is_judged_where_the_card_is(records_of):
+    name = "NVIDIA GeForce RTX 4090"
+    overrides = parse(CARD)
+
+    def judge_rate(rate, card):
+        change = {"raw.devices.0.name": card, "raw.devices.1.name": card, "raw.devices.0.copy_gb_per_s": rate}
+        records = records_of({"base": "gpu_server", "change": {"gpu_memory": change}})
+        report = burnin.judge_attempt(records, "gpu_server", "quick", overrides=overrides)
+        return report.find_check_result("gpu_memory")
+
+    assert judge_rate(900.0, name).outcome == "pass"
+    result = judge_rate(700.0, name)
+    assert (result.outcome, result.threshold) == ("fail", 850)
+    assert "site override (added): geforce_rtx_4090_copy_gb_per_s at least 850 GB/s" in result.reason
+    other = judge_rate(700.0, "NVIDIA GeForce RTX 3090")
+    assert (other.outcome, "site override" in other.reason) == ("pass", False)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"metric": "all_reduce_gb_s"},
+            "records no metric 'all_reduce_gb_s'; did you mean all_reduce_gb_per_s",
+        ),
+        ({"check": "ncl"}, "overrides.0.check: unknown check 'ncl'; did you mean nccl?"),
+        ({"instead_of": 0}, "has no bound of 0; no bound is shipped: leave out instead_of"),
+        ({"instead_of": "''"}, "overrides.0.instead_of: Input should be a valid number"),
+        ({"unit": "Gbit/s"}, "overrides.0.unit: expected GB/s, got Gbit/s"),
+        ({"kind": "gpu_servers"}, "did you mean gpu_server?"),
+        ({"card": "NVIDIA H100 PCI"}, "'NVIDIA H100 PCI' is not a known card; did you mean h100_pcie"),
+        ({"gpus": 8}, "overrides.0.gpus: needs the key card"),
+        (
+            {"check": "cpu", "metric": "wrong_answers", "card": "l4"},
+            "cpu records no metric 'wrong_answers' of cards",
+        ),
+        (
+            {"check": "cpu", "metric": "load_celsius", "value": 90},
+            "overrides.0.bound: is missing: load_celsius in °C may have either",
+        ),
+        (
+            {"check": "gpu_memory", "metric": "copy_gb_per_s", "card": "h100_sxm", "value": 2800},
+            "instead_of: is missing: a bound is shipped; gpu_memory.h100_sxm_copy_gb_per_s has: at least 2523 GB/s",
+        ),
+        (
+            {
+                "check": "gpu_memory",
+                "metric": "read_gb_per_s",
+                "card": "l4",
+                "value": 400,
+                "kind": "cloud_vm",
+            },
+            "floor 400 GB/s is 133% of the peak: no part can reach it",
+        ),
+        (
+            {"check": "gpu_compute", "metric": "thermal_margin_c", "value": 0, "bound": "ceiling"},
+            "gpu_compute.thermal_margin_c: no value is at least 1 °C and at most 0 °C",
+        ),
+    ],
+)
+def test_wrong_bound_of_ones_own_is_one_line(change, message):
+    with pytest.raises(InputError) as caught:
+        parse({**OWN, **change})
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_two_bounds_of_ones_own_on_one_metric_are_refused():
+    with pytest.raises(InputError, match="two overrides bound nccl"):
+        parse(OWN, {**OWN, "value": 300, "on_miss": "warn"})
+
+
+def test_explanation_shows_the_sites_own_bound():
+    text = burnin.format_explanation(burnin.explain_check("nccl", "gpu_server", parse(OWN)))
+    assert "all_reduce_gb_per_s [gpu_server]: at least 400 GB/s" in text
+    assert "  on gpu_server: site override (added): all_reduce_gb_per_s at least 400 GB/s" in text
+
+
+def test_each_metric_of_recorded_runs_can_be_named_in_the_file():
+    folder = Path(__file__).parents[1] / "cases/burnin"
+    records = [row for path in folder.glob("bases/*.json") for row in json.loads(path.read_text())["records"]]
+    records += [json.loads(line) for path in folder.glob("recorded/**/*.jsonl") for line in path.open()]
+    unknown = set()
+    for record in records:
+        check = record.get("name")
+        if check not in list_read_checks() or not isinstance(record.get("raw"), dict):
+            continue
+        of_cards = tuple(f"_{metric}" for metric in list_metrics(check, only_cards=True))
+        metrics = set(extract_check_metrics(check, record["raw"]).metrics) - set(list_metrics(check))
+        unknown |= {(check, metric) for metric in metrics if not (of_cards and metric.endswith(of_cards))}
+    # Lines of the kernel that mean nothing are counted and cannot be bounded.
+    assert unknown <= {("gpu_xid", "ignore")}

@@ -12,7 +12,7 @@ from __future__ import annotations
 from gpufleet.burnin.build import build_agent_zipapp
 from gpufleet.burnin.check_definition import KINDS
 from gpufleet.burnin.explanation import explain_check, format_explanation
-from gpufleet.burnin.overrides import ThresholdOverride
+from gpufleet.burnin.overrides import ThresholdOverride, list_own_bounds
 from gpufleet.burnin.part import observe_parts
 from gpufleet.burnin.pi import decode_throttled_flags
 from gpufleet.burnin.repair_step import (
@@ -48,6 +48,7 @@ __all__ = [
     "format_explanation",
     "judge_attempt",
     "lint_thresholds",
+    "list_own_bounds",
     "list_required_checks",
     "load_burnin_report_schema",
     "load_repair_ladders",

@@ -1,10 +1,12 @@
-"""Metrics of GPU work through Vulkan and HIP: wrong results are faults; rates are recorded and have no thresholds."""
+"""Metrics of GPU work through Vulkan and HIP: wrong results are faults; rates have no floors but a site's own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
+from gpufleet.burnin.card import read_card_rates
 from gpufleet.burnin.evidence import (
     CheckReadings,
     Raw,
@@ -61,13 +63,11 @@ def extract_card_metrics(raw: Raw, lost_codes: frozenset[int]) -> CheckReadings:
     readings["thermal_margin_c"] = find_lowest(margins)
     readings["devices_lost"] = add_up_counts(count_lost(device, lost_codes) for device in devices)
     readings["checksums_differ"] = count_differing_checksums(devices)
-    for kind in KINDS:
-        rates = [explain_untested(device) or read_product_rate(device, kind) for device in devices]
-        readings[f"{kind}_gops"] = find_lowest(rates)
-    for name, path in RATES.items():
-        readings[name] = find_lowest(
-            explain_untested(device) or read_rate(device, path) for device in devices
-        )
+    rates: dict[str, Callable[[Raw], Reading]] = {
+        f"{kind}_gops": partial(read_product_rate, kind=kind) for kind in KINDS
+    }
+    rates |= {name: partial(read_rate, path=path) for name, path in RATES.items()}
+    readings |= read_card_rates(devices, rates, explain_untested)
     shown = readings["f32_gops"]
     return build_check_readings(readings, shown if isinstance(shown, float) else None, "GFLOP/s")
 

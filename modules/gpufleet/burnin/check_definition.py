@@ -55,6 +55,10 @@ class ThresholdEntry(Sourced):
     peak: Number | str | None = None
     basis: Literal["policy", "vendor", "measured"] = "policy"
     meaning: str = ""
+    # A rate of cards: each kind of card has it too, under its own name; and where the catalogue has its peak (an
+    # all-reduce that the switch adds up may show 1.6 times the bandwidth of one direction).
+    is_per_card: bool = False
+    card_peak: str = ""
 
     @model_validator(mode="after")
     def _check_bound(self) -> Self:

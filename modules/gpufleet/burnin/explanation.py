@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from gpufleet.burnin.check_definition import ANY, HARDWARE, KINDS, REHEARSAL, load_checks
-from gpufleet.burnin.overrides import ThresholdOverride
+from gpufleet.burnin.overrides import ThresholdOverride, list_own_bounds
 from gpufleet.burnin.thresholds import ALTERNATIVE, Threshold, load_required_checks, load_thresholds
 from gpufleet.errors import InputError
 
@@ -27,6 +27,8 @@ def explain_check(
         for row in load_thresholds()
         if row.check == check_name and (kinds is None or row.applies_to in kinds)
     ]
+    if node_kind != REHEARSAL:
+        rows += [row for row in list_own_bounds(overrides, node_kind) if row.check == check_name]
     return {
         "check": check_name,
         "measures": check.measures,
@@ -59,7 +61,8 @@ def describe_bound(
     touching = [
         override
         for override in overrides
-        if override.shipped == row and (node_kind is None or override.kind in {None, node_kind})
+        if row in {override.shipped, override.site if override.shipped is None else None}
+        and override.is_for(node_kind)
     ]
     share = row.value / row.peak if row.bound == "floor" and row.value is not None and row.peak else None
     return {

@@ -21,8 +21,6 @@ from gpufleet.burnin.evidence import (
 )
 from gpufleet.burnin.pi import parse_pcie_link_gt_per_s, parse_pcie_link_lanes
 
-# Parts with floors among the thresholds, by the exact name that the driver gives; other parts' rates are only recorded.
-PARTS = {"NVIDIA H100 80GB HBM3": "h100_sxm", "NVIDIA H200": "h200_sxm"}
 # Errors of a GPU that kernels tested here can only meet on broken hardware, by the CUresult of cuda.h: illegal address,
 # uncorrectable ECC, uncorrectable NVLink, hardware stack, illegal instruction, misaligned address, invalid address
 # space, invalid PC, launch failed.
@@ -122,29 +120,6 @@ def read_number(name: str) -> DeviceReader:
         return f"{name} is missing" if value is None else value
 
     return read
-
-
-def read_rates(name: str, read: DeviceReader) -> dict[str, DeviceReader]:
-    """Return one metric for each part that has floors; it does not apply to other parts."""
-
-    def read_part(part_name: str) -> DeviceReader:
-        def read_if_part(device: Raw) -> Reading:
-            if device.get("name") != part_name or has_lower_power_limit(device):
-                return NOT_APPLICABLE
-            return read(device)
-
-        return read_if_part
-
-    return {f"{part}_{name}": read_part(part_name) for part_name, part in PARTS.items()}
-
-
-def has_lower_power_limit(device: Raw) -> bool:
-    """Return whether the operator lowered the power limit: floors were measured at the default one."""
-    limits = mapping_or_empty(device.get("limits"))
-    limit, default = (
-        to_finite_number(limits.get(name)) for name in ("power_limit_mw", "default_power_limit_mw")
-    )
-    return limit is not None and default is not None and limit < default
 
 
 def read_extreme(device: Raw, name: str, place: int) -> float | None:

@@ -1,7 +1,8 @@
-"""Site overrides: a bound that one site sets otherwise, with a reason, a person and a date.
+"""Site overrides: a bound that one site sets otherwise, or of its own, with a reason, a person and a date.
 
 An override may be looser or stricter. It names the value that it replaces, so that it is looked at again when the
-shipped value changes. Every report that it touched shows it.
+shipped value changes; a bound on a metric without a shipped one replaces nothing. Every report that it touched
+shows it.
 """
 
 from __future__ import annotations
@@ -13,16 +14,32 @@ from gpufleet.burnin.thresholds import Threshold
 
 @dataclass(frozen=True)
 class ThresholdOverride:
-    """A shipped threshold and the one that the site judges by; ``kind`` None: on every kind of node."""
+    """What the site judges by; ``kind`` None: on every kind of node; ``shipped`` None: nothing is replaced."""
 
     kind: str | None
-    shipped: Threshold
+    shipped: Threshold | None
     site: Threshold
+
+    def is_for(self, node_kind: str | None) -> bool:
+        """Return whether the override applies to a kind of node; None stands for all kinds."""
+        return node_kind is None or self.kind in {None, node_kind}
 
 
 def apply_overrides(
-    rows: tuple[Threshold, ...], overrides: tuple[ThresholdOverride, ...], node_kind: str
+    rows: tuple[Threshold, ...],
+    overrides: tuple[ThresholdOverride, ...],
+    node_kind: str,
+    *,
+    rehearsal: bool = False,
 ) -> tuple[Threshold, ...]:
-    """Return the rows that a node of a kind is judged by at this site."""
+    """Return the rows that a node of a kind is judged by at this site; rehearsals have no bounds of the site's own."""
     by_row = {override.shipped: override.site for override in overrides if override.kind in {None, node_kind}}
-    return tuple(by_row.get(row, row) for row in rows)
+    added = () if rehearsal else list_own_bounds(overrides, node_kind)
+    return (*(by_row.get(row, row) for row in rows), *added)
+
+
+def list_own_bounds(overrides: tuple[ThresholdOverride, ...], node_kind: str | None) -> tuple[Threshold, ...]:
+    """Return the site's bounds that replace no shipped one; None: of every kind of node."""
+    return tuple(
+        override.site for override in overrides if override.shipped is None and override.is_for(node_kind)
+    )

@@ -52,7 +52,8 @@ def observe_parts(
     """Return the parts in an attempt's records and the faults of its failed checks, each with the part that has it."""
     checks = replace_expected_values(select_last_attempt(records), expected).checks
     shipped = select_thresholds(node_kind, rehearsal=rehearsal)
-    rules = [rule for rule in apply_overrides(shipped, overrides, node_kind) if rule.bound != "unjudged"]
+    site = apply_overrides(shipped, overrides, node_kind, rehearsal=rehearsal)
+    rules = [rule for rule in site if rule.bound != "unjudged"]
     raws = {str(check.get("name")): mapping_or_empty(check.get("raw")) for check in checks}
     failed = {check.name: check for check in report.checks if check.outcome == "fail"}
     faults = [

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
 
+from gpufleet.burnin.card import CardFloor, load_card_floors, load_cards
 from gpufleet.burnin.check_definition import (
     ANY,
     HARDWARE,
@@ -22,6 +23,10 @@ from gpufleet.errors import InputError
 ALTERNATIVE = " or "
 BOUNDS = ("floor", "ceiling", "below", "unjudged")
 # A peak that the catalogue knows: `bandwidth_gb_s of NVIDIA H200`, or with a factor `500 x bandwidth_gb_s of …`.
+# GB/s of one direction of 16 lanes, by generation: a card's own is `pcie_gen` in the catalogue.
+PCIE_X16_GB_PER_S = {3: 15.75, 4: 31.5, 5: 63.0}
+# The GPUs of a collective: `a100_sxm_x8`.
+COLLECTIVE = re.compile(r"_x\d+$")
 CATALOGUE_PEAK = re.compile(r"(?:(\d+(?:\.\d+)?) x )?([a-z0-9_]+) of (.+)")
 
 
@@ -46,6 +51,8 @@ class Threshold:
     peak_source: str = ""
     # The site's override, as reports show it.
     override: str = ""
+    # The kind of card that the metric belongs to: where a node has none, the bound does not apply.
+    card: str = ""
 
     def is_met_by(self, measured: float) -> bool:
         """Return whether a measured value meets the bound."""
@@ -65,13 +72,15 @@ class Threshold:
 @cache
 def load_thresholds() -> tuple[Threshold, ...]:
     """Return every threshold we judge by; those of a rehearsal come last."""
-    rows = (
+    rows = [
         row
         for name, check in load_checks().items()
         for entry in check.thresholds
         for row in build_thresholds(name, entry)
-    )
-    return tuple(sorted(rows, key=lambda row: row.applies_to == REHEARSAL))
+    ]
+    rows += [row for floor in load_card_floors() for row in build_card_thresholds(floor)]
+    order = {name: number for number, name in enumerate(load_checks())}
+    return tuple(sorted(rows, key=lambda row: (row.applies_to == REHEARSAL, order[row.check])))
 
 
 def build_thresholds(check_name: str, entry: ThresholdEntry) -> Iterator[Threshold]:
@@ -97,6 +106,59 @@ def build_thresholds(check_name: str, entry: ThresholdEntry) -> Iterator[Thresho
                 date=entry.date.isoformat(),
                 peak_source=str(entry.peak) if is_named else "",
             )
+
+
+def build_card_thresholds(floor: CardFloor) -> Iterator[Threshold]:
+    """Yield the floors of one rate of a card: what fails, what warns; without either a row that says why."""
+    entry = find_metric(floor.check, floor.metric)
+    if entry is None or not entry.is_per_card:
+        raise InputError(
+            f"{floor.check} has no metric {floor.metric!r} of cards",
+            where="gpufleet/burnin/data/card_floors.csv",
+            key="metric",
+        )
+    peak = find_card_peak(floor.card, entry.card_peak)
+    bounds = {"fail": floor.fail_below, "warn": floor.warn_below}
+    judged = {outcome: value for outcome, value in bounds.items() if value is not None}
+    outcomes: dict[str, float | None] = {**judged} or {"warn": None}
+    for outcome, value in outcomes.items():
+        yield Threshold(
+            applies_to=ANY,
+            check=floor.check,
+            metric=f"{floor.card}_{floor.metric}",
+            bound="unjudged" if value is None else "floor",
+            value=value,
+            unit=entry.unit,
+            on_miss=outcome,
+            absent="skip" if value is None else "not_run",
+            peak=find_peak(floor.check, peak) if judged else None,
+            basis=floor.basis or "policy",
+            meaning=entry.meaning,
+            source=floor.source,
+            date=floor.date.isoformat(),
+            peak_source=peak if isinstance(peak, str) and judged else "",
+            card=floor.card,
+        )
+
+
+def find_metric(check_name: str, metric: str) -> ThresholdEntry | None:
+    """Return what a check's `check.yaml` says of a metric that it records."""
+    check = load_checks().get(check_name)
+    entries = check.thresholds if check else ()
+    return next((entry for entry in entries if metric in entry.metric), None)
+
+
+def find_card_peak(card: str, field: str) -> float | str | None:
+    """Return where the catalogue has the peak of a card's rate, or the rate of its PCIe link; None if unknown."""
+    from gpufleet import catalog
+
+    kind = COLLECTIVE.sub("", card)
+    part = next((known.catalogue for known in load_cards() if known.card == kind), None)
+    if part is None or not field:
+        return None
+    if field != "pcie_gen":
+        return f"{field} of {part}"
+    return PCIE_X16_GB_PER_S.get(int(catalog.get_accelerator(part).pcie_gen or 0))
 
 
 def find_peak(check_name: str, peak: float | str | None) -> float | None:

@@ -66,7 +66,8 @@ def judge_attempt(
     attempt = replace_expected_values(select_last_attempt(records), expected)
     hardware = list_known_hardware(attempt, expected)
     readings = [*attempt.checks, *build_configuration_if_missing(attempt, is_configured)]
-    rules = apply_overrides(select_thresholds(node_kind, rehearsal=rehearsal), overrides, node_kind)
+    shipped = select_thresholds(node_kind, rehearsal=rehearsal)
+    rules = apply_overrides(shipped, overrides, node_kind, rehearsal=rehearsal)
     refused = find_rehearsal_mismatch(attempt, rehearsal)
     judged = [judge_check(record, rules, refused, rehearsal) for record in readings]
     required = choose_alternatives(list_required_checks(node_kind, profile, hardware), judged)
@@ -172,6 +173,7 @@ def judge_readings(
     check_name: str, readings: CheckReadings, thresholds: list[Threshold], agent_reason: str
 ) -> CheckResult:
     """Compare metrics with their thresholds; the worst one decides, all missed ones are named."""
+    thresholds = [rule for rule in thresholds if applies_to_node(rule, readings)]
     outcomes = [(judge_metric(rule, readings), rule) for rule in thresholds]
     if not any(metric in readings.metrics for metric in (rule.metric for rule in thresholds)):
         # Seen, but no rule speaks of it: worth keeping, never worth a pass.
@@ -214,6 +216,12 @@ def judge_readings(
 def agent_reason_as_list(agent_reason: str) -> list[str]:
     """Return the record's own reason, where it gives one."""
     return [agent_reason] if agent_reason else []
+
+
+def applies_to_node(threshold: Threshold, readings: CheckReadings) -> bool:
+    """Return whether a node has the card that a bound belongs to."""
+    known = (readings.metrics, readings.missing_reasons, readings.not_applicable)
+    return not threshold.card or any(threshold.metric in names for names in known)
 
 
 def judge_metric(threshold: Threshold, readings: CheckReadings) -> str:

@@ -192,11 +192,13 @@ def list_threshold_rows(node_kind: str | None = None) -> list[Json]:
         else burnin.load_thresholds()
     )
     overrides = load_site_overrides()
+    added = () if node_kind == "rehearsal" else burnin.list_own_bounds(overrides, node_kind)
+    texts = [(override.shipped or override.site, override.site.override) for override in overrides]
     return [
         asdict(row)
         | {"lint": burnin.lint_thresholds((row,))}
-        | {"overrides": [override.site.override for override in overrides if override.shipped == row]}
-        for row in rows
+        | {"overrides": [text for target, text in texts if target == row]}
+        for row in sorted((*rows, *added), key=lambda row: row.applies_to == "rehearsal")
     ]
 
 

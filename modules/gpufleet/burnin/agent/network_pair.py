@@ -250,7 +250,10 @@ class PairSession:
                 done = subprocess.run(
                     argv, capture_output=True, timeout=seconds + MARGIN_SECONDS, check=False
                 )
-                end = json.loads(done.stdout)["end"]
+                report = json.loads(done.stdout)
+                if "error" in report:  # a server that ends in the middle leaves a rate of 0
+                    return {}
+                end = report["end"]
                 facts[f"{name}_mbit"] = round(end["sum_received"]["bits_per_second"] / 1e6, 1)
                 facts[f"{name}_retransmits"] = end["sum_sent"].get("retransmits")
             except (subprocess.TimeoutExpired, ValueError, KeyError, TypeError):

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from gpufleet.burnin.card import list_collective_cards
 from gpufleet.burnin.evidence import (
     NOT_APPLICABLE,
     CheckReadings,
@@ -27,6 +28,10 @@ MIN_FIELDS = 11
 MPI_TAG = re.compile(r"^\[[\d,]+\]<std\w+>:\s?")
 OUT_OF_BOUNDS = re.compile(r"# Out of bounds values : (\d{1,18})\b")
 RANK = re.compile(r"^#\s+Rank\s+\d+\s")
+# `# Rank 0 Group 0 Pid 7 on host device 0 [0x0a] NVIDIA H200`; older rccl-tests print no name.
+RANK_NAME = re.compile(r"\bdevice\s+\d+ \[[0-9a-fA-Fx:.]+\] +(\S.*)$")
+# Below this size a healthy machine has not reached its bandwidth, and floors of cards say nothing.
+JUDGED_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,7 @@ class CollectiveReport:
     """A program's whole output."""
 
     ranks: int
+    names: tuple[str, ...]
     rows: tuple[CollectiveRow, ...]
     has_wrong_column: bool
     out_of_bounds: int | None
@@ -68,6 +74,9 @@ def parse_collective_report(text: str) -> CollectiveReport:
     bounds = next((match for line in lines if (match := OUT_OF_BOUNDS.search(line))), None)
     return CollectiveReport(
         ranks=sum(bool(RANK.match(line)) for line in lines),
+        names=tuple(
+            match[1] for line in lines if RANK.match(line) and (match := RANK_NAME.search(line[:300]))
+        ),
         rows=tuple(row for line in lines for row in parse_collective_row(line.split())),
         has_wrong_column=any(line.startswith("#") and "#wrong" in line for line in lines),
         out_of_bounds=int(bounds[1]) if bounds else None,
@@ -124,10 +133,14 @@ def read_collective_run(kind: str, run: Raw, gpus: float | None) -> dict[str, Re
     reason = describe_missing_rows(kind, run, report)
     missing: Reading = max(0.0, gpus - report.ranks) if gpus is not None and report.ranks else NOT_APPLICABLE
     unverified = reason or f"{kind}: the results were not verified"
+    rate: Reading = (reason or f"{kind}: no bandwidth") if bandwidth is None else bandwidth
+    is_large = max((row.size_bytes for row in report.rows), default=JUDGED_BYTES) >= JUDGED_BYTES
+    cards = list_collective_cards(report.names, report.ranks) if len(report.names) == report.ranks else []
     return {
+        **{f"{card}_{kind}_gb_per_s": rate if is_large else NOT_APPLICABLE for card in cards},
         f"{kind}_wrong_values": unverified if wrong is None else float(wrong),
         f"{kind}_gpus_missing": missing,
-        f"{kind}_gb_per_s": (reason or f"{kind}: no bandwidth") if bandwidth is None else bandwidth,
+        f"{kind}_gb_per_s": rate,
     }
 
 

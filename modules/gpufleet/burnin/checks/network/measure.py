@@ -168,22 +168,22 @@ def run_iperf3(host: HostAccess, peer: str, port: int, seconds: float) -> dict[s
     done = host.run(
         ["iperf3", "-c", peer, "-p", str(port), "-t", f"{max(1, round(seconds))}", "-J"], seconds + 20
     )
+    # With -J it ends with 0 whatever happened. A server that ends in the middle leaves an error and a rate of 0.
+    if error := find_iperf3_error(done.out):
+        return {"method": "iperf3", "error": error}
     try:
         rate = json.loads(done.out)["end"]["sum_received"]["bits_per_second"] / 1e6
     except (ValueError, KeyError, TypeError):
-        return {
-            "method": "iperf3",
-            "error": read_iperf3_error(done.out) or done.err[-300:] or f"exit {done.code}",
-        }
+        return {"method": "iperf3", "error": (done.out or done.err)[-300:] or f"exit {done.code}"}
     return {"method": "iperf3", "mbit": round(rate, 1)}
 
 
-def read_iperf3_error(text: str) -> str:
-    """Return the error in iperf3's JSON report: its server is busy, not there, or refuses."""
+def find_iperf3_error(text: str) -> str:
+    """Return the error in iperf3's JSON report: its server is busy, not there, or ended; empty without one."""
     try:
         return str(json.loads(text)["error"])[:300]
     except (ValueError, KeyError, TypeError):
-        return text[-300:]
+        return ""
 
 
 def measure_throughput(host: HostAccess, peer: str) -> dict[str, Any]:

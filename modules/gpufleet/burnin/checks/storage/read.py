@@ -20,10 +20,13 @@ from gpufleet.burnin.evidence import (
 MEMORY_BACKED = {"tmpfs", "ramfs"}
 # Media that are slower than an NVMe drive: their write rate is a metric of its own, with a bound of its own.
 SLOW_MEDIA = ("emmc", "sd", "usb", "network")
-# What fio returns for a block that read back wrong (verify.c: EILSEQ), and what a failing drive or mount returns.
+# What fio returns for a block that read back wrong (verify.c: EILSEQ), and what a failing drive or mount returns. No
+# room (ENOSPC) is not a failing drive: the scratch file and the share of free space decide on that.
 FIO_WRONG_DATA = {errno.EILSEQ}
+# backend.c: what fio returns when a signal ends it; its report then has no error.
+FIO_STOPPED = 128
 FIO_IO_ERRORS = {
-    errno.EIO, errno.ENXIO, errno.ENODEV, errno.ENOSPC, errno.EROFS, errno.EBADE, errno.ENODATA, errno.ETIMEDOUT,
+    errno.EIO, errno.ENXIO, errno.ENODEV, errno.EROFS, errno.EBADE, errno.ENODATA, errno.ETIMEDOUT,
     errno.EUCLEAN, errno.EREMOTEIO,
 }  # fmt: skip
 
@@ -73,6 +76,10 @@ def read_fio_readings(fio: Raw) -> dict[str, Reading]:
         return {"fio_wrong_data": 1.0, "fio_io_errors": 0.0}
     if error in FIO_IO_ERRORS:
         return {"fio_wrong_data": 0.0, "fio_io_errors": 1.0}
+    if error == errno.ENOSPC:
+        return dict.fromkeys(names, "fio had no room for its file")
+    if code == FIO_STOPPED and not error:
+        return dict.fromkeys(names, "fio was stopped by a signal")
     if error or code:
         return dict.fromkeys(names, f"fio ended with error {error:g}: {str(fio.get('error')).strip()[:120]}")
     if not verified:
