@@ -10,13 +10,14 @@ from typing import Any
 from gpufleet.boundary import make_printable
 from gpufleet.burnin.evidence import CheckReadings, list_or_empty, mapping_or_empty, to_finite_number
 from gpufleet.burnin.expected_hardware import COMPARED, VENDORS, apply_expected_values, parse_pci_device
+from gpufleet.burnin.kernel_rule import KernelRule
 from gpufleet.burnin.overrides import ThresholdOverride, apply_overrides
 from gpufleet.burnin.readings import extract_check_metrics
 from gpufleet.burnin.report import OUTCOMES, BurninReport, CheckResult
 from gpufleet.burnin.thresholds import ALTERNATIVE, Threshold, list_required_checks, select_thresholds
 
 Record = Mapping[str, Any]
-LONGEST_DETAIL = 200
+LONGEST_DETAIL, LONGEST_EXPLANATION = 200, 700
 
 
 @dataclass(frozen=True)
@@ -56,19 +57,20 @@ def judge_attempt(
     node: str = "",
     overrides: tuple[ThresholdOverride, ...] = (),
     expected: Record = MappingProxyType({}),
+    kernel_rules: tuple[KernelRule, ...] = (),
 ) -> BurninReport:
     """Judge an attempt of a node of a kind; invalid records never raise.
 
     ``is_configured`` is what the registry knows of the node's configuration (None: nothing). It is used
     only if the records do not contain it. ``expected`` is the hardware that the registry declares, by the names of
-    the agent's parameters: the records come from the node and cannot lower it.
+    the agent's parameters: the records come from the node and cannot lower it. ``kernel_rules`` are the site's own.
     """
     attempt = replace_expected_values(select_last_attempt(records), expected)
     hardware = list_known_hardware(attempt, expected)
     readings = [*attempt.checks, *build_configuration_if_missing(attempt, is_configured)]
     rules = apply_overrides(select_thresholds(node_kind, rehearsal=rehearsal), overrides, node_kind)
     refused = find_rehearsal_mismatch(attempt, rehearsal)
-    judged = [judge_check(record, rules, refused, rehearsal) for record in readings]
+    judged = [judge_check(record, rules, refused, rehearsal, kernel_rules) for record in readings]
     required = choose_alternatives(list_required_checks(node_kind, profile, hardware), judged)
     checks = merge_required_checks(judged, required)
     return BurninReport(
@@ -140,7 +142,11 @@ def find_rehearsal_mismatch(attempt: AttemptRecords, rehearsal: bool) -> str:
 
 
 def judge_check(
-    check_record: Record, thresholds: tuple[Threshold, ...], refusal_reason: str, rehearsal: bool
+    check_record: Record,
+    thresholds: tuple[Threshold, ...],
+    refusal_reason: str,
+    rehearsal: bool,
+    kernel_rules: tuple[KernelRule, ...] = (),
 ) -> CheckResult:
     """Judge one record: only one that ran, and ran on the real thing, can pass."""
     name, status = text_or_none(check_record.get("name")) or "(unnamed)", check_record.get("status")
@@ -154,7 +160,7 @@ def judge_check(
     unreal = unreal or ("" if rehearsal else find_fake_source(raw))
     if unreal:
         return CheckResult(name, "not_run", reason=unreal)
-    readings = extract_check_metrics(name, raw)
+    readings = extract_check_metrics(name, raw, kernel_rules)
     if readings.unreadable:
         return CheckResult(name, "not_run", reason=readings.unreadable)
     check_thresholds = [rule for rule in thresholds if rule.check == name and rule.bound != "unjudged"]
@@ -239,6 +245,8 @@ def explain_missed_threshold(threshold: Threshold, readings: CheckReadings) -> s
     if measured is None:
         reason = readings.missing_reasons.get(threshold.metric, "")
         return f"{threshold.metric} was not measured" + (f": {reason}" if reason else "")
+    if threshold.metric in readings.explanations:
+        return make_printable(readings.explanations[threshold.metric], LONGEST_EXPLANATION)
     if threshold.unit in {"flag", "flags"}:
         return f"{threshold.meaning} ({readings.display_value})"
     bound = "" if threshold.bound == "ceiling" and threshold.value == 0 else f", {threshold.bound_text}"
