@@ -12,6 +12,7 @@ from gpufleet.boundary import make_printable, read_packaged_rows
 from gpufleet.burnin.agent.kernel_log import MAX_CHARACTERS, find_device, find_rule, group_hardware_errors
 from gpufleet.burnin.evidence import Raw, list_or_empty, mapping_or_empty, to_finite_number
 from gpufleet.burnin.kernel_rule import XID_RULE, KernelRule, Storm, combine_rules, list_agent_rules
+from gpufleet.burnin.log_event import KernelEvent
 from gpufleet.burnin.repair_step import choose_ladder
 from gpufleet.burnin.xid_rule import refine_events
 
@@ -29,27 +30,6 @@ MAX_EVENTS = 2000
 BOOT_SECONDS = 10.0
 # Without times a log says only how many: ten times the number of a storm is a storm however long it took.
 UNTIMED_FACTOR = 10
-
-
-@dataclass(frozen=True)
-class KernelEvent:
-    """One kind of event of one device.
-
-    ``code`` is the ledger's name of the fault (``xid_79``, ``xid_154.2``, ``kernel.nvme_lost``), ``outcome`` one of
-    fatal, review, application and record. Times are seconds since boot, of the first, the last and the last few lines.
-    """
-
-    code: str
-    part_kind: str
-    position: str
-    outcome: str
-    steps: tuple[str, ...]
-    text: str
-    count: int
-    first_seconds: float | None = None
-    last_seconds: float | None = None
-    meaning: str = ""
-    times: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)

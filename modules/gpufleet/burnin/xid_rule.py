@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from gpufleet.burnin.kernel_event import KernelEvent
+from gpufleet.burnin.log_event import KernelEvent
 
 
 def refine_events(events: Sequence[KernelEvent]) -> list[KernelEvent]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from gpufleet.burnin.evidence import CheckReadings, Raw
-from gpufleet.burnin.kernel_event import KernelEvent, read_kernel_events
+from gpufleet.burnin.kernel_event import read_kernel_events
 from gpufleet.burnin.kernel_rule import KernelRule
+from gpufleet.burnin.log_event import KernelEvent
 
 # Metrics by outcome.
 METRICS = {"fatal": "fatal", "application": "application", "review": "review", "record": "recorded"}
