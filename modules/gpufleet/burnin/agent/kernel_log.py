@@ -77,8 +77,10 @@ class KernelErrorGroups:
 
     def __init__(self, rules: Sequence[Rule] = KERNEL_RULES) -> None:
         self.rules = rules
+        self.words = list(dict.fromkeys(word for rule in rules for word in rule[1]))
         self.groups: dict[tuple[str, ...], dict[str, Any]] = {}
         self.ranks: dict[tuple[str, ...], int] = {}
+        self.details: dict[tuple[str, ...], int] = {}
         self.count = self.dropped = 0
         self.pending = ""
         self.seconds: float | None = None
@@ -125,7 +127,8 @@ class KernelErrorGroups:
 
     def _count(self, text: str) -> None:
         text = text[:MAX_CHARACTERS]
-        found = find_rule(text, self.rules)
+        # Most lines have none of the words: one pass over all of them is faster than one for each rule.
+        found = find_rule(text, self.rules) if [word for word in self.words if word in text] else None
         if found is None:
             return
         rule, match = found
@@ -144,8 +147,10 @@ class KernelErrorGroups:
 
     def _admit(self, key: tuple[str, ...], rank: int) -> tuple[str, ...]:
         """Return the key of a new group, or an empty one where a hostile log has used up all of them."""
-        if key[-1] and sum(known[:-1] == key[:-1] for known in self.groups) >= MAX_DETAILS:
-            key = (*key[:-1], "")
+        if key[-1]:
+            self.details[key[:-1]] = self.details.get(key[:-1], 0) + 1
+            if self.details[key[:-1]] > MAX_DETAILS:
+                key = (*key[:-1], "")
         # The worse kinds have room of their own, whatever came before.
         if key not in self.groups and len(self.groups) >= MAX_GROUPS * ROOM[rank]:
             self.dropped += rank < RECORDED
