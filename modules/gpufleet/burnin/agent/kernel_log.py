@@ -88,7 +88,7 @@ class KernelErrorGroups:
         self.block_number = ""
 
     def add(self, line: str) -> None:
-        """Take in one line of the log; a line that goes on from the one before is joined to it."""
+        """Take in one line of the log; a continuation line is joined to the one before."""
         prefix = PREFIX.match(line)
         text = line[prefix.end() if prefix else 0 :][:MAX_CHARACTERS].rstrip()
         is_indented = line[:1].isspace()
@@ -117,9 +117,9 @@ class KernelErrorGroups:
             self._keep_of_block(block[2])
 
     def _keep_of_block(self, text: str) -> None:
-        wanted = text.strip()
-        if wanted.startswith(CPER_FIELDS) and len(self.block) < len(CPER_FIELDS) and wanted not in self.block:
-            self.block.append(wanted)
+        field = text.strip()
+        if field.startswith(CPER_FIELDS) and len(self.block) < len(CPER_FIELDS) and field not in self.block:
+            self.block.append(field)
 
     def _close_block(self) -> None:
         text, self.block = "; ".join(self.block), []
