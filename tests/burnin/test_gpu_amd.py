@@ -15,8 +15,8 @@ from gpufleet.burnin.agent.command import CommandOutput
 from gpufleet.burnin.agent.host import HostAccess
 from gpufleet.burnin.checks.gpu_amd import measure as gpu_amd
 from gpufleet.burnin.checks.gpu_xid import measure as gpu_xid
-from gpufleet.burnin.checks.gpu_xid import read as xid
 from gpufleet.burnin.checks.hardware import measure as hardware
+from gpufleet.burnin.kernel_event import read_kernel_events
 from gpufleet.burnin.readings import extract_check_metrics
 
 NVIDIA_CHECKS = ["gpu_compute", "gpu_memory", "gpu_copy", "gpu_nvidia"]
@@ -236,4 +236,5 @@ def test_hostile_record_is_read_without_an_error(value):
 
 
 def test_amd_lines_have_a_class():
-    assert xid.classify_line("amdgpu 0000:05:00.0: amdgpu: GPU reset begin!") == "review"
+    event = read_kernel_events({"lines": ["amdgpu 0000:05:00.0: amdgpu: GPU reset begin!"]})[0]
+    assert (event.outcome, event.part_kind, event.position) == ("review", "gpu", "0000:05:00.0")

@@ -83,10 +83,10 @@ def test_smi_fault_belongs_to_the_gpu_that_reports_it(healthy):
             "NVRM: GPU 0000:18:00.0: RmInitAdapter failed! (0x22:0x56:802)",
             ("kernel.gpu_lost", "gpu", "0000:18:00.0"),
         ),
-        ("nvme nvme0: Device not ready; aborting reset, CSTS=0x1", ("kernel.nvme", "drive", "nvme0n1")),
+        ("nvme nvme0: Device not ready; aborting reset, CSTS=0x1", ("kernel.nvme_lost", "drive", "nvme0n1")),
         (
             "EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#0_Chan#0_DIMM#0",
-            ("kernel.memory", "board", ""),
+            ("kernel.memory", "memory", "MC0"),
         ),
     ],
 )

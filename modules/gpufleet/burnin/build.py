@@ -7,6 +7,7 @@ from importlib import resources
 from pathlib import Path
 
 from gpufleet.burnin.check_definition import list_agent_checks
+from gpufleet.burnin.kernel_rule import KernelRule, list_agent_rules
 
 PACKAGE = "burnin_agent"
 SHEBANG = b"#!/usr/bin/env python3\n"
@@ -19,7 +20,7 @@ KERNEL_FILES = (".ptx", ".spv", ".hip")
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
-def read_agent_files() -> dict[str, bytes]:
+def read_agent_files(site_rules: tuple[KernelRule, ...] = ()) -> dict[str, bytes]:
     """Return what goes into the zipapp, by name: the agent and each check's `measure.py`, in folders as here."""
     room, table = resources.files("gpufleet.burnin"), list_agent_checks()
     files = {
@@ -31,6 +32,7 @@ def read_agent_files() -> dict[str, bytes]:
     files |= {f"checks/{name}/measure.py": room / "checks" / name / "measure.py" for name in table}
     contents = {name: item.read_bytes() for name, item in files.items()}
     contents["agent/check_table.py"] = f"CHECK_TABLE = {table!r}\n".encode()
+    contents["agent/kernel_words.py"] = f"KERNEL_RULES = {list_agent_rules(site_rules)!r}\n".encode()
     for package in ("", "checks/", *(f"checks/{name}/" for name in table)):
         contents[f"{package}__init__.py"] = b""
     contents["__init__.py"] = PUBLIC_MODULES.encode()
@@ -40,14 +42,14 @@ def read_agent_files() -> dict[str, bytes]:
     }
 
 
-def build_agent_zipapp(path: Path) -> Path:
-    """Write the agent to ``path``, executable; return the path."""
+def build_agent_zipapp(path: Path, site_rules: tuple[KernelRule, ...] = ()) -> Path:
+    """Write the agent to ``path``, executable; return the path. ``site_rules``: the site's rules of the kernel log."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as file:
         file.write(SHEBANG)
         # Stored, not compressed: compressed bytes differ between zlib versions.
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-            for name, content in read_agent_files().items():
+            for name, content in read_agent_files(site_rules).items():
                 entry = zipfile.ZipInfo(name, EPOCH)
                 entry.external_attr = 0o644 << 16
                 # Fixed, where Python would write the system's own.

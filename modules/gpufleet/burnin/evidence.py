@@ -33,6 +33,8 @@ class CheckReadings:
     missing_reasons: Mapping[str, str] = field(default_factory=dict)
     # What a person looks for where a metric misses its threshold: which device, how many are there.
     details: Mapping[str, str] = field(default_factory=dict)
+    # What a report says of a missed threshold in place of its meaning and number: code, device and step.
+    explanations: Mapping[str, str] = field(default_factory=dict)
 
 
 def to_finite_number(value: Any) -> float | None:

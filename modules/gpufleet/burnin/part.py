@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -10,12 +9,6 @@ from typing import Any
 from gpufleet.burnin.checks.gpu_amd.read import find_card_name
 from gpufleet.burnin.checks.gpu_nvidia.message import find_messages
 from gpufleet.burnin.checks.gpu_nvidia.read import read_report
-from gpufleet.burnin.checks.gpu_xid.read import (
-    RECOVERY_ACTION,
-    XID,
-    classify_line,
-    drop_outdated_recovery_actions,
-)
 from gpufleet.burnin.evidence import (
     CheckReadings,
     Raw,
@@ -24,8 +17,10 @@ from gpufleet.burnin.evidence import (
     list_or_empty,
     mapping_or_empty,
 )
+from gpufleet.burnin.kernel_event import normalize_pci, read_kernel_events
+from gpufleet.burnin.kernel_rule import KernelRule
 from gpufleet.burnin.overrides import ThresholdOverride, apply_overrides
-from gpufleet.burnin.readings import extract_check_metrics
+from gpufleet.burnin.readings import KERNEL_LOG, extract_check_metrics
 from gpufleet.burnin.report import BurninReport, CheckResult
 from gpufleet.burnin.thresholds import Threshold, select_thresholds
 from gpufleet.burnin.verdict import Record, judge_metric, replace_expected_values, select_last_attempt
@@ -36,8 +31,6 @@ from gpufleet.nodes.part import ObservedFault, ObservedPart, PartObservation
 BUS_KEYS = {"on_bus": [], "amd_on_bus": [], "expect_gpus": 0, "expect_amd_gpus": 0}
 NODE_WIDE = ("fabric_failed", "nvlinks_inactive")
 DEVICE_CHECKS = ("gpu_compute", "gpu_memory", "gpu_copy", "gpu_hip", "gpu_vulkan", "gpu_amd")
-PCI_ADDRESS = re.compile(r"\b([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.([0-7]))?\b")
-NVME = re.compile(r"\b(nvme\d+)(?:n\d+)?\b")
 
 
 def observe_parts(
@@ -48,6 +41,7 @@ def observe_parts(
     rehearsal: bool = False,
     overrides: tuple[ThresholdOverride, ...] = (),
     expected: Record = MappingProxyType({}),
+    kernel_rules: tuple[KernelRule, ...] = (),
 ) -> PartObservation:
     """Return the parts in an attempt's records and the faults of its failed checks, each with the part that has it."""
     checks = replace_expected_values(select_last_attempt(records), expected).checks
@@ -56,12 +50,17 @@ def observe_parts(
     rules = [rule for rule in site if rule.bound != "unjudged"]
     raws = {str(check.get("name")): mapping_or_empty(check.get("raw")) for check in checks}
     failed = {check.name: check for check in report.checks if check.outcome == "fail"}
+    parts = tuple(_list_parts(checks))
     faults = [
         fault
         for name, result in failed.items()
+        if name != KERNEL_LOG
         for fault in _find_faults(result, raws.get(name, {}), [rule for rule in rules if rule.check == name])
     ]
-    return PartObservation(tuple(_list_parts(checks)), tuple(dict.fromkeys(faults)))
+    if KERNEL_LOG in failed:
+        gpus = frozenset(part.position for part in parts if part.kind == "gpu")
+        faults += _find_kernel_faults(raws.get(KERNEL_LOG, {}), kernel_rules, gpus)
+    return PartObservation(parts, tuple(dict.fromkeys(faults)))
 
 
 def _list_parts(checks: Iterable[Record]) -> Iterator[ObservedPart]:
@@ -98,17 +97,8 @@ def _normalize_uuid(uuid: str) -> str | None:
     return uuid if normalize_serial(uuid.removeprefix("GPU-")) else None
 
 
-def normalize_pci(address: str) -> str:
-    """Return a PCI address as sysfs writes it, ``0000:18:00.0``; empty for anything else."""
-    match = PCI_ADDRESS.search(address)
-    return f"{match[1][-10:].lower()}.{match[2] or 0}" if match else ""
-
-
 def _find_faults(result: CheckResult, raw: Raw, rules: list[Threshold]) -> Iterator[ObservedFault]:
     """Yield the faults of one failed check: of each part where the record tells them apart, else of the node."""
-    if result.name == "gpu_xid":
-        yield from _find_kernel_faults(raw)
-        return
     found: set[str] = set()
     for kind, position, readings in _split_by_part(result.name, raw):
         for rule in _missed(rules, readings):
@@ -177,27 +167,11 @@ def _drop_faults_of_all(gpus: Mapping[str, Mapping[str, Reading]]) -> dict[str, 
     }
 
 
-def _find_kernel_faults(raw: Raw) -> Iterator[ObservedFault]:
-    """Yield a fault for each fatal kind of line, with the part whose address it names."""
-    groups = [mapping_or_empty(group) for group in list_or_empty(raw.get("groups"))]
-    lines = [_text(line) for line in list_or_empty(raw.get("lines"))] or [
-        _text(g.get("line")) for g in groups
-    ]
-    for line, _ in drop_outdated_recovery_actions((line, 1.0) for line in lines):
-        if classify_line(line) != "fatal":
-            continue
-        xid, position = XID.search(line), normalize_pci(line)
-        if xid:
-            action = RECOVERY_ACTION.search(xid[3])
-            code = f"xid_{int(xid[2])}" + (f".{int(action[1], 16)}" if action else "")
-            yield ObservedFault(code, "gpu_xid", line, "gpu", normalize_pci(xid[1]))
-        elif nvme := NVME.search(line):
-            yield ObservedFault("kernel.nvme", "gpu_xid", line, "drive", f"{nvme[1]}n1")
-        elif "RmInitAdapter" in line or "fallen off the bus" in line:
-            yield ObservedFault("kernel.gpu_lost", "gpu_xid", line, "gpu", position)
-        elif "SXid" in line:
-            yield ObservedFault("kernel.sxid", "gpu_xid", line)
-        elif "AER" in line or "PCIe Bus Error" in line:
-            yield ObservedFault("kernel.pcie", "gpu_xid", line, "gpu", position)
-        else:
-            yield ObservedFault("kernel.memory", "gpu_xid", line)
+def _find_kernel_faults(
+    raw: Raw, kernel_rules: tuple[KernelRule, ...], gpu_positions: frozenset[str]
+) -> Iterator[ObservedFault]:
+    """Yield a fault for each fatal kind of event, with the part at the address that it names."""
+    for event in read_kernel_events(raw, kernel_rules):
+        if event.outcome == "fatal":
+            kind = "gpu" if event.position in gpu_positions else event.part_kind
+            yield ObservedFault(event.code, KERNEL_LOG, event.text, kind, event.position)

@@ -8,13 +8,24 @@ from importlib import import_module, resources
 
 from gpufleet.burnin.check_definition import load_checks
 from gpufleet.burnin.evidence import CheckReadings, Raw
+from gpufleet.burnin.kernel_rule import KernelRule
 
-RecordReader = Callable[[Raw], CheckReadings]
+RecordReader = Callable[..., CheckReadings]
+KERNEL_LOG = "gpu_xid"
+"""The check of the kernel log, which runs on every node; it has the name of its first rules."""
 
 
-def extract_check_metrics(check_name: str, raw: Raw) -> CheckReadings:
-    """Return a check's metrics; none for a name that is not a check, and for a check that is only recorded."""
-    return find_reader(check_name)(raw) if check_name in list_read_checks() else CheckReadings()
+def extract_check_metrics(
+    check_name: str, raw: Raw, kernel_rules: tuple[KernelRule, ...] = ()
+) -> CheckReadings:
+    """Return a check's metrics; none for a name that is not a check, and for a check that is only recorded.
+
+    ``kernel_rules`` are the site's own rules of the kernel log.
+    """
+    if check_name not in list_read_checks():
+        return CheckReadings()
+    reader = find_reader(check_name)
+    return reader(raw, kernel_rules) if check_name == KERNEL_LOG else reader(raw)
 
 
 @cache

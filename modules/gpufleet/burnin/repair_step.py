@@ -10,6 +10,7 @@ from functools import cache
 
 from gpufleet.boundary import read_packaged_rows
 from gpufleet.burnin.check_definition import load_checks
+from gpufleet.burnin.kernel_rule import XID_RULE, load_kernel_rules
 from gpufleet.nodes.part import REPAIR_ACTIONS, RepairEntry
 
 MEASURE, AWAIT, REPLACE_NODE = "burn_in", "await", "replace_node"
@@ -61,7 +62,12 @@ def load_repair_ladders() -> tuple[RepairLadder, ...]:
         RepairLadder(**{**row, "steps": tuple(row["steps"].split(";"))})  # type: ignore[arg-type]
         for row in read_packaged_rows("gpufleet.burnin", "data/repair_steps.csv")
     ]
-    return tuple(sorted([*own, *shared], key=count_open_names))
+    kernel = [
+        RepairLadder(f"kernel.{rule.id}", "", rule.steps, rule.meaning, rule.source, rule.date.isoformat())
+        for rule in load_kernel_rules()
+        if rule.outcome != XID_RULE
+    ]
+    return tuple(sorted([*own, *kernel, *shared], key=count_open_names))
 
 
 def count_open_names(ladder: RepairLadder) -> int:

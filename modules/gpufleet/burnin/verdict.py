@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -10,13 +11,15 @@ from typing import Any
 from gpufleet.boundary import make_printable
 from gpufleet.burnin.evidence import CheckReadings, list_or_empty, mapping_or_empty, to_finite_number
 from gpufleet.burnin.expected_hardware import COMPARED, VENDORS, apply_expected_values, parse_pci_device
+from gpufleet.burnin.kernel_rule import KernelRule
 from gpufleet.burnin.overrides import ThresholdOverride, apply_overrides
 from gpufleet.burnin.readings import extract_check_metrics
 from gpufleet.burnin.report import OUTCOMES, BurninReport, CheckResult
 from gpufleet.burnin.thresholds import ALTERNATIVE, Threshold, list_required_checks, select_thresholds
 
 Record = Mapping[str, Any]
-LONGEST_DETAIL = 200
+KERNEL_LOG_VERSION = (1, 1)
+LONGEST_DETAIL, LONGEST_EXPLANATION = 200, 700
 
 
 @dataclass(frozen=True)
@@ -56,12 +59,13 @@ def judge_attempt(
     node: str = "",
     overrides: tuple[ThresholdOverride, ...] = (),
     expected: Record = MappingProxyType({}),
+    kernel_rules: tuple[KernelRule, ...] = (),
 ) -> BurninReport:
     """Judge an attempt of a node of a kind; invalid records never raise.
 
     ``is_configured`` is what the registry knows of the node's configuration (None: nothing). It is used
     only if the records do not contain it. ``expected`` is the hardware that the registry declares, by the names of
-    the agent's parameters: the records come from the node and cannot lower it.
+    the agent's parameters: the records come from the node and cannot lower it. ``kernel_rules`` are the site's own.
     """
     attempt = replace_expected_values(select_last_attempt(records), expected)
     hardware = list_known_hardware(attempt, expected)
@@ -69,7 +73,7 @@ def judge_attempt(
     shipped = select_thresholds(node_kind, rehearsal=rehearsal)
     rules = apply_overrides(shipped, overrides, node_kind, rehearsal=rehearsal)
     refused = find_rehearsal_mismatch(attempt, rehearsal)
-    judged = [judge_check(record, rules, refused, rehearsal) for record in readings]
+    judged = [judge_check(record, rules, refused, rehearsal, kernel_rules) for record in readings]
     required = choose_alternatives(list_required_checks(node_kind, profile, hardware), judged)
     checks = merge_required_checks(judged, required)
     return BurninReport(
@@ -107,12 +111,22 @@ def list_known_hardware(attempt: AttemptRecords, expected: Record) -> frozenset[
     )
     known = {"declared"} if COMPARED & expected.keys() else set()
     known |= {vendor for name, vendor in VENDORS.items() if parameters.get(name)}
+    known |= {"kernel_log"} if reads_kernel_log(attempt.start) else set()
     for check in attempt.checks:
         raw = mapping_or_empty(check.get("raw"))
         known |= {"10de"} if list_or_empty(raw.get("on_bus")) else set()
         if check.get("name") == "hardware":
             known |= {parse_pci_device(mapping_or_empty(d)).vendor for d in list_or_empty(raw.get("devices"))}
     return frozenset(known)
+
+
+def reads_kernel_log(start: Record) -> bool:
+    """Return whether the agent of an attempt reads the kernel log of every node; rehearsed hosts have none."""
+    version = re.fullmatch(r"(\d{1,4})\.(\d{1,4})", str(start.get("agent_version")))
+    is_rehearsal = start.get("rehearsal") not in (None, False)
+    return (
+        version is not None and not is_rehearsal and (int(version[1]), int(version[2])) >= KERNEL_LOG_VERSION
+    )
 
 
 def read_word(value: Any) -> float | None:
@@ -141,7 +155,11 @@ def find_rehearsal_mismatch(attempt: AttemptRecords, rehearsal: bool) -> str:
 
 
 def judge_check(
-    check_record: Record, thresholds: tuple[Threshold, ...], refusal_reason: str, rehearsal: bool
+    check_record: Record,
+    thresholds: tuple[Threshold, ...],
+    refusal_reason: str,
+    rehearsal: bool,
+    kernel_rules: tuple[KernelRule, ...] = (),
 ) -> CheckResult:
     """Judge one record: only one that ran, and ran on the real thing, can pass."""
     name, status = text_or_none(check_record.get("name")) or "(unnamed)", check_record.get("status")
@@ -155,7 +173,7 @@ def judge_check(
     unreal = unreal or ("" if rehearsal else find_fake_source(raw))
     if unreal:
         return CheckResult(name, "not_run", reason=unreal)
-    readings = extract_check_metrics(name, raw)
+    readings = extract_check_metrics(name, raw, kernel_rules)
     if readings.unreadable:
         return CheckResult(name, "not_run", reason=readings.unreadable)
     check_thresholds = [rule for rule in thresholds if rule.check == name and rule.bound != "unjudged"]
@@ -247,6 +265,8 @@ def explain_missed_threshold(threshold: Threshold, readings: CheckReadings) -> s
     if measured is None:
         reason = readings.missing_reasons.get(threshold.metric, "")
         return f"{threshold.metric} was not measured" + (f": {reason}" if reason else "")
+    if threshold.metric in readings.explanations:
+        return make_printable(readings.explanations[threshold.metric], LONGEST_EXPLANATION)
     if threshold.unit in {"flag", "flags"}:
         return f"{threshold.meaning} ({readings.display_value})"
     bound = "" if threshold.bound == "ceiling" and threshold.value == 0 else f", {threshold.bound_text}"

@@ -9,15 +9,22 @@ from typing import Any
 
 from gpufleet import paths
 from gpufleet.boundary import read_text
-from gpufleet.burnin import BurninReport, ThresholdOverride, judge_attempt, observe_parts
+from gpufleet.burnin import (
+    BurninReport,
+    KernelRule,
+    ThresholdOverride,
+    build_agent_zipapp,
+    judge_attempt,
+    observe_parts,
+)
 from gpufleet.errors import InputError, ProjectFileError
 from gpufleet.nodes import Node, PartObservation, build_expected_hardware
 
 
-def find_override_file() -> Path | None:
-    """Return the file of overrides next to Pulumi.yaml; None outside a project and where there is none."""
+def find_site_file(name: str) -> Path | None:
+    """Return a site's file next to Pulumi.yaml; None outside a project and where there is none."""
     try:
-        path = paths.find_project_root() / paths.OVERRIDE_FILE
+        path = paths.find_project_root() / name
     except InputError:
         return None
     return path if path.exists() or path.is_symlink() else None
@@ -25,7 +32,7 @@ def find_override_file() -> Path | None:
 
 def load_site_overrides() -> tuple[ThresholdOverride, ...]:
     """Return the site's overrides; ProjectFileError for a file that is not right: nothing is judged by half of it."""
-    path = find_override_file()
+    path = find_site_file(paths.OVERRIDE_FILE)
     if path is None:
         return ()
     from gpufleet.burnin.override_file import parse_overrides  # its reader takes longer than a quick question
@@ -34,6 +41,24 @@ def load_site_overrides() -> tuple[ThresholdOverride, ...]:
         return parse_overrides(read_text(path), path.name)
     except InputError as error:
         raise ProjectFileError(error.problem, where=error.where, key=error.key, remedy=error.remedy) from None
+
+
+def load_site_kernel_rules() -> tuple[KernelRule, ...]:
+    """Return the site's rules of the kernel log; ProjectFileError for a file that is not right."""
+    path = find_site_file(paths.KERNEL_RULE_FILE)
+    if path is None:
+        return ()
+    from gpufleet.burnin.kernel_rule_file import parse_kernel_rules
+
+    try:
+        return parse_kernel_rules(read_text(path), path.name)
+    except InputError as error:
+        raise ProjectFileError(error.problem, where=error.where, key=error.key, remedy=error.remedy) from None
+
+
+def build_site_agent(path: Path) -> Path:
+    """Write the agent to ``path`` with the site's rules of the kernel log; return the path."""
+    return build_agent_zipapp(path, load_site_kernel_rules())
 
 
 def judge_at_site(
@@ -56,6 +81,7 @@ def judge_at_site(
         node=node,
         overrides=load_site_overrides(),
         expected=expected,
+        kernel_rules=load_site_kernel_rules(),
     )
 
 
@@ -85,4 +111,5 @@ def observe_parts_at_site(
         rehearsal=rehearsal,
         overrides=load_site_overrides(),
         expected=build_expected_hardware(node),
+        kernel_rules=load_site_kernel_rules(),
     )
