@@ -16,6 +16,7 @@ from gpufleet.errors import InputError
 
 STATE_FOLDER = ".gpufleet"
 OVERRIDE_FILE = "burn-in-thresholds.yaml"  # a site's own thresholds, next to Pulumi.yaml
+RULE_FILE = "burn-in-rules.yaml"  # rules over time that a site only records, next to Pulumi.yaml
 EMBEDDED_PRICES = "embedded"  # value of GPUFLEET_PRICES that selects no store
 
 

@@ -59,7 +59,7 @@ def show_repair(part: str, as_json: bool) -> None:
 
 @repairs_command.command("record")
 @part_argument
-@click.argument("action", metavar="reset|reboot|reseat|inspect|rma|replace")
+@click.argument("action", metavar="reset|reboot|reseat|inspect|diagnose|rma|replace")
 @click.option("--reason", required=True, help="What was done and why, for the ledger.")
 @click.option("--by", "actor", help="Who did it. Default: your login.")
 def record_repair(part: str, action: str, reason: str, actor: str | None) -> None:

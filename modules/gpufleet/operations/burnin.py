@@ -15,8 +15,10 @@ from pathlib import Path
 
 from gpufleet import burnin, paths
 from gpufleet.boundary import Json, decode_json_lines
+from gpufleet.burnin.xid_rule import EventHistory
 from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
 from gpufleet.nodes import NEW_STATES, BurnInResult, Node, Registry
+from gpufleet.operations.event_history import NodeHistories, find_window
 from gpufleet.operations.site_thresholds import judge_node_at_site, load_site_overrides, observe_parts_at_site
 from gpufleet.scratch import create_scratch_folder
 
@@ -82,7 +84,9 @@ def require_healthy_reports(reports: Sequence[Json]) -> None:
         raise CheckFailed(f"not healthy: {', '.join(unhealthy)}")
 
 
-def rejudge_result(stored_result: StoredBurninResult) -> burnin.BurninReport:
+def rejudge_result(
+    stored_result: StoredBurninResult, history: EventHistory | None = None
+) -> burnin.BurninReport:
     """Judge a stored result's records by today's thresholds; what was known of its configuration stays."""
     report = stored_result.result.report
     outcomes = {check["name"]: check["outcome"] for check in report["checks"]}
@@ -93,6 +97,7 @@ def rejudge_result(stored_result: StoredBurninResult) -> burnin.BurninReport:
         report["profile"],
         rehearsal=is_rehearsal_active(),
         is_configured=configured,
+        history=history,
     )
     return replace(again, attempt=report["attempt"])
 
@@ -108,12 +113,28 @@ def rejudge_results(
             if since
             else load_newest_burnin_results(registry, node)
         )
-        pairs = [(stored, rejudge_result(stored)) for stored in stored_results]
-        changed = [pair for pair in pairs if pair[1].as_json() != pair[0].result.report]
+        histories = load_histories(registry, node, since)
+        changed = []
+        for stored in stored_results:
+            result = stored.result
+            history = histories.build_history(result.node, result.records, result.digest, result.recorded_at)
+            report = rejudge_result(stored, history)
+            if report.as_json() != result.report:
+                changed.append((stored, report, history))
         return [
-            build_verdict_change(*pair) | {"applied": apply_new_verdict(registry, *pair, apply_changes)}
-            for pair in changed
+            build_verdict_change(stored, report)
+            | {"applied": apply_new_verdict(registry, stored, report, apply_changes, history)}
+            for stored, report, history in changed
         ]
+
+
+def load_histories(registry: Registry, node: str | None, since: datetime | None) -> NodeHistories:
+    """Return what the rules over time need of nodes whose results since a moment (None: all) are judged again."""
+    start = since - find_window() if since else None
+    node_id = registry.get_node(node).id if node else None
+    return NodeHistories(
+        registry.list_burn_in_results(node, since=start), registry.list_recorded_actions(node_id)
+    )
 
 
 def load_burnin_results_since(
@@ -163,7 +184,11 @@ def build_verdict_change(stored: StoredBurninResult, new_report: burnin.BurninRe
 
 
 def apply_new_verdict(
-    registry: Registry, stored: StoredBurninResult, new_report: burnin.BurninReport, apply_changes: bool
+    registry: Registry,
+    stored: StoredBurninResult,
+    new_report: burnin.BurninReport,
+    apply_changes: bool,
+    history: EventHistory | None = None,
 ) -> str:
     """Store a new judgement as an attempt of its own, so that the old one stays in the history."""
     if not apply_changes:
@@ -179,7 +204,7 @@ def apply_new_verdict(
     report = replace(new_report, attempt=attempt).as_json()
     reason = "; ".join(new_report.list_unhealthy_reasons()[:3]) or "every required check passed"
     records = stored.result.records
-    seen = observe_parts_at_site(node, records, new_report, rehearsal=is_rehearsal_active())
+    seen = observe_parts_at_site(node, records, new_report, rehearsal=is_rehearsal_active(), history=history)
     return registry.record_burn_in_result(node.id, attempt, report, records, reason=reason, seen=seen)
 
 

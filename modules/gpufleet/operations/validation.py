@@ -92,6 +92,7 @@ def validate_project(root: Path, stack: str | None = None) -> ValidationReport:
             reading.warnings += reading.read(path, lambda path: check_inventory_file(path, root)) or []
         reading.read_cost_files()
         reading.read_overrides()
+        reading.read_rule_switches()
     if not reading.files:
         remedy = "write stacks/Pulumi.<stack>.yaml or inventory/<rack>.yaml: gpufleet init ."
         raise InputError("no stack and no rack is declared", where=str(root), remedy=remedy)
@@ -175,6 +176,14 @@ class _Reading:
             from gpufleet.burnin.override_file import parse_overrides
 
             self.read(path, lambda path: parse_overrides(read_text(path), path.name))
+
+    def read_rule_switches(self) -> None:
+        """Read which rules over time the site only records."""
+        path = self.root / paths.RULE_FILE
+        if path.exists():
+            from gpufleet.burnin.rule_switch import parse_rule_switches
+
+            self.read(path, lambda path: parse_rule_switches(read_text(path), path.name))
 
     def build_report(self) -> ValidationReport:
         """Return the findings in the order of files and lines, each once."""
