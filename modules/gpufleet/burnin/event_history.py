@@ -68,12 +68,6 @@ def _may_be_one_boot(log: _KernelLog, other: _KernelLog) -> bool:
     return not log.boot_id or not other.boot_id or log.boot_id == other.boot_id
 
 
-def find_read_time(records: Iterable[Any]) -> datetime | None:
-    """Return when an attempt read its kernel log, by the node's clock; None if its records do not say."""
-    read_at = _read_log(select_last_attempt(records)).history.read_at
-    return datetime.fromtimestamp(read_at, UTC) if read_at else None
-
-
 def _read_log(attempt: AttemptRecords) -> _KernelLog:
     check = next((check for check in attempt.checks if check.get("name") == KERNEL_LOG), {})
     raw = mapping_or_empty(check.get("raw"))

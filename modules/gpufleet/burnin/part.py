@@ -159,4 +159,5 @@ def _find_kernel_faults(
     for event in read_kernel_events(raw, kernel_rules):
         if event.outcome == "fatal":
             kind = "gpu" if event.position in gpu_positions else event.part_kind
-            yield ObservedFault(event.code, KERNEL_LOG, event.text, kind, event.position)
+            detail = f"{event.meaning}: {event.text}" if event.rule else event.text
+            yield ObservedFault(event.code, KERNEL_LOG, detail, kind, event.position)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -30,6 +30,8 @@ CAUSE = re.compile(r"caused by previous Xid (\d{1,6})")
 XID_CODE = re.compile(r"xid_(\d{1,6})(?:\.\d+)?")
 # Consequences of other XIDs: they never accompany one.
 CONSEQUENCES = ("xid_45", "xid_154")
+# More than these are a hostile record: the newest count.
+MAX_OCCURRENCES = 4000
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh")
 
 
@@ -109,7 +111,7 @@ def refine_events(events: Iterable[KernelEvent], history: EventHistory = NO_HIST
     own = list(events)
     current = [occurrence for event in own for occurrence in history.locate(event)]
     every = sorted([*history.earlier, *current], key=lambda seen: (seen.start, seen.end, seen.event.code))
-    judge = _RuleJudge(every, history)
+    judge = _RuleJudge(every[-MAX_OCCURRENCES:], history)
     refined = [judge.refine(event) for event in own]
     return [*refined, *judge.find_repetitions()]
 
@@ -124,6 +126,9 @@ class _RuleJudge:
         for seen in every:
             self._by_code.setdefault(seen.event.code, []).append(seen)
         self._outcomes: dict[KernelEvent, str] = {}
+        self._bursts: dict[str, dict[tuple[str, ...], list[Burst]]] = {}
+        self._repeated: dict[str, set[tuple[str, ...]]] = {}
+        self._places: dict[tuple[str | None, str], list[tuple[tuple[str, ...], float, float]]] = {}
 
     def refine(self, event: KernelEvent) -> KernelEvent:
         """Return an event as the rules on it alone, its registers, its cause and its spread over parts judge it."""
@@ -154,6 +159,8 @@ class _RuleJudge:
         times = "twice" if len(bursts) == 2 else f"{len(bursts)} times"  # noqa: PLR2004 - the word for two
         meaning = f"{what} {times} in {rule.within_h:g} h{where}{unit}: {rule.meaning}"
         repetition = replace(last, count=len(bursts), bursts=(), times=())
+        if rule.same == "node":
+            repetition = replace(repetition, part_kind="board", position="")
         if rule.rule in self.history.record_only:
             return _apply_rule(repetition, rule, f"recorded only: {meaning}", "record")
         return replace(_apply_rule(repetition, rule, meaning), code=rule.rule, steps=rule.steps)
@@ -163,18 +170,28 @@ class _RuleJudge:
 
     def _group_bursts(self, rule: EventRule) -> dict[tuple[str, ...], list[Burst]]:
         """Return the bursts of each part that a rule over time counts."""
+        if rule.rule in self._bursts:
+            return self._bursts[rule.rule]
         groups: dict[tuple[str, ...], list[Occurrence]] = {}
-        for seen in self.every:
-            key = _build_key(rule.same, seen)
-            if key is None or not _names_code(rule, seen.event.code) or self._is_repaired(rule, seen):
-                continue
-            if rule.if_outcome and self._judge_outcome(seen.event) != rule.if_outcome:
-                continue
-            groups.setdefault(key, []).append(seen)
-        return {
-            key: [burst for burst in merge_bursts(group, rule) if not self._is_shared(rule, key, burst)]
-            for key, group in groups.items()
-        }
+        for code, occurrences in self._by_code.items():
+            for seen in occurrences if _names_code(rule, code) else ():
+                key = _build_key(rule.same, seen)
+                if key is None or self._is_repaired(rule, seen) or not _has_bits(rule, seen.event):
+                    continue
+                if not rule.if_outcome or self._judge_outcome(seen.event) == rule.if_outcome:
+                    groups.setdefault(key, []).append(seen)
+        bursts = {key: merge_bursts(group, rule) for key, group in groups.items()}
+        if rule.unless_shared:
+            bursts = drop_shared_bursts(bursts, rule.burst_s)
+        self._bursts[rule.rule] = bursts
+        return bursts
+
+    def _find_repeated(self, rule: EventRule) -> set[tuple[str, ...]]:
+        """Return the parts to which a rule over time applies."""
+        if rule.rule not in self._repeated:
+            found = self._group_bursts(rule).items()
+            self._repeated[rule.rule] = {key for key, bursts in found if _find_window(bursts, rule)}
+        return self._repeated[rule.rule]
 
     def _judge_outcome(self, event: KernelEvent) -> str:
         """Return an event's outcome by its registers and its cause."""
@@ -193,38 +210,33 @@ class _RuleJudge:
             for repair in self.history.repairs
         )
 
-    def _is_shared(self, rule: EventRule, key: tuple[str, ...], burst: Burst) -> bool:
-        """Return whether another part has the same event at the same time: then the workload caused it."""
-        if not rule.unless_shared:
-            return False
-        return any(
-            (other := _build_key(rule.same, seen)) is not None
-            and other != key
-            and burst.start - rule.burst_s <= seen.end
-            and seen.start <= burst.end + rule.burst_s
-            for seen in self._by_code.get(burst.last.event.code, ())
-        )
+    def _list_places(self, different: str | None, code: str) -> list[tuple[tuple[str, ...], float, float]]:
+        """Return which parts have a code, and when; nothing if only one part ever has it."""
+        if (different, code) not in self._places:
+            keyed = [(_build_key(different, seen), seen) for seen in self._by_code.get(code, ())]
+            places = [(key, seen.start, seen.end) for key, seen in keyed if key]
+            has_several = len({key for key, _, _ in places}) > 1
+            self._places[different, code] = places if has_several else []
+        return self._places[different, code]
 
     def _is_spread(self, rule: EventRule, event: KernelEvent) -> bool:
         """Return whether several parts have the event in the rule's window, and this one not twice alone."""
         own = self.history.locate(event)
-        window = rule.within_h * HOUR
-        near = [
-            seen
-            for seen in self._by_code.get(event.code, ())
-            if own[0].start - window <= seen.end and seen.start <= own[-1].end + window
-        ]
-        keys = {_build_key(rule.different, seen) for seen in near} - {None}
-        if len(keys) < rule.count:
+        first, last = own[0].start - rule.within_h * HOUR, own[-1].end + rule.within_h * HOUR
+        keys: set[tuple[str, ...]] = set()
+        for key, start, end in self._list_places(rule.different, event.code):
+            if first <= end and start <= last:
+                keys.add(key)
+                if len(keys) >= rule.count:
+                    break
+        else:
             return False
         own_keys = {_build_key(rule.different, seen) for seen in own}
-        for repeated in load_event_rules():
-            if repeated.unless_shared and repeated.same == rule.different and self._applies(repeated, event):
-                groups = self._group_bursts(repeated)
-                return not any(
-                    key in own_keys and _find_window(bursts, repeated) for key, bursts in groups.items()
-                )
-        return True
+        return not any(
+            own_keys & self._find_repeated(repeated)
+            for repeated in load_event_rules()
+            if repeated.unless_shared and repeated.same == rule.different and self._applies(repeated, event)
+        )
 
     def _refine_registers(self, event: KernelEvent) -> KernelEvent:
         """Judge an XID 74 by the bits of its registers; the worst bit decides."""
@@ -256,17 +268,8 @@ class _RuleJudge:
             return rule.once or "record"
         if rule.count == 1:
             return rule.outcome
-        wanted = {place for place, other in load_bit_rules().items() if other is rule}
         own_keys = {_build_key(rule.same, seen) for seen in self.history.locate(event)}
-        alike = [
-            seen
-            for seen in self._by_code.get(event.code, ())
-            if _build_key(rule.same, seen) in own_keys
-            and not self._is_repaired(rule, seen)
-            and read_register_bits(seen.event.text) & wanted
-        ]
-        found = _find_window(merge_bursts(alike, rule), rule)
-        return rule.outcome if found else rule.once or rule.outcome
+        return rule.outcome if own_keys & self._find_repeated(rule) else rule.once or rule.outcome
 
     def _is_accompanied(self, event: KernelEvent, window: float, without: Sequence[str] = ()) -> bool:
         """Return whether another XID of the same part, which is no consequence itself, is close to an event."""
@@ -336,13 +339,38 @@ def merge_bursts(group: Iterable[Occurrence], rule: EventRule) -> list[Burst]:
     return bursts
 
 
+def drop_shared_bursts(
+    bursts: Mapping[tuple[str, ...], list[Burst]], gap: float
+) -> dict[tuple[str, ...], list[Burst]]:
+    """Leave out bursts that other parts have at the same time: the workload caused them."""
+    ordered = sorted(
+        ((burst, key) for key, own in bursts.items() for burst in own), key=lambda pair: pair[0].start
+    )
+    kept: dict[tuple[str, ...], list[Burst]] = {key: [] for key in bursts}
+    cluster: list[tuple[Burst, tuple[str, ...]]] = []
+    end = 0.0
+    for pair in [*ordered, None]:
+        if cluster and (pair is None or pair[0].start - end > gap):
+            if len({key for _, key in cluster}) == 1:
+                kept[cluster[0][1]] += [burst for burst, _ in cluster]
+            cluster = []
+        if pair is not None:
+            end = max(end, pair[0].end) if cluster else pair[0].end
+            cluster.append(pair)
+    return kept
+
+
 def _find_window(bursts: Sequence[Burst], rule: EventRule) -> Sequence[Burst]:
     """Return the most bursts in one window of the rule, if they suffice and one is of the log that is judged."""
     best: Sequence[Burst] = ()
+    first, current = 0, 0
     for number, last in enumerate(bursts):
-        found = [burst for burst in bursts[: number + 1] if last.start - burst.start <= rule.within_h * HOUR]
-        if len(found) >= max(rule.count, len(best)) and any(burst.is_current for burst in found):
-            best = found
+        current += last.is_current
+        while last.start - bursts[first].start > rule.within_h * HOUR:
+            current -= bursts[first].is_current
+            first += 1
+        if current and number + 1 - first >= max(rule.count, len(best)):
+            best = bursts[first : number + 1]
     return best
 
 
@@ -358,6 +386,7 @@ def _build_key(same: str | None, seen: Occurrence) -> tuple[str, ...] | None:
     return (seen.part, match[1], match[2]) if same == "unit" else (seen.part, match[1])
 
 
+@lru_cache(maxsize=4096)
 def read_register_bits(text: str) -> frozenset[tuple[int, int]]:
     """Return the bits that are set in the registers of an XID 74, as (register from 1, bit); empty if it has none."""
     match = LINK.search(text)
@@ -384,6 +413,12 @@ def classify_cause(code: int) -> str:
     return "record" if kind == "ignore" else kind if kind in OUTCOME_ORDER else "fatal"
 
 
+def _has_bits(rule: EventRule, event: KernelEvent) -> bool:
+    if not rule.bits:
+        return True
+    return any(load_bit_rules().get(place) is rule for place in read_register_bits(event.text))
+
+
 def _names_code(rule: EventRule, code: str) -> bool:
     return any(fnmatchcase(code, pattern) for pattern in rule.events) and not any(
         fnmatchcase(code, pattern) for pattern in rule.excepted
@@ -392,7 +427,7 @@ def _names_code(rule: EventRule, code: str) -> bool:
 
 def _name_code(code: str) -> str:
     match = XID_CODE.fullmatch(code)
-    return f"XID {match[1]}" if match else code
+    return f"XID {match[1]}" if match else code.removeprefix("kernel.").replace("_", " ")
 
 
 def _describe_part(event: KernelEvent) -> str:
