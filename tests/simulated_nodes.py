@@ -28,6 +28,10 @@ HOST_COPY = (48.2, 55.4)
 GPUS_OF_A_SERVER = 8
 APPLICATION_XID = "NVRM: Xid (PCI:0000:18:00): 13, pid=4242, name=python3, Graphics Exception"
 CORRECTED_AER = "pcieport 0000:00:01.0: AER: Corrected error received: 0000:01:00.0"
+CORRECTED_MEMORY = "EDAC skx MC2: 1 CE memory read error on CPU_SrcID#1_MC#0_Chan#0_DIMM#0 (channel:0 slot:0)"
+# What healthy blades print when they start.
+LINK_DOWN = "bcmgenet fd580000.ethernet eth0: Link is Down"
+NO_CARD = "mmc1: error -110 whilst initialising SDIO card"
 
 Records = list[dict[str, Any]]
 
@@ -91,6 +95,7 @@ def draw_share(generator: random.Random, scale: float, most: float) -> float:
 def simulate_healthy_node(node_class: str, generator: random.Random) -> Records:
     """Return the records of a healthy node."""
     records: Records = json.loads(TEMPLATES[node_class])
+    next(record for record in records if record["type"] == "start").update(agent_version="1.1")
     if node_class == "blade":
         add_blade_noise(records, generator)
     else:
@@ -106,6 +111,11 @@ def add_blade_noise(records: Records, generator: random.Random) -> None:
     memory["copy_mb_per_s"] = round(2800 * draw_share(generator, 0.015, 0.10), 1)
     storage["write_mb_per_s"] = round(324 * draw_share(generator, 0.05, 0.25), 1)
     cpu["hash_mb_per_s"] = round(160 * draw_share(generator, 0.01, 0.05), 1)
+    own = random.Random(memory["copy_mb_per_s"])  # the other numbers stay as they were without a kernel log
+    lines = [LINK_DOWN] * own.randrange(3) + [NO_CARD] * own.randrange(2)
+    groups = [{"line": line, "count": lines.count(line)} for line in dict.fromkeys(lines)]
+    log = {"groups": groups, "count": len(lines), "dropped_groups": 0, "pci": {}}
+    records.insert(-1, {"type": "check", "name": "gpu_xid", "status": "ran", "reason": "", "raw": log})
     celsius = generator.gauss(58, 6)
     find(records, "pi_temperature")["text"] = f"temp={celsius:.1f}'C\n"
 
@@ -134,6 +144,7 @@ def add_gpu_noise(records: Records, part: str, generator: random.Random) -> None
             device["series"]["extremes"]["margin_c"] = [round(margin), 48]
     lines = [CORRECTED_AER] * generator.randrange(1, 40) if generator.random() < 0.05 else []
     lines += [APPLICATION_XID] if generator.random() < 0.02 else []
+    lines += [CORRECTED_MEMORY] * random.Random(memory["devices"][0]["copy_gb_per_s"]).randrange(2)
     log = find(records, "gpu_xid")
     log.clear()
     log |= {"groups": [{"line": line, "count": lines.count(line)} for line in dict.fromkeys(lines)]}

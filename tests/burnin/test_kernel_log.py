@@ -125,7 +125,7 @@ LINES = [
 
 
 @pytest.mark.parametrize(("lines", "outcome"), LINES)
-@pytest.mark.parametrize("time", ["", "[   12.345678] ", "[Sun Feb 23 16:24:18 2025] ", "<4>[ 3.1] "])
+@pytest.mark.parametrize("time", ["", "[   12.345678] ", "[Sun Feb 23 16:24:18 2025] ", "<4>[ 31.5] "])
 def test_verdict_of_a_line(lines, outcome, time):
     assert judge_log("\n".join(f"{time}{line}" for line in lines.splitlines())) == outcome
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from gpufleet.burnin.build import build_agent_zipapp
 from gpufleet.burnin.check_definition import KINDS
 from gpufleet.burnin.explanation import explain_check, format_explanation
+from gpufleet.burnin.kernel_rule import KernelRule
 from gpufleet.burnin.overrides import ThresholdOverride
 from gpufleet.burnin.part import observe_parts
 from gpufleet.burnin.pi import decode_throttled_flags
@@ -31,6 +32,7 @@ __all__ = [
     "STEP_MEANINGS",
     "VERDICTS",
     "BurninReport",
+    "KernelRule",
     "OpenFault",
     "Threshold",
     "ThresholdOverride",

@@ -21,7 +21,13 @@ PROFILES = ("quick", "standard", "soak")
 # A check can be required on a node that has, or should have, such hardware. `declared`: the registry declares GPUs, a
 # drive or a fabric (gpufleet_burn_in_expected). A PCI vendor id: GPUs of this vendor are declared, or the agent saw one
 # on the PCI bus.
-HARDWARE = {"declared": "declared hardware", "10de": "NVIDIA GPUs", "1002": "AMD GPUs"}
+HARDWARE = {
+    "declared": "declared hardware",
+    "10de": "NVIDIA GPUs",
+    "1002": "AMD GPUs",
+    # Older agents read the kernel log only where there is a GPU; their records are judged without it.
+    "kernel_log": "a record of agent 1.1 or later",
+}
 
 Name = Annotated[str, Field(min_length=1)]
 Names = Annotated[

@@ -13,6 +13,7 @@ from typing import Any
 
 from gpufleet.burnin.evidence import mapping_or_empty, to_finite_number
 from gpufleet.burnin.kernel_event import list_kernel_events
+from gpufleet.burnin.kernel_rule import KernelRule
 from gpufleet.burnin.log_event import KernelEvent
 from gpufleet.burnin.part import list_parts
 from gpufleet.burnin.readings import KERNEL_LOG
@@ -36,14 +37,15 @@ def build_event_history(
     earlier: Sequence[Iterable[Any]] = (),
     repairs: Iterable[PartRepair] = (),
     record_only: Iterable[str] = (),
+    kernel_rules: tuple[KernelRule, ...] = (),
 ) -> EventHistory:
     """Return what the rules over time need beside an attempt's records.
 
     ``earlier`` are the records of the node's attempts before this one, oldest first. The same attempt in it is skipped:
     a stored new judgement repeats the records.
     """
-    own = _read_log(select_last_attempt(records))
-    logs = [_read_log(select_last_attempt(each)) for each in earlier[-MAX_EARLIER:]]
+    own = _read_log(select_last_attempt(records), kernel_rules)
+    logs = [_read_log(select_last_attempt(each), kernel_rules) for each in earlier[-MAX_EARLIER:]]
     logs = [log for log in logs if log.attempt != own.attempt or not log.attempt]
     boots = {log.boot_id: log.history.booted_at for log in reversed([*logs, own]) if log.boot_id}
     seen: list[Occurrence] = []
@@ -68,10 +70,10 @@ def _may_be_one_boot(log: _KernelLog, other: _KernelLog) -> bool:
     return not log.boot_id or not other.boot_id or log.boot_id == other.boot_id
 
 
-def _read_log(attempt: AttemptRecords) -> _KernelLog:
+def _read_log(attempt: AttemptRecords, kernel_rules: tuple[KernelRule, ...]) -> _KernelLog:
     check = next((check for check in attempt.checks if check.get("name") == KERNEL_LOG), {})
     raw = mapping_or_empty(check.get("raw"))
-    events = tuple(list_kernel_events(raw))
+    events = tuple(list_kernel_events(raw, kernel_rules))
     read_at = (
         _parse_time(check.get("ended_at"))
         or _parse_time(check.get("started_at"))

@@ -27,6 +27,7 @@ DISK = re.compile(r"\b(nvme\d{1,4})(?:c\d{1,4})?(n\d{1,4})?|\b((?:sd|vd|xvd)[a-z
 CLASSES = (("0x03", "gpu"), ("0x12", "gpu"), ("0x0108", "drive"), ("0x01", "drive"), ("0x02", "nic"))
 PCI_PARTS = ("gpu", "nic", "pcie", "nvswitch")
 MAX_EVENTS = 2000
+BOOT_SECONDS = 10.0
 # Without times a log says only how many: ten times the number of a storm is a storm however long it took.
 UNTIMED_FACTOR = 10
 
@@ -95,6 +96,8 @@ def _build_event(group: _Group, rule: KernelRule, device: str, devices: Raw) -> 
     outcome = rule.outcome
     if rule.storm and is_storm(group, rule.storm):
         outcome = "review"
+    if rule.at_boot and group.last is not None and group.last < BOOT_SECONDS:
+        outcome = rule.at_boot
     event = KernelEvent(
         f"kernel.{rule.id}", part_kind, position, outcome, rule.steps, make_printable(group.line, MAX_CHARACTERS),
         group.count, group.first, group.last, rule.meaning, group.times, group.bursts,

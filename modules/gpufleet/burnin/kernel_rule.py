@@ -8,15 +8,14 @@ from __future__ import annotations
 import re
 from datetime import date
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from gpufleet.boundary import read_packaged_yaml, validate_with_pydantic
 from gpufleet.burnin.pattern_limit import find_pattern_fault
 from gpufleet.nodes.part import REPAIR_ACTIONS
 
-Outcome = Literal["fatal", "review", "application", "record"]
 XID_RULE = "xid"
 """The outcome of the one rule for XIDs: `data/xid.csv` has the meaning of each code."""
 PARTS = (
@@ -54,6 +53,9 @@ class KernelRule(BaseModel):
     source: Text
     date: date
     storm: Storm | None = None
+    # The outcome of events that the kernel finds when it starts: they are from before the restart.
+    at_boot: Literal["review", "record"] | None = None
+    example: Annotated[str, Field(max_length=240)] = ""
 
     @field_validator("pattern")
     @classmethod
@@ -69,6 +71,14 @@ class KernelRule(BaseModel):
         if unknown:
             raise ValueError(f"{unknown[0]!r} is not a step; use {', '.join(REPAIR_ACTIONS)}")
         return value
+
+    @model_validator(mode="after")
+    def _check_example(self) -> Self:
+        if self.example and not (
+            any(word in self.example for word in self.words) and self.regex.search(self.example)
+        ):
+            raise ValueError("the example must contain one of the words and match the pattern")
+        return self
 
     @property
     def regex(self) -> re.Pattern[str]:

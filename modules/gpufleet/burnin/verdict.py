@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -18,6 +19,7 @@ from gpufleet.burnin.thresholds import ALTERNATIVE, Threshold, list_required_che
 from gpufleet.burnin.xid_rule import EVENT_HISTORY, NO_HISTORY, EventHistory
 
 Record = Mapping[str, Any]
+KERNEL_LOG_VERSION = (1, 1)
 LONGEST_DETAIL, LONGEST_EXPLANATION = 200, 700
 
 
@@ -122,12 +124,22 @@ def list_known_hardware(attempt: AttemptRecords, expected: Record) -> frozenset[
     )
     known = {"declared"} if COMPARED & expected.keys() else set()
     known |= {vendor for name, vendor in VENDORS.items() if parameters.get(name)}
+    known |= {"kernel_log"} if reads_kernel_log(attempt.start) else set()
     for check in attempt.checks:
         raw = mapping_or_empty(check.get("raw"))
         known |= {"10de"} if list_or_empty(raw.get("on_bus")) else set()
         if check.get("name") == "hardware":
             known |= {parse_pci_device(mapping_or_empty(d)).vendor for d in list_or_empty(raw.get("devices"))}
     return frozenset(known)
+
+
+def reads_kernel_log(start: Record) -> bool:
+    """Return whether the agent of an attempt reads the kernel log of every node; rehearsed hosts have none."""
+    version = re.fullmatch(r"(\d{1,4})\.(\d{1,4})", str(start.get("agent_version")))
+    is_rehearsal = start.get("rehearsal") not in (None, False)
+    return (
+        version is not None and not is_rehearsal and (int(version[1]), int(version[2])) >= KERNEL_LOG_VERSION
+    )
 
 
 def read_word(value: Any) -> float | None:

@@ -19,7 +19,13 @@ from gpufleet.burnin.xid_rule import EventHistory
 from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
 from gpufleet.nodes import NEW_STATES, BurnInResult, Node, Registry
 from gpufleet.operations.event_history import NodeHistories, find_window
-from gpufleet.operations.site_thresholds import judge_node_at_site, load_site_overrides, observe_parts_at_site
+from gpufleet.operations.site_thresholds import (
+    build_site_agent,
+    judge_node_at_site,
+    load_site_kernel_rules,
+    load_site_overrides,
+    observe_parts_at_site,
+)
 from gpufleet.scratch import create_scratch_folder
 
 # The numbers that a rehearsal's floors bound, and the share of what this machine reaches that becomes a floor:
@@ -107,6 +113,7 @@ def rejudge_results(
 ) -> list[Json]:
     """Judge results again, each node's newest or all since a moment; return what differs, and store it where asked."""
     load_site_overrides()  # a wrong file is refused before anything is read
+    load_site_kernel_rules()
     with open_results_registry() as registry:
         stored_results = (
             load_burnin_results_since(registry, node, since)
@@ -250,7 +257,7 @@ def require_plausible_thresholds() -> None:
 def measure_rehearsal_floors() -> list[Json]:
     """Run the agent on this machine at a rehearsal's pace; return its slowest results and the floors they give."""
     with create_scratch_folder("measure") as folder:
-        agent = burnin.build_agent_zipapp(folder / "agent.pyz")
+        agent = build_site_agent(folder / "agent.pyz")
         runs = [run_measuring_agent(agent, f"measure-{number}") for number in range(MEASURE_ROUNDS)]
     rows = []
     for check, metric in MEASURED.items():

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from gpufleet.burnin.event_history import build_event_history
 from gpufleet.burnin.event_rule import load_event_rules
 from gpufleet.burnin.xid_rule import EventHistory, PartRepair
 from gpufleet.nodes import BurnInResult, RecordedAction, Registry
-from gpufleet.operations.site_thresholds import load_recorded_rules
+from gpufleet.operations.site_thresholds import build_site_history
 
 # A result is recorded after its kernel log was read: at the end of an attempt, which may last a day.
 _SLACK = timedelta(days=1)
@@ -47,9 +46,7 @@ class NodeHistories:
             and (measured is None or result.number < measured.number)
         ]
         repairs = [repair for repair in self._repairs[node] if repair.at <= at.timestamp()]
-        return build_event_history(
-            records, [result.records for result in earlier], repairs, load_recorded_rules()
-        )
+        return build_site_history(records, [result.records for result in earlier], repairs)
 
 
 def load_node_history(registry: Registry, node: str, records: Sequence[Any], at: datetime) -> EventHistory:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 from gpufleet import paths
 from gpufleet.boundary import read_text
-from gpufleet.burnin import BurninReport, ThresholdOverride, judge_attempt, observe_parts
+from gpufleet.burnin import (
+    BurninReport,
+    KernelRule,
+    ThresholdOverride,
+    build_agent_zipapp,
+    judge_attempt,
+    observe_parts,
+)
 from gpufleet.burnin.event_history import build_event_history
-from gpufleet.burnin.xid_rule import EventHistory
+from gpufleet.burnin.xid_rule import EventHistory, PartRepair
 from gpufleet.errors import InputError, ProjectFileError
 from gpufleet.nodes import Node, PartObservation, build_expected_hardware
 
@@ -54,6 +61,30 @@ def _parse_site_file(path: Path, parse: Callable[[str, str], Parsed]) -> Parsed:
         raise ProjectFileError(error.problem, where=error.where, key=error.key, remedy=error.remedy) from None
 
 
+def load_site_kernel_rules() -> tuple[KernelRule, ...]:
+    """Return the site's rules of the kernel log; ProjectFileError for a file that is not right."""
+    path = find_site_file(paths.KERNEL_RULE_FILE)
+    if path is None:
+        return ()
+    from gpufleet.burnin.kernel_rule_file import parse_kernel_rules
+
+    return _parse_site_file(path, parse_kernel_rules)
+
+
+def build_site_history(
+    records: Sequence[Any], earlier: Sequence[Sequence[Any]] = (), repairs: Iterable[PartRepair] = ()
+) -> EventHistory:
+    """Return what the rules over time need beside an attempt's records, as this site judges."""
+    return build_event_history(
+        records, earlier, repairs, record_only=load_recorded_rules(), kernel_rules=load_site_kernel_rules()
+    )
+
+
+def build_site_agent(path: Path) -> Path:
+    """Write the agent to ``path`` with the site's rules of the kernel log; return the path."""
+    return build_agent_zipapp(path, load_site_kernel_rules())
+
+
 def judge_at_site(
     records: Sequence[Any],
     node_kind: str,
@@ -75,7 +106,8 @@ def judge_at_site(
         node=node,
         overrides=load_site_overrides(),
         expected=expected,
-        history=history or build_event_history(records, record_only=load_recorded_rules()),
+        kernel_rules=load_site_kernel_rules(),
+        history=history or build_site_history(records),
     )
 
 
@@ -117,5 +149,6 @@ def observe_parts_at_site(
         rehearsal=rehearsal,
         overrides=load_site_overrides(),
         expected=build_expected_hardware(node),
-        history=history or build_event_history(records, record_only=load_recorded_rules()),
+        kernel_rules=load_site_kernel_rules(),
+        history=history or build_site_history(records),
     )

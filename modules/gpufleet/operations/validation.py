@@ -170,12 +170,17 @@ class _Reading:
                     self.read(project.usage, load_usage_file)
 
     def read_overrides(self) -> None:
-        """Read the site's thresholds of burn-in."""
+        """Read the site's thresholds of burn-in and its rules of the kernel log."""
         path = self.root / paths.OVERRIDE_FILE
         if path.exists():
             from gpufleet.burnin.override_file import parse_overrides
 
             self.read(path, lambda path: parse_overrides(read_text(path), path.name))
+        rule_path = self.root / paths.KERNEL_RULE_FILE
+        if rule_path.exists():
+            from gpufleet.burnin.kernel_rule_file import parse_kernel_rules
+
+            self.read(rule_path, lambda path: parse_kernel_rules(read_text(path), path.name))
 
     def read_rule_switches(self) -> None:
         """Read which rules over time the site only records."""

@@ -10,4 +10,4 @@ from __future__ import annotations
 
 __all__ = ["AGENT_VERSION"]
 
-AGENT_VERSION = "1.0"
+AGENT_VERSION = "1.1"

@@ -10,8 +10,9 @@ from .kernel_words import KERNEL_RULES
 Rule = Tuple[str, Sequence[str], str, int]  # noqa: UP006 - as above
 # What stands before a message: priority, time and host of a syslog, facility, time since boot, caller.
 PREFIX = re.compile(
-    r"^(?:<\d{1,3}>)?(?:(?:[A-Z][a-z]{2} [ \d]\d [\d:]{8}|\d{4}-\d\d-\d\dT\S{1,32}) (?:\S{1,64} kernel: ?)?)?"
-    r"(?:[a-z]{1,10} *: ?[a-z]{1,10} *: )?(?:\[ *(?P<seconds>\d{1,12}\.\d{1,9})\] ?|\[[A-Z][a-z]{2} [^\]]{1,32}\] ?)?"
+    r"^(?:<\d{1,3}>)?(?:[a-z]{1,10} *: ?[a-z]{1,10} *: )?"
+    r"(?:(?:[A-Z][a-z]{2} [ \d]\d [\d:]{8}|\d{4}-\d\d-\d\dT\S{1,32}) )?(?:(?:[\w.-]{1,64} )?kernel: ?)?"
+    r"(?:\[ *(?P<seconds>\d{1,12}\.\d{1,9})\] ?|\[(?:[A-Z][a-z]{2}[ \d][^\]]{1,32}| *\+\d{1,9}\.\d{1,9})\] ?)?"
     r"(?:\[ *[TC]\d{1,9}\] ?)?"
 )
 XID = re.compile(r"NVRM: Xid \(([^)]{1,40})\)[^:]{0,40}: (\d{1,6})")
