@@ -25,7 +25,7 @@ EVENT_HISTORY = "event_history"
 OUTCOME_ORDER = ("fatal", "review", "application", "record")
 HOUR = 3600.0
 UNIT = re.compile(r"\(GPC (\d{1,3}), TPC (\d{1,3})")
-LINK = re.compile(r"\blink (-?\d{1,4}) ?\(((?:0x[0-9a-fA-F]{1,8}(?:, *)?){1,7})\)?")
+LINK = re.compile(r"(?:\blink (-?\d{1,4}) ?)?\(((?:0x[0-9a-fA-F]{1,8}(?:, *)?){1,7})\)?")
 CAUSE = re.compile(r"caused by previous Xid (\d{1,6})")
 XID_CODE = re.compile(r"xid_(\d{1,6})(?:\.\d+)?")
 # Consequences of other XIDs: they never accompany one.
@@ -383,7 +383,7 @@ def _build_key(same: str | None, seen: Occurrence) -> tuple[str, ...] | None:
     match = (UNIT if same == "unit" else LINK).search(seen.event.text)
     if match is None:
         return None
-    return (seen.part, match[1], match[2]) if same == "unit" else (seen.part, match[1])
+    return (seen.part, match[1], match[2]) if same == "unit" else (seen.part, match[1] or "")
 
 
 @lru_cache(maxsize=4096)

@@ -22,7 +22,7 @@ DEVICE = re.compile(rf"\b(?:{PCI}|nvme\d{{1,4}}|sd[a-z]{{1,3}}|mmcblk\d{{1,3}}|m
 XID_DETAILS = {
     "13": re.compile(r"GPC \d{1,3}, TPC \d{1,3}"),
     "45": re.compile(r"previous Xid \d{1,6}"),
-    "74": re.compile(r"\blink -?\d{1,4} ?\(0x[0-9a-fA-Fx, ]{1,120}"),
+    "74": re.compile(r"(?:\blink -?\d{1,4} ?)?\(0x[0-9a-fA-Fx, ]{1,120}"),
 }
 SEVERITY = re.compile(r"\b(non-?fatal|fatal)\b", re.IGNORECASE)
 # One report of the firmware is a block of lines with the same number; what of it is kept, in one line.
