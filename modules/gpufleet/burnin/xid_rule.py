@@ -158,7 +158,7 @@ class _RuleJudge:
         unit = f", GPC {key[1]} TPC {key[2]}" if rule.same == "unit" else ""
         times = "twice" if len(bursts) == 2 else f"{len(bursts)} times"  # noqa: PLR2004 - the word for two
         meaning = f"{what} {times} in {rule.within_h:g} h{where}{unit}: {rule.meaning}"
-        repetition = replace(last, count=len(bursts), bursts=(), times=())
+        repetition = replace(last, count=1, bursts=(), times=())
         if rule.same == "node":
             repetition = replace(repetition, part_kind="board", position="")
         if rule.rule in self.history.record_only:
