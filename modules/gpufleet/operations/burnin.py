@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +20,7 @@ from gpufleet.operations.event_history import NodeHistories, find_window
 from gpufleet.operations.site_thresholds import (
     build_site_agent,
     judge_node_at_site,
+    load_recorded_rules,
     load_site_kernel_rules,
     load_site_overrides,
     observe_parts_at_site,
@@ -67,7 +66,12 @@ def load_newest_burnin_results(
 ) -> list[StoredBurninResult]:
     """Return each node's newest result, in the registry's order."""
     nodes = [registry.get_node(node)] if node else list(registry.list_nodes())
-    last = {result.node: result for result in registry.list_burn_in_results(node, attempt)}
+    return select_newest(nodes, registry.list_burn_in_results(node, attempt))
+
+
+def select_newest(nodes: Iterable[Node], results: Iterable[BurnInResult]) -> list[StoredBurninResult]:
+    """Return the newest result of each node that has one, in the order of the nodes."""
+    last = {result.node: result for result in results}
     return [StoredBurninResult(node_row, last[node_row.id]) for node_row in nodes if node_row.id in last]
 
 
@@ -114,13 +118,14 @@ def rejudge_results(
     """Judge results again, each node's newest or all since a moment; return what differs, and store it where asked."""
     load_site_overrides()  # a wrong file is refused before anything is read
     load_site_kernel_rules()
+    load_recorded_rules()
     with open_results_registry() as registry:
+        nodes = [registry.get_node(node)] if node else list(registry.list_nodes())
+        results = registry.list_burn_in_results(node, since=since - find_window() if since else None)
         stored_results = (
-            load_burnin_results_since(registry, node, since)
-            if since
-            else load_newest_burnin_results(registry, node)
+            select_measurements_since(nodes, results, since) if since else select_newest(nodes, results)
         )
-        histories = load_histories(registry, node, since)
+        histories = NodeHistories(results, registry.list_recorded_actions(nodes[0].id if node else None))
         changed = []
         for stored in stored_results:
             result = stored.result
@@ -135,29 +140,20 @@ def rejudge_results(
         ]
 
 
-def load_histories(registry: Registry, node: str | None, since: datetime | None) -> NodeHistories:
-    """Return what the rules over time need of nodes whose results since a moment (None: all) are judged again."""
-    start = since - find_window() if since else None
-    node_id = registry.get_node(node).id if node else None
-    return NodeHistories(
-        registry.list_burn_in_results(node, since=start), registry.list_recorded_actions(node_id)
-    )
-
-
-def load_burnin_results_since(
-    registry: Registry, node: str | None, since: datetime
+def select_measurements_since(
+    nodes: Iterable[Node], results: Iterable[BurnInResult], since: datetime
 ) -> list[StoredBurninResult]:
     """Return every measurement recorded since a moment, oldest first, each as it was judged last.
 
     A stored new judgement repeats the records of the measurement; it counts as one.
     """
-    nodes = {row.id: row for row in ([registry.get_node(node)] if node else registry.list_nodes())}
+    by_id = {row.id: row for row in nodes}
     newest: dict[tuple[str, str], BurnInResult] = {}
-    for result in registry.list_burn_in_results(node, since=since):
-        digest = hashlib.sha256(json.dumps(result.records, sort_keys=True).encode()).hexdigest()
-        newest[result.node, digest] = result
+    for result in results:
+        if result.recorded_at >= since:
+            newest[result.node, result.digest] = result
     return [
-        StoredBurninResult(nodes[result.node], result) for result in newest.values() if result.node in nodes
+        StoredBurninResult(by_id[result.node], result) for result in newest.values() if result.node in by_id
     ]
 
 
