@@ -183,6 +183,23 @@ def test_machine_check_from_before_the_restart_is_looked_at():
     assert [event.outcome for event in events_of(f"[81234.064265] {line}")] == ["fatal"]
 
 
+RING = "[drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring gfx_0.0.0 timeout, signaled seq=1, emitted seq=3"
+RESET = "amdgpu 0000:08:00.0: amdgpu: GPU reset begin!"  # pop-os/cosmic-comp issue 2626 has both
+
+
+@pytest.mark.parametrize(
+    ("log", "position"),
+    [
+        (f"[100.1] {RING}\n[100.2] {RESET}", "0000:08:00.0"),
+        (f"[100.1] {RING}\n[900.2] {RESET}", ""),
+        (f"[100.1] {RING}\n[100.2] {RESET}\n[100.3] {RESET.replace('08', '09')}", ""),
+        (f"[100.1] {RING}", ""),
+    ],
+)
+def test_line_without_an_address_belongs_to_the_device_of_the_lines_around_it(log, position):
+    assert events_of(log)[0].position == position
+
+
 def test_devices_are_kept_apart():
     log = "\n".join(f"[1.{number}] nvme nvme{number}: controller is down; will reset" for number in (1, 2, 3))
     assert [event.position for event in events_of(log)] == ["nvme1n1", "nvme2n1", "nvme3n1"]

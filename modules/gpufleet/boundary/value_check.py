@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     Model = TypeVar("Model", bound=BaseModel)
 
 UNKNOWN_KEY = "extra_forbidden"
+OWN_MESSAGE = "Value error, "  # what pydantic puts before the text of a ValueError
 PLAIN_MESSAGES = {
     UNKNOWN_KEY: "unknown key",
     "missing": "is missing",
@@ -91,7 +92,7 @@ def validate_with_pydantic(model: type[Model], data: Any, where: str) -> Model:
         errors = tuple(
             InputError(
                 PLAIN_MESSAGES.get(problem["type"])
-                or f"{make_printable(problem['msg'])}, got {shorten_repr(problem['input'])}",
+                or f"{make_printable(problem['msg'].removeprefix(OWN_MESSAGE))}, got {shorten_repr(problem['input'])}",
                 where=where,
                 key=".".join(make_printable(step, 60) for step in problem["loc"]),
             )

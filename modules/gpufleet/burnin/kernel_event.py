@@ -27,7 +27,7 @@ DISK = re.compile(r"\b(nvme\d{1,4})(?:c\d{1,4})?(n\d{1,4})?|\b((?:sd|vd|xvd)[a-z
 CLASSES = (("0x03", "gpu"), ("0x12", "gpu"), ("0x0108", "drive"), ("0x01", "drive"), ("0x02", "nic"))
 PCI_PARTS = ("gpu", "nic", "pcie", "nvswitch")
 MAX_EVENTS = 2000
-BOOT_SECONDS = 10.0
+BOOT_SECONDS, NEAR_SECONDS = 10.0, 60.0
 # Without times a log says only how many: ten times the number of a storm is a storm however long it took.
 UNTIMED_FACTOR = 10
 
@@ -57,7 +57,27 @@ def list_kernel_events(raw: Raw, site_rules: tuple[KernelRule, ...] = ()) -> lis
         for group in _read_groups(raw, agent_rules)
         if (found := find_rule(group.line, agent_rules))
     ]
-    return drop_outdated_recovery_actions(events)
+    return drop_outdated_recovery_actions(fill_positions(events))
+
+
+def fill_positions(events: list[KernelEvent]) -> list[KernelEvent]:
+    """Give a driver's line without an address that of its lines a minute before or after, if they name one device."""
+    return [_fill_position(event, events) if event.part_kind == "gpu" else event for event in events]
+
+
+def _fill_position(event: KernelEvent, events: list[KernelEvent]) -> KernelEvent:
+    if event.position or event.last_seconds is None:
+        return event
+    driver, seconds = event.code.partition("_")[0], event.last_seconds
+    near = {
+        other.position
+        for other in events
+        if other.code.partition("_")[0] == driver
+        and other.position
+        and other.last_seconds is not None
+        and abs(other.last_seconds - seconds) <= NEAR_SECONDS
+    }
+    return replace(event, position=near.pop()) if len(near) == 1 else event
 
 
 @cache
