@@ -84,3 +84,43 @@ def test_ledger_moves_along_the_steps(events, step):
 def test_rented_hardware_is_replaced_instead_of_repaired():
     assert next_step("fault:smart.failing", rented=True) == ["replace_node"]
     assert next_step(FAULT, rented=True) == ["reset"]
+
+
+OVER_TIME = "fault:xid_31_repeated"
+
+
+@pytest.mark.parametrize(
+    ("events", "step"),
+    [
+        ((OVER_TIME,), ["diagnose"]),
+        ((OVER_TIME, "passed:xid_31_repeated"), ["diagnose"]),  # a new kernel log has no old events
+        ((OVER_TIME, RESET, "passed:xid_31_repeated"), ["diagnose"]),  # a reset is not a step of this rule
+        ((OVER_TIME, "action:diagnose"), ["burn_in"]),
+        ((OVER_TIME, "action:diagnose", "passed:xid_31_repeated"), []),
+        ((OVER_TIME, "action:diagnose", "passed:xid_31_repeated", OVER_TIME), ["rma"]),
+        ((OVER_TIME, "action:diagnose", OVER_TIME, "passed:xid_31_repeated"), ["rma"]),
+        ((OVER_TIME, RMA), ["await"]),
+        ((OVER_TIME, RMA, "action:replace"), []),
+        ((FAULT, OVER_TIME, RESET, "passed:xid_95"), ["diagnose"]),  # a repair clears only what it repaired
+    ],
+)
+def test_only_its_own_repair_clears_a_fault_found_over_time(events, step):
+    assert next_step(*events) == step
+
+
+@pytest.mark.parametrize(
+    ("hours", "step"),
+    [
+        ([1, 2, 3, 4], "reset"),
+        ([1, 2, 3, 4, 5], "rma"),
+        ([1, 1, 1, 1, 1, 1], "reset"),  # one repair, recorded for six parts
+        ([-200, 1, 2, 3, 4], "reset"),  # the first is more than seven days older
+        ([2, 3, 4, 5, 60], "reset"),  # the last came after the fault
+    ],
+)
+def test_five_repairs_of_a_node_in_a_week_are_the_vendors(hours, step):
+    fault = [RepairEntry(1, "p-1", "n-1", START + timedelta(hours=6), "fault", "xid_95", "why")]
+    repairs = [START + timedelta(hours=hour) for hour in hours]
+    (found,) = repair_step.find_open_faults(fault, node_repairs=repairs)
+    assert found.step == step
+    assert found.rule == ("5 repairs of the node in 7 days: contact the vendor" if step == "rma" else "")

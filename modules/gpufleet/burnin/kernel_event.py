@@ -14,7 +14,7 @@ from gpufleet.burnin.evidence import Raw, list_or_empty, mapping_or_empty, to_fi
 from gpufleet.burnin.kernel_rule import XID_RULE, KernelRule, Storm, combine_rules, list_agent_rules
 from gpufleet.burnin.log_event import KernelEvent
 from gpufleet.burnin.repair_step import choose_ladder
-from gpufleet.burnin.xid_rule import refine_events
+from gpufleet.burnin.xid_rule import get_event_history, refine_events
 
 XID = re.compile(r"NVRM: Xid \(([^)]{1,40})\)[^:]{0,40}: (\d{1,6})\b(.*)", re.DOTALL)
 RECOVERY_ACTION = re.compile(
@@ -39,10 +39,16 @@ class _Group:
     first: float | None
     last: float | None
     times: tuple[float, ...]
+    bursts: tuple[tuple[float, float], ...]
 
 
 def read_kernel_events(raw: Raw, site_rules: tuple[KernelRule, ...] = ()) -> list[KernelEvent]:
-    """Return the kernel log's events of one record, in the order of their last lines."""
+    """Return the kernel log's events of one record as the rules over time judge them."""
+    return refine_events(list_kernel_events(raw, site_rules), get_event_history(raw))
+
+
+def list_kernel_events(raw: Raw, site_rules: tuple[KernelRule, ...] = ()) -> list[KernelEvent]:
+    """Return the kernel log's events of one record, each by itself, in the order of their last lines."""
     rules = {rule.id: rule for rule in combine_rules(site_rules)}
     agent_rules = _list_rules(site_rules)
     devices = mapping_or_empty(raw.get("pci"))
@@ -51,7 +57,7 @@ def read_kernel_events(raw: Raw, site_rules: tuple[KernelRule, ...] = ()) -> lis
         for group in _read_groups(raw, agent_rules)
         if (found := find_rule(group.line, agent_rules))
     ]
-    return refine_events(drop_outdated_recovery_actions(fill_positions(events)))
+    return drop_outdated_recovery_actions(fill_positions(events))
 
 
 def fill_positions(events: list[KernelEvent]) -> list[KernelEvent]:
@@ -93,7 +99,15 @@ def _read_groups(raw: Raw, rules: Sequence[Any]) -> Iterator[_Group]:
             to_finite_number(entry.get("first")),
             to_finite_number(entry.get("last")),
             tuple(value for value in times if value is not None),
+            tuple(_read_bursts(entry.get("bursts"))),
         )
+
+
+def _read_bursts(value: Any) -> Iterator[tuple[float, float]]:
+    for pair in list_or_empty(value)[:16]:
+        first, last = (to_finite_number(entry) for entry in (*list_or_empty(pair)[:2], None, None)[:2])
+        if first is not None and last is not None and first <= last:
+            yield first, last
 
 
 def _build_event(group: _Group, rule: KernelRule, device: str, devices: Raw) -> KernelEvent:
@@ -106,7 +120,7 @@ def _build_event(group: _Group, rule: KernelRule, device: str, devices: Raw) -> 
         outcome = rule.at_boot
     event = KernelEvent(
         f"kernel.{rule.id}", part_kind, position, outcome, rule.steps, make_printable(group.line, MAX_CHARACTERS),
-        group.count, group.first, group.last, rule.meaning, group.times,
+        group.count, group.first, group.last, rule.meaning, group.times, group.bursts,
     )  # fmt: skip
     return _read_xid(event, group.line) if outcome == XID_RULE else event
 

@@ -23,7 +23,14 @@ from gpufleet.burnin.overrides import ThresholdOverride, apply_overrides
 from gpufleet.burnin.readings import KERNEL_LOG, extract_check_metrics
 from gpufleet.burnin.report import BurninReport, CheckResult
 from gpufleet.burnin.thresholds import Threshold, select_thresholds
-from gpufleet.burnin.verdict import Record, judge_metric, replace_expected_values, select_last_attempt
+from gpufleet.burnin.verdict import (
+    Record,
+    attach_event_history,
+    judge_metric,
+    replace_expected_values,
+    select_last_attempt,
+)
+from gpufleet.burnin.xid_rule import NO_HISTORY, EventHistory
 from gpufleet.nodes.identity import normalize_serial
 from gpufleet.nodes.part import ObservedFault, ObservedPart, PartObservation
 
@@ -42,15 +49,17 @@ def observe_parts(
     overrides: tuple[ThresholdOverride, ...] = (),
     expected: Record = MappingProxyType({}),
     kernel_rules: tuple[KernelRule, ...] = (),
+    history: EventHistory = NO_HISTORY,
 ) -> PartObservation:
     """Return the parts in an attempt's records and the faults of its failed checks, each with the part that has it."""
-    checks = replace_expected_values(select_last_attempt(records), expected).checks
+    attempt = replace_expected_values(select_last_attempt(records), expected)
+    checks = attach_event_history(attempt, history).checks
     shipped = select_thresholds(node_kind, rehearsal=rehearsal)
     site = apply_overrides(shipped, overrides, node_kind, rehearsal=rehearsal)
     rules = [rule for rule in site if rule.bound != "unjudged"]
     raws = {str(check.get("name")): mapping_or_empty(check.get("raw")) for check in checks}
     failed = {check.name: check for check in report.checks if check.outcome == "fail"}
-    parts = tuple(_list_parts(checks))
+    parts = tuple(list_parts(checks))
     faults = [
         fault
         for name, result in failed.items()
@@ -63,7 +72,8 @@ def observe_parts(
     return PartObservation(parts, tuple(dict.fromkeys(faults)))
 
 
-def _list_parts(checks: Iterable[Record]) -> Iterator[ObservedPart]:
+def list_parts(checks: Iterable[Record]) -> Iterator[ObservedPart]:
+    """Yield the parts that an attempt's checks describe, each with its identity and position."""
     for check in checks:
         raw = mapping_or_empty(check.get("raw"))
         if check.get("name") == "gpu_nvidia" and (report := read_report(raw)) is not None:
@@ -174,4 +184,5 @@ def _find_kernel_faults(
     for event in read_kernel_events(raw, kernel_rules):
         if event.outcome == "fatal":
             kind = "gpu" if event.position in gpu_positions else event.part_kind
-            yield ObservedFault(event.code, KERNEL_LOG, event.text, kind, event.position)
+            detail = f"{event.meaning}: {event.text}" if event.rule else event.text
+            yield ObservedFault(event.code, KERNEL_LOG, detail, kind, event.position)

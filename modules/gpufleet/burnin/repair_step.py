@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from functools import cache
 
 from gpufleet.boundary import read_packaged_rows
 from gpufleet.burnin.check_definition import load_checks
+from gpufleet.burnin.event_rule import list_rule_names, load_event_rules, load_repairs_rule
 from gpufleet.burnin.kernel_rule import XID_RULE, load_kernel_rules
 from gpufleet.nodes.part import REPAIR_ACTIONS, RepairEntry
 
@@ -46,6 +48,8 @@ class OpenFault:
     count: int
     step: str
     ladder: RepairLadder
+    rule: str = ""
+    """Why the step is not the ladder's: what a rule over time found."""
 
 
 @cache
@@ -57,6 +61,11 @@ def load_repair_ladders() -> tuple[RepairLadder, ...]:
         )
         for name, check in load_checks().items()
         for entry in check.repair
+    ]
+    own += [
+        RepairLadder(rule.rule, "", rule.steps, rule.meaning, rule.source, rule.date.isoformat())
+        for rule in load_event_rules()
+        if rule.steps
     ]
     shared = [
         RepairLadder(**{**row, "steps": tuple(row["steps"].split(";"))})  # type: ignore[arg-type]
@@ -96,40 +105,65 @@ def choose_ladder(fault: str) -> RepairLadder:
     return next(ladder for ladder in ladders if fnmatchcase(fault, ladder.fault))
 
 
-def find_open_faults(entries: Sequence[RepairEntry], *, is_rented: bool = False) -> list[OpenFault]:
-    """Return a part's faults that are not cleared, oldest first, each with its next step."""
+def find_open_faults(
+    entries: Sequence[RepairEntry], *, is_rented: bool = False, node_repairs: Iterable[datetime] = ()
+) -> list[OpenFault]:
+    """Return a part's faults that are not cleared, oldest first, each with its next step.
+
+    ``node_repairs`` are the times of all repairs of its node: after too many of them the next step is the vendor's.
+    """
     names = dict.fromkeys(entry.name for entry in entries if entry.event == "fault")
-    found = (_follow_fault(name, entries, is_rented=is_rented) for name in names)
+    repairs = sorted(set(node_repairs))
+    found = (_follow_fault(name, entries, repairs, is_rented=is_rented) for name in names)
     return [fault for fault in found if fault is not None]
 
 
-def _follow_fault(name: str, entries: Iterable[RepairEntry], *, is_rented: bool) -> OpenFault | None:
+def _follow_fault(
+    name: str, entries: Iterable[RepairEntry], repairs: Sequence[datetime], *, is_rented: bool
+) -> OpenFault | None:
     """Follow one fault through a ledger.
 
     Until an action is recorded the same fault is one occurrence, however often it is measured. The step after a
-    recurrence is the one behind the strongest step that was done.
+    recurrence is the one behind the strongest step that was done. A fault that a rule over time found is in no single
+    measurement, so that one without it does not clear the fault: one of its own steps must be recorded too.
     """
     ladder = choose_ladder(name)
+    is_over_time = name in list_rule_names()
     seen: list[RepairEntry] = []
-    strongest, is_open, last_action = -1, False, ""
+    strongest, is_passed, last_action = -1, True, ""
     for entry in entries:
         if entry.event == "fault" and entry.name == name:
             seen.append(entry)
-            is_open, last_action = True, ""
+            is_passed, last_action = False, ""
         elif entry.event == "passed" and entry.name == name:
-            is_open = False
+            is_passed = True
         elif entry.event == "action" and seen:
+            if is_over_time and entry.name not in (*ladder.steps, "replace"):
+                continue
             last_action = entry.name
             if entry.name == "replace":
-                is_open, strongest = False, -1
+                is_passed, strongest = True, -1
             elif entry.name in ladder.steps:
                 strongest = max(strongest, ladder.steps.index(entry.name))
-    if not is_open:
+    if is_passed and (last_action or not is_over_time):
         return None
+    rule = "" if last_action else describe_repeated_repairs(seen[-1].at, repairs)
     if last_action:
         step = AWAIT if last_action == "rma" else MEASURE
+    elif rule:
+        step = load_repairs_rule().step
     else:
         step = ladder.steps[min(strongest + 1, len(ladder.steps) - 1)]
     if is_rented and step in (*PHYSICAL, AWAIT):
         step = REPLACE_NODE
-    return OpenFault(name, seen[0], seen[-1], len(seen), step, ladder)
+    return OpenFault(name, seen[0], seen[-1], len(seen), step, ladder, rule)
+
+
+def describe_repeated_repairs(fault_at: datetime, repairs: Sequence[datetime]) -> str:
+    """Return what the rule on repairs of a node says of a fault at a time; empty where it does not apply."""
+    rule = load_repairs_rule()
+    first = fault_at - timedelta(hours=rule.within_h)
+    count = sum(first <= at <= fault_at for at in repairs)
+    if count < rule.count:
+        return ""
+    return f"{count} repairs of the node in {rule.within_h / 24:g} days: {rule.meaning}"

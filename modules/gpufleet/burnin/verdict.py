@@ -13,9 +13,10 @@ from gpufleet.burnin.evidence import CheckReadings, list_or_empty, mapping_or_em
 from gpufleet.burnin.expected_hardware import COMPARED, VENDORS, apply_expected_values, parse_pci_device
 from gpufleet.burnin.kernel_rule import KernelRule
 from gpufleet.burnin.overrides import ThresholdOverride, apply_overrides
-from gpufleet.burnin.readings import extract_check_metrics
+from gpufleet.burnin.readings import KERNEL_LOG, extract_check_metrics
 from gpufleet.burnin.report import OUTCOMES, BurninReport, CheckResult
 from gpufleet.burnin.thresholds import ALTERNATIVE, Threshold, list_required_checks, select_thresholds
+from gpufleet.burnin.xid_rule import EVENT_HISTORY, NO_HISTORY, EventHistory
 
 Record = Mapping[str, Any]
 KERNEL_LOG_VERSION = (1, 1)
@@ -60,14 +61,16 @@ def judge_attempt(
     overrides: tuple[ThresholdOverride, ...] = (),
     expected: Record = MappingProxyType({}),
     kernel_rules: tuple[KernelRule, ...] = (),
+    history: EventHistory = NO_HISTORY,
 ) -> BurninReport:
     """Judge an attempt of a node of a kind; invalid records never raise.
 
     ``is_configured`` is what the registry knows of the node's configuration (None: nothing). It is used
     only if the records do not contain it. ``expected`` is the hardware that the registry declares, by the names of
     the agent's parameters: the records come from the node and cannot lower it. ``kernel_rules`` are the site's own.
+    ``history`` is what earlier attempts saw in the node's kernel log.
     """
-    attempt = replace_expected_values(select_last_attempt(records), expected)
+    attempt = attach_event_history(replace_expected_values(select_last_attempt(records), expected), history)
     hardware = list_known_hardware(attempt, expected)
     readings = [*attempt.checks, *build_configuration_if_missing(attempt, is_configured)]
     shipped = select_thresholds(node_kind, rehearsal=rehearsal)
@@ -93,6 +96,17 @@ def replace_expected_values(attempt: AttemptRecords, expected: Record) -> Attemp
     checks = tuple(
         {**check, "raw": apply_expected_values(raw, expected)}
         if isinstance(raw := check.get("raw"), Mapping)
+        else check
+        for check in attempt.checks
+    )
+    return AttemptRecords(attempt.start, checks, attempt.end)
+
+
+def attach_event_history(attempt: AttemptRecords, history: EventHistory) -> AttemptRecords:
+    """Return the attempt with what earlier attempts saw in the kernel log in the record of this log."""
+    checks = tuple(
+        {**check, "raw": {**raw, EVENT_HISTORY: history}}
+        if check.get("name") == KERNEL_LOG and isinstance(raw := check.get("raw"), Mapping)
         else check
         for check in attempt.checks
     )

@@ -59,12 +59,15 @@ def show_repair(part: str, as_json: bool) -> None:
 
 @repairs_command.command("record")
 @part_argument
-@click.argument("action", metavar="reset|reboot|reseat|inspect|rma|replace")
+@click.argument("action", metavar="ACTION")
 @click.option("--reason", required=True, help="What was done and why, for the ledger.")
 @click.option("--by", "actor", help="Who did it. Default: your login.")
 @output.json_option
 def record_repair(part: str, action: str, reason: str, actor: str | None, as_json: bool) -> None:
-    """Record what was done to a part, or to every faulty part of a node."""
+    """Record what was done to a part, or to every faulty part of a node.
+
+    ACTION: reset, reboot, reseat, inspect, diagnose, rma or replace.
+    """
     from gpufleet.operations import node_view, repair
 
     with node_view.open_existing_registry() as registry:

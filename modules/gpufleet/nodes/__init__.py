@@ -28,6 +28,7 @@ from gpufleet.nodes.part import (
     Part,
     PartObservation,
     Placement,
+    RecordedAction,
     RepairEntry,
 )
 from gpufleet.nodes.source_report import ReportOutcome, SourceReport
@@ -77,6 +78,7 @@ __all__ = [
     "Part",
     "PartObservation",
     "Placement",
+    "RecordedAction",
     "Registry",
     "RepairEntry",
     "ReportOutcome",

@@ -10,6 +10,7 @@ REPAIR_ACTIONS = {
     "reboot": "the node was rebooted or power-cycled",
     "reseat": "the part was taken out and put back, cables too",
     "inspect": "somebody looked at power, cooling, cables or mechanics",
+    "diagnose": "the vendor's diagnostics ran on the part: dcgmi diag, then field diagnostics",
     "rma": "a case was opened with the vendor, or the part was sent in",
     "replace": "another part took its place; the node no longer has it",
 }
@@ -87,6 +88,16 @@ class RepairEntry:
     attempt: str | None = None
     digest: str | None = None
     actor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedAction:
+    """What somebody did to a part of a node; ``identity`` is the part's UUID, else its serial, else its id."""
+
+    node: str
+    identity: str
+    action: str
+    at: datetime
 
 
 @dataclass(frozen=True, slots=True)

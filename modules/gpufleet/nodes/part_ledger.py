@@ -18,7 +18,15 @@ from sqlalchemy import Connection, Row, Table, insert, select, update
 from gpufleet.boundary import is_identifier
 from gpufleet.nodes import journal, revision, schema
 from gpufleet.nodes.identity import normalize_serial
-from gpufleet.nodes.part import ObservedFault, ObservedPart, Part, PartObservation, Placement, RepairEntry
+from gpufleet.nodes.part import (
+    ObservedFault,
+    ObservedPart,
+    Part,
+    PartObservation,
+    Placement,
+    RecordedAction,
+    RepairEntry,
+)
 
 MAX_PARTS = 512  # of one node in one attempt; more is an attack
 _LONGEST_TEXT, _LONGEST_POSITION = 255, 64  # characters of a column
@@ -253,6 +261,23 @@ def load_parts(connection: Connection, part_ids: Iterable[str] | None = None) ->
         )
         for row in connection.execute(query)
     ]  # fmt: skip
+
+
+def load_recorded_actions(connection: Connection, node_id: str | None = None) -> list[RecordedAction]:
+    """Return what was done to the parts that were in a node then (None: in any node), oldest first."""
+    table, part = schema.repair, schema.part
+    query = (
+        select(table.c.node_id, part.c.uuid, part.c.serial, part.c.id, table.c.name, table.c.at)
+        .join(part, part.c.id == table.c.part_id)
+        .where(table.c.event == "action", table.c.node_id.is_not(None))
+        .order_by(table.c.at, table.c.number)
+    )
+    if node_id is not None:
+        query = query.where(table.c.node_id == node_id)
+    return [
+        RecordedAction(row.node_id, row.uuid or row.serial or row.id, row.name, row.at)
+        for row in connection.execute(query)
+    ]
 
 
 def find_parts_of_node(connection: Connection, node_id: str) -> list[str]:

@@ -28,7 +28,7 @@ from gpufleet.nodes.model import (
     SourceStatus,
     utc_now,
 )
-from gpufleet.nodes.part import Part, PartObservation
+from gpufleet.nodes.part import Part, PartObservation, RecordedAction
 from gpufleet.nodes.reconcile import apply_source_reports
 from gpufleet.nodes.source_report import ReportOutcome, SourceReport
 
@@ -370,6 +370,11 @@ class Registry:
         with self._reading() as connection:
             ids = part_ledger.find_parts_of_node(connection, node_id) if node_id else None
             return part_ledger.load_parts(connection, ids)
+
+    def list_recorded_actions(self, node_id: str | None = None) -> Sequence[RecordedAction]:
+        """Return what was done to the parts of a node (None: of all), oldest first."""
+        with self._reading() as connection:
+            return part_ledger.load_recorded_actions(connection, node_id)
 
     def record_repair_action(self, part_id: str, action: str, reason: str, actor: str) -> Part:
         """Add what somebody did to a part to its ledger; return the part after it."""

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from gpufleet import burnin, paths
 from gpufleet.boundary import Json, decode_json_lines
+from gpufleet.burnin.xid_rule import EventHistory
 from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
 from gpufleet.nodes import NEW_STATES, BurnInResult, Node, Registry
+from gpufleet.operations.event_history import NodeHistories, find_window
 from gpufleet.operations.site_thresholds import (
     build_site_agent,
     judge_node_at_site,
+    load_recorded_rules,
     load_site_kernel_rules,
     load_site_overrides,
     observe_parts_at_site,
@@ -65,7 +66,12 @@ def load_newest_burnin_results(
 ) -> list[StoredBurninResult]:
     """Return each node's newest result, in the registry's order."""
     nodes = [registry.get_node(node)] if node else list(registry.list_nodes())
-    last = {result.node: result for result in registry.list_burn_in_results(node, attempt)}
+    return select_newest(nodes, registry.list_burn_in_results(node, attempt))
+
+
+def select_newest(nodes: Iterable[Node], results: Iterable[BurnInResult]) -> list[StoredBurninResult]:
+    """Return the newest result of each node that has one, in the order of the nodes."""
+    last = {result.node: result for result in results}
     return [StoredBurninResult(node_row, last[node_row.id]) for node_row in nodes if node_row.id in last]
 
 
@@ -88,7 +94,9 @@ def require_healthy_reports(reports: Sequence[Json]) -> None:
         raise CheckFailed(f"not healthy: {', '.join(unhealthy)}")
 
 
-def rejudge_result(stored_result: StoredBurninResult) -> burnin.BurninReport:
+def rejudge_result(
+    stored_result: StoredBurninResult, history: EventHistory | None = None
+) -> burnin.BurninReport:
     """Judge a stored result's records by today's thresholds; what was known of its configuration stays."""
     report = stored_result.result.report
     outcomes = {check["name"]: check["outcome"] for check in report["checks"]}
@@ -99,6 +107,7 @@ def rejudge_result(stored_result: StoredBurninResult) -> burnin.BurninReport:
         report["profile"],
         rehearsal=is_rehearsal_active(),
         is_configured=configured,
+        history=history,
     )
     return replace(again, attempt=report["attempt"])
 
@@ -109,34 +118,42 @@ def rejudge_results(
     """Judge results again, each node's newest or all since a moment; return what differs, and store it where asked."""
     load_site_overrides()  # a wrong file is refused before anything is read
     load_site_kernel_rules()
+    load_recorded_rules()
     with open_results_registry() as registry:
+        nodes = [registry.get_node(node)] if node else list(registry.list_nodes())
+        results = registry.list_burn_in_results(node, since=since - find_window() if since else None)
         stored_results = (
-            load_burnin_results_since(registry, node, since)
-            if since
-            else load_newest_burnin_results(registry, node)
+            select_measurements_since(nodes, results, since) if since else select_newest(nodes, results)
         )
-        pairs = [(stored, rejudge_result(stored)) for stored in stored_results]
-        changed = [pair for pair in pairs if pair[1].as_json() != pair[0].result.report]
+        histories = NodeHistories(results, registry.list_recorded_actions(nodes[0].id if node else None))
+        changed = []
+        for stored in stored_results:
+            result = stored.result
+            history = histories.build_history(result.node, result.records, result.digest, result.recorded_at)
+            report = rejudge_result(stored, history)
+            if report.as_json() != result.report:
+                changed.append((stored, report, history))
         return [
-            build_verdict_change(*pair) | {"applied": apply_new_verdict(registry, *pair, apply_changes)}
-            for pair in changed
+            build_verdict_change(stored, report)
+            | {"applied": apply_new_verdict(registry, stored, report, apply_changes, history)}
+            for stored, report, history in changed
         ]
 
 
-def load_burnin_results_since(
-    registry: Registry, node: str | None, since: datetime
+def select_measurements_since(
+    nodes: Iterable[Node], results: Iterable[BurnInResult], since: datetime
 ) -> list[StoredBurninResult]:
     """Return every measurement recorded since a moment, oldest first, each as it was judged last.
 
     A stored new judgement repeats the records of the measurement; it counts as one.
     """
-    nodes = {row.id: row for row in ([registry.get_node(node)] if node else registry.list_nodes())}
+    by_id = {row.id: row for row in nodes}
     newest: dict[tuple[str, str], BurnInResult] = {}
-    for result in registry.list_burn_in_results(node, since=since):
-        digest = hashlib.sha256(json.dumps(result.records, sort_keys=True).encode()).hexdigest()
-        newest[result.node, digest] = result
+    for result in results:
+        if result.recorded_at >= since:
+            newest[result.node, result.digest] = result
     return [
-        StoredBurninResult(nodes[result.node], result) for result in newest.values() if result.node in nodes
+        StoredBurninResult(by_id[result.node], result) for result in newest.values() if result.node in by_id
     ]
 
 
@@ -170,7 +187,11 @@ def build_verdict_change(stored: StoredBurninResult, new_report: burnin.BurninRe
 
 
 def apply_new_verdict(
-    registry: Registry, stored: StoredBurninResult, new_report: burnin.BurninReport, apply_changes: bool
+    registry: Registry,
+    stored: StoredBurninResult,
+    new_report: burnin.BurninReport,
+    apply_changes: bool,
+    history: EventHistory | None = None,
 ) -> str:
     """Store a new judgement as an attempt of its own, so that the old one stays in the history."""
     if not apply_changes:
@@ -186,7 +207,7 @@ def apply_new_verdict(
     report = replace(new_report, attempt=attempt).as_json()
     reason = "; ".join(new_report.list_unhealthy_reasons()[:3]) or "every required check passed"
     records = stored.result.records
-    seen = observe_parts_at_site(node, records, new_report, rehearsal=is_rehearsal_active())
+    seen = observe_parts_at_site(node, records, new_report, rehearsal=is_rehearsal_active(), history=history)
     return registry.record_burn_in_result(node.id, attempt, report, records, reason=reason, seen=seen)
 
 

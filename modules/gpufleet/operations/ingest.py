@@ -340,12 +340,16 @@ def _apply_hardware(ingest: EventIngester, node_name: str, event: TaskEvent) -> 
 
 def _apply_burn_in(ingest: EventIngester, node_name: str, event: TaskEvent) -> None:
     """Judge the agent's records and apply the verdict."""
+    from gpufleet.operations.event_history import load_node_history
     from gpufleet.operations.site_thresholds import judge_node_at_site, observe_parts_at_site
 
     registry, node = ingest.registry, ingest.registry.get_node(node_name)
     records = [dict(r) for r in event.report.get("records") or () if isinstance(r, Mapping)]
     configured, profile = find_last_configured(registry, node_name), find_burnin_profile(records)
-    report = judge_node_at_site(node, records, profile, rehearsal=ingest.rehearsal, is_configured=configured)
+    history = load_node_history(registry, node.id, records, event.at)
+    report = judge_node_at_site(
+        node, records, profile, rehearsal=ingest.rehearsal, is_configured=configured, history=history
+    )
     attempt = get_attempt_id(event) or report.attempt
     if not attempt:
         registry.add_history_entry_once(node_name, "ignored", "the burn-in event has no attempt", event.at)
@@ -365,7 +369,7 @@ def _apply_burn_in(ingest: EventIngester, node_name: str, event: TaskEvent) -> N
         started_at=event.started_at,
         when=event.at,
         start_revision=ingest.find_run_start_revision(event),
-        seen=observe_parts_at_site(node, records, report, rehearsal=ingest.rehearsal),
+        seen=observe_parts_at_site(node, records, report, rehearsal=ingest.rehearsal, history=history),
     )
     if outcome == "ignored":
         ingest.summary.ignored.append(f"{node.name}: attempt {attempt}: {report.verdict}")

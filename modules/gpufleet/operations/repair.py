@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from gpufleet import burnin
 from gpufleet.boundary import Json
@@ -14,12 +17,16 @@ from gpufleet.nodes import (
     Node,
     Part,
     Placement,
+    RecordedAction,
     Registry,
     RepairEntry,
 )
 from gpufleet.nodes.model import format_utc_time
 from gpufleet.operations import node_view
 from gpufleet.operations.node_change import find_actor, require_reason
+from gpufleet.operations.site_thresholds import load_recorded_rules
+
+REPAIRS_RULE = "repairs_repeated"
 
 
 @dataclass(frozen=True)
@@ -44,12 +51,26 @@ def list_part_statuses(registry: Registry, in_node: Node | None = None) -> list[
     """Return every part of the ledger, or those that are in a node now, with its node and its open faults."""
     nodes = {node.id: node for node in ([in_node] if in_node else registry.list_nodes())}
     statuses = []
-    for part in registry.list_parts(in_node.id if in_node else None):
+    node_id = in_node.id if in_node else None
+    repairs: Mapping[str, set[datetime]] = {}
+    if REPAIRS_RULE not in load_recorded_rules():
+        repairs = collect_node_repairs(registry.list_recorded_actions(node_id))
+    for part in registry.list_parts(node_id):
         node = nodes.get(part.place.node) if part.place and part.place.node else None
         is_rented = part.kind == "instance" or bool(node and node.cloud)
-        faults = burnin.find_open_faults(part.entries, is_rented=is_rented)
+        own = repairs.get(part.place.node or "", ()) if part.place else ()
+        faults = burnin.find_open_faults(part.entries, is_rented=is_rented, node_repairs=own)
         statuses.append(PartStatus(part, node, tuple(faults)))
     return statuses
+
+
+def collect_node_repairs(actions: Iterable[RecordedAction]) -> dict[str, set[datetime]]:
+    """Return when each node was repaired; what was recorded for several of its parts at once is one repair."""
+    repairs: dict[str, set[datetime]] = defaultdict(set)
+    for action in actions:
+        if action.action != "inspect":
+            repairs[action.node].add(action.at)
+    return repairs
 
 
 def find_part_statuses(registry: Registry, reference: str) -> list[PartStatus]:
@@ -161,6 +182,7 @@ def fault_as_json(fault: burnin.OpenFault) -> Json:
         "last": entry_as_json(fault.last),
         "next_step": fault.step,
         "next_step_meaning": burnin.STEP_MEANINGS[fault.step],
+        "rule": fault.rule or None,
         "steps": list(fault.ladder.steps),
         "source": fault.ladder.source,
     }

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from gpufleet import paths
 from gpufleet.boundary import read_text
@@ -17,12 +17,16 @@ from gpufleet.burnin import (
     judge_attempt,
     observe_parts,
 )
+from gpufleet.burnin.event_history import build_event_history
+from gpufleet.burnin.xid_rule import EventHistory, PartRepair
 from gpufleet.errors import InputError, ProjectFileError
 from gpufleet.nodes import Node, PartObservation, build_expected_hardware
 
+Parsed = TypeVar("Parsed")
+
 
 def find_site_file(name: str) -> Path | None:
-    """Return a site's file next to Pulumi.yaml; None outside a project and where there is none."""
+    """Return a file of the site next to Pulumi.yaml; None outside a project and where there is none."""
     try:
         path = paths.find_project_root() / name
     except InputError:
@@ -37,8 +41,22 @@ def load_site_overrides() -> tuple[ThresholdOverride, ...]:
         return ()
     from gpufleet.burnin.override_file import parse_overrides  # its reader takes longer than a quick question
 
+    return _parse_site_file(path, parse_overrides)
+
+
+def load_recorded_rules() -> frozenset[str]:
+    """Return the rules over time that the site only records; ProjectFileError for a file that is not right."""
+    path = find_site_file(paths.RULE_FILE)
+    if path is None:
+        return frozenset()
+    from gpufleet.burnin.rule_switch import parse_rule_switches  # as above
+
+    return _parse_site_file(path, parse_rule_switches)
+
+
+def _parse_site_file(path: Path, parse: Callable[[str, str], Parsed]) -> Parsed:
     try:
-        return parse_overrides(read_text(path), path.name)
+        return parse(read_text(path), path.name)
     except InputError as error:
         raise ProjectFileError(error.problem, where=error.where, key=error.key, remedy=error.remedy) from None
 
@@ -50,10 +68,16 @@ def load_site_kernel_rules() -> tuple[KernelRule, ...]:
         return ()
     from gpufleet.burnin.kernel_rule_file import parse_kernel_rules
 
-    try:
-        return parse_kernel_rules(read_text(path), path.name)
-    except InputError as error:
-        raise ProjectFileError(error.problem, where=error.where, key=error.key, remedy=error.remedy) from None
+    return _parse_site_file(path, parse_kernel_rules)
+
+
+def build_site_history(
+    records: Sequence[Any], earlier: Sequence[Sequence[Any]] = (), repairs: Iterable[PartRepair] = ()
+) -> EventHistory:
+    """Return what the rules over time need beside an attempt's records, as this site judges."""
+    return build_event_history(
+        records, earlier, repairs, record_only=load_recorded_rules(), kernel_rules=load_site_kernel_rules()
+    )
 
 
 def build_site_agent(path: Path) -> Path:
@@ -62,7 +86,7 @@ def build_site_agent(path: Path) -> Path:
 
 
 def judge_at_site(
-    records: Iterable[Any],
+    records: Sequence[Any],
     node_kind: str,
     profile: str,
     rehearsal: bool = False,
@@ -70,6 +94,7 @@ def judge_at_site(
     is_configured: bool | None = None,
     node: str = "",
     expected: Mapping[str, Any] = MappingProxyType({}),
+    history: EventHistory | None = None,
 ) -> BurninReport:
     """Judge an attempt's records as this site does; ``expected`` is the hardware that the registry declares."""
     return judge_attempt(
@@ -82,11 +107,18 @@ def judge_at_site(
         overrides=load_site_overrides(),
         expected=expected,
         kernel_rules=load_site_kernel_rules(),
+        history=history or build_site_history(records),
     )
 
 
 def judge_node_at_site(
-    node: Node, records: Iterable[Any], profile: str, *, rehearsal: bool, is_configured: bool | None
+    node: Node,
+    records: Sequence[Any],
+    profile: str,
+    *,
+    rehearsal: bool,
+    is_configured: bool | None,
+    history: EventHistory | None = None,
 ) -> BurninReport:
     """Judge an attempt of a registered node."""
     return judge_at_site(
@@ -97,11 +129,17 @@ def judge_node_at_site(
         is_configured=is_configured,
         node=node.name,
         expected=build_expected_hardware(node),
+        history=history,
     )
 
 
 def observe_parts_at_site(
-    node: Node, records: Iterable[Any], report: BurninReport, *, rehearsal: bool
+    node: Node,
+    records: Sequence[Any],
+    report: BurninReport,
+    *,
+    rehearsal: bool,
+    history: EventHistory | None = None,
 ) -> PartObservation:
     """Return the parts and their faults in an attempt's records, by the rules that judged its report."""
     return observe_parts(
@@ -112,4 +150,5 @@ def observe_parts_at_site(
         overrides=load_site_overrides(),
         expected=build_expected_hardware(node),
         kernel_rules=load_site_kernel_rules(),
+        history=history or build_site_history(records),
     )

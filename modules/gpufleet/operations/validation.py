@@ -93,6 +93,7 @@ def validate_project(root: Path, stack: str | None = None) -> ValidationReport:
         reading.read_cost_files()
         reading.read_overrides()
         reading.read_cards()
+        reading.read_rule_switches()
     if not reading.files:
         remedy = "write stacks/Pulumi.<stack>.yaml or inventory/<rack>.yaml: gpufleet init ."
         raise InputError("no stack and no rack is declared", where=str(root), remedy=remedy)
@@ -189,6 +190,14 @@ class _Reading:
             from gpufleet.drivers.site_cards import parse_site_cards
 
             self.read(path, lambda path: parse_site_cards(read_text(path), path.name))
+
+    def read_rule_switches(self) -> None:
+        """Read which rules over time the site only records."""
+        path = self.root / paths.RULE_FILE
+        if path.exists():
+            from gpufleet.burnin.rule_switch import parse_rule_switches
+
+            self.read(path, lambda path: parse_rule_switches(read_text(path), path.name))
 
     def build_report(self) -> ValidationReport:
         """Return the findings in the order of files and lines, each once."""

@@ -18,11 +18,11 @@ PREFIX = re.compile(
 XID = re.compile(r"NVRM: Xid \(([^)]{1,40})\)[^:]{0,40}: (\d{1,6})")
 PCI = r"(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?"
 DEVICE = re.compile(rf"\b(?:{PCI}|nvme\d{{1,4}}|sd[a-z]{{1,3}}|mmcblk\d{{1,3}}|mmc\d{{1,3}}|MC\d{{1,3}})\b")
-# By what two events of one XID differ: the place of 13, the cause of 45, the first register of 74.
+# By what two events of one XID differ: the place of 13, the cause of 45, the link and the registers of 74.
 XID_DETAILS = {
     "13": re.compile(r"GPC \d{1,3}, TPC \d{1,3}"),
     "45": re.compile(r"previous Xid \d{1,6}"),
-    "74": re.compile(r"\b0x[0-9a-fA-F]{1,16}"),
+    "74": re.compile(r"(?:\blink -?\d{1,4} ?)?\(0x[0-9a-fA-Fx, ]{1,120}"),
 }
 SEVERITY = re.compile(r"\b(non-?fatal|fatal)\b", re.IGNORECASE)
 # One report of the firmware is a block of lines with the same number; what of it is kept, in one line.
@@ -40,6 +40,8 @@ NVRM_HEAD = "NVRM: The NVIDIA GPU"
 # A rule's rank: 0 fatal, 1 to be looked at, 2 recorded; the worse kinds have more room on a hostile log.
 RECORDED, ROOM = 2, (6, 4, 2)
 MAX_GROUPS, MAX_CHARACTERS, MAX_TIMES, MAX_DETAILS = 300, 240, 8, 16
+# The lines of an XID with no longer gap are one burst; where there are more, those closest together are joined.
+BURST_SECONDS, MAX_BURSTS = 15.0, 8
 
 
 def find_rule(text: str, rules: Sequence[Rule]) -> tuple[Rule, Match[str]] | None:
@@ -70,6 +72,18 @@ def build_group_key(text: str, rule_id: str, match: Match[str]) -> tuple[str, ..
     severity = SEVERITY.search(text)
     details = XID_DETAILS[xid[2]].search(text, xid.end()) if xid[2] in XID_DETAILS else None
     return (*key, severity[1].lower() if severity else "", details[0] if details else "")
+
+
+def extend_bursts(bursts: list[list[float]], seconds: float) -> None:
+    """Add the time of one more line to the bursts of its group, as first and last second of each."""
+    if bursts and seconds - bursts[-1][1] <= BURST_SECONDS:
+        bursts[-1][1] = max(seconds, bursts[-1][1])
+        return
+    bursts.append([seconds, seconds])
+    if len(bursts) > MAX_BURSTS:
+        gaps = [bursts[number + 1][0] - bursts[number][1] for number in range(MAX_BURSTS)]
+        place = gaps.index(min(gaps))
+        bursts[place : place + 2] = [[bursts[place][0], bursts[place + 1][1]]]
 
 
 class KernelErrorGroups:
@@ -143,6 +157,8 @@ class KernelErrorGroups:
         if self.seconds is not None:
             group.setdefault("first", self.seconds)
             group.update(last=self.seconds, times=[*group.get("times", []), self.seconds][-MAX_TIMES:])
+            if XID.search(text):
+                extend_bursts(group.setdefault("bursts", []), self.seconds)
         self.groups[key] = group
 
     def _admit(self, key: tuple[str, ...], rank: int) -> tuple[str, ...]:

@@ -29,6 +29,8 @@ def format_part_details(details: Json) -> list[str]:
     for fault in details["faults"]:
         lines.append(f"open        {fault['fault']} ({fault['count']}x): {fault['meaning']}")
         lines.append(f"next step   {fault['next_step']}: {fault['next_step_meaning']}")
+        if fault["rule"]:
+            lines.append(f"rule        {fault['rule']}")
         lines.append(f"source      {fault['source']}")
     return [*lines, "", *map(format_timeline_row, details["timeline"])]
 

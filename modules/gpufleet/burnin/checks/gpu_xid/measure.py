@@ -25,6 +25,8 @@ def measure_host(host: HostAccess) -> RawCheckResult:
     if output.code:
         return build_error_result(f"dmesg exited with code {output.code}: {output.err.strip()[:200]}")
     raw = errors.summarize()
+    uptime = re.match(r"\d{1,12}\.\d{1,9}", host.read_text_file("/proc/uptime") or "")
+    raw |= {"uptime_s": float(uptime[0])} if uptime else {}
     raw["pci"] = describe_devices(host, [str(group["line"]) for group in raw["groups"]])
     return RawCheckResult("ran", measured=errors.count, unit="lines", raw=raw)
 

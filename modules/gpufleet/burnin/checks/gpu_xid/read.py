@@ -10,11 +10,11 @@ from gpufleet.burnin.log_event import KernelEvent
 # Metrics by outcome.
 METRICS = {"fatal": "fatal", "application": "application", "review": "review", "record": "recorded"}
 STEP_TEXT = {
-    "reset": "reset", "reboot": "reboot", "reseat": "reseat", "inspect": "look at it", "rma": "RMA",
-    "replace": "replace",
+    "reset": "reset", "reboot": "reboot", "reseat": "reseat", "inspect": "look at it",
+    "diagnose": "field diagnostics", "rma": "RMA", "replace": "replace",
 }  # fmt: skip
 MAX_NAMED = 3
-LONGEST_MEANING = 120
+LONGEST_MEANING, LONGEST_RULE_MEANING = 120, 240
 
 
 def read_record(raw: Raw, site_rules: tuple[KernelRule, ...] = ()) -> CheckReadings:
@@ -44,10 +44,12 @@ def describe_events(events: list[KernelEvent]) -> str:
 
 
 def describe_event(event: KernelEvent) -> str:
-    """Return one event: code, device, meaning and steps."""
+    """Return one event: code, device, meaning and steps; what a rule over time found names code and device itself."""
     kind, _, code = event.code.partition("xid_")
     name = f"XID {code}" if code and not kind else event.code.removeprefix("kernel.")
     at = f" on {event.position}" if event.position else ""
     times = f" ({event.count} times)" if event.count > 1 else ""
     steps = ", then ".join(STEP_TEXT.get(step, step) for step in event.steps)
+    if event.rule:
+        return f"{event.meaning[:LONGEST_RULE_MEANING]}: {steps}"
     return f"{name}{at}{times}: {event.meaning[:LONGEST_MEANING]}: {steps}"
