@@ -60,3 +60,8 @@ def _plain(text: str) -> str:
 def _placeholders() -> frozenset[str]:
     groups = read_packaged_yaml("gpufleet.nodes", "data/placeholder-serials.yaml")
     return frozenset(_plain(value) for group in groups for value in group["values"])
+
+
+def list_placeholder_serials() -> frozenset[str]:
+    """Return the texts that identify nothing, without case, punctuation and blanks."""
+    return _placeholders()

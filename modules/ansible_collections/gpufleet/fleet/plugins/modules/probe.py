@@ -59,6 +59,12 @@ SERIAL_FILES = (
     ("dmi", "sys/class/dmi/id/product_serial"),
     ("dmi", "sys/class/dmi/id/board_serial"),
 )
+# What a BMC may know a machine by instead; the role power compares them.
+IDENTIFIER_FILES = {
+    "board_serial": "sys/class/dmi/id/board_serial",
+    "chassis_serial": "sys/class/dmi/id/chassis_serial",
+    "uuid": "sys/class/dmi/id/product_uuid",
+}
 MODEL_FILES = (
     "proc/device-tree/model",
     "sys/firmware/devicetree/base/model",
@@ -115,6 +121,7 @@ def read_node_facts(root: Path) -> dict[str, Any]:
         "hostname": platform.node(),
     }
     values.update(read_board_serial(root))
+    values.update({name: read_text_or_empty(root / path) for name, path in IDENTIFIER_FILES.items()})
     values["model"] = next(filter(None, (read_text_or_empty(root / path) for path in MODEL_FILES)), "")
     values["machine_id"] = read_text_or_empty(root / "etc/machine-id")
     values.update(parse_os_release(read_text_or_empty(root / "etc/os-release")))
