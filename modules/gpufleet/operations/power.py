@@ -85,13 +85,13 @@ def build_identifiers(options: PowerOptions) -> NodeIdentifiers:
     """Return what to compare with the BMC: the node's identifiers, or the one that a person set in their place."""
     known = {key: text for key, text in options.identifiers.items() if key in NodeIdentifiers.model_fields}
     registered = normalize_serial(str(known.get("serial") or ""))
-    given = normalize_serial(options.serial)
-    if given == registered:
+    serial = normalize_serial(options.serial)
+    if serial == registered:
         return NodeIdentifiers(
-            **{key: str(text or "")[:200] for key, text in known.items()} | {"serial": given or ""}
+            **{key: str(text or "")[:200] for key, text in known.items()} | {"serial": serial or ""}
         )
-    is_uuid = re.fullmatch(UUID, given or "") is not None  # a person may name that too
-    return NodeIdentifiers(uuid=given or "") if is_uuid else NodeIdentifiers(serial=given or "")
+    is_uuid = re.fullmatch(UUID, serial or "") is not None  # a person may name that too
+    return NodeIdentifiers(uuid=serial or "") if is_uuid else NodeIdentifiers(serial=serial or "")
 
 
 def build_request(bmc: fleet.Bmc, options: PowerOptions) -> PowerRequest:

@@ -104,18 +104,23 @@ def compare_machine(
     node: NodeIdentifiers, machine: MachineIdentity, placeholders: Collection[str] = ()
 ) -> MachineComparison:
     """Compare both sides. ``placeholders`` are texts that identify nothing, without case and punctuation."""
-    own = {kind: _split_serials(getattr(node, kind), placeholders) for kind in SERIAL_KINDS}
+    node_serials = {kind: _split_serials(getattr(node, kind), placeholders) for kind in SERIAL_KINDS}
     theirs = _list_machine_serials(machine, placeholders)
     uuid, their_uuid = _normalize_uuid(node.uuid), _normalize_uuid(machine.uuid)
     if uuid and {their_uuid, _normalize_uuid(machine.guid)} & _list_byte_orders(uuid):
         return MachineComparison("same")
-    differing = [_NAMES[kind] for kind in SERIAL_KINDS if _differs(own[kind], theirs.get(kind, frozenset()))]
+    differing = [
+        _NAMES[kind] for kind in SERIAL_KINDS if _differs(node_serials[kind], theirs.get(kind, frozenset()))
+    ]
     if uuid and their_uuid:
         differing.append("UUID")
-    own_serials, their_serials = frozenset().union(*own.values()), frozenset().union(*theirs.values())
-    if common := own_serials & their_serials:
+    known_serials, their_serials = (
+        frozenset().union(*node_serials.values()),
+        frozenset().union(*theirs.values()),
+    )
+    if common := known_serials & their_serials:
         # A chassis may have several nodes, and all of them may show its serial.
-        is_chassis_only = common <= theirs.get("chassis_serial", frozenset()) & own["chassis_serial"]
+        is_chassis_only = common <= theirs.get("chassis_serial", frozenset()) & node_serials["chassis_serial"]
         if not differing or (differing == ["serial"] and not is_chassis_only):
             return MachineComparison("same")
         if is_chassis_only:
@@ -125,9 +130,9 @@ def compare_machine(
         return MachineComparison("unknown", f"one serial is equal, but {format_difference(differing)}")
     if differing:
         return MachineComparison("other", format_difference(differing))
-    # Without a rule a SKU may be a model's number, and is no identifier that misses an equal.
+    # Without a rule a SKU may be a model's number: that it differs means nothing.
     telling = frozenset().union(*(serials for kind, serials in theirs.items() if kind != ANY_SKU))
-    has_both = (own_serials or uuid) and (telling or their_uuid)
+    has_both = (known_serials or uuid) and (telling or their_uuid)
     return (
         MachineComparison("unknown", "they have no identifier in common")
         if has_both
@@ -152,15 +157,15 @@ def _list_machine_serials(
     return serials
 
 
-def _differs(own: frozenset[str], theirs: frozenset[str]) -> bool:
+def _differs(first: frozenset[str], second: frozenset[str]) -> bool:
     """Return True if two serials of one kind are of two machines.
 
-    A maker writes serials of one kind in one length. Of two lengths, one is of another kind than its field says.
+    A maker writes serials of one kind in one length. Of two lengths, one is not what its field says.
     """
     return (
-        bool(own and theirs)
-        and not own & theirs
-        and {len(text) for text in own} == {len(text) for text in theirs}
+        bool(first and second)
+        and not first & second
+        and {len(text) for text in first} == {len(text) for text in second}
     )
 
 
