@@ -11,6 +11,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 from click.testing import CliRunner
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gpufleet import burnin
 from gpufleet.burnin import acceptance as pure
@@ -256,6 +257,22 @@ def test_file_without_a_key_is_refused_in_one_line(registry):
     problem = run("accept", "--output", "a.json").exception
     assert str(problem) == "--output: a file must be signed; give --key (see gpufleet passport keygen)"
     assert not Path("a.json").exists()
+
+
+def test_large_fleet_is_signed_and_verified_within_the_limits(registry):
+    report = registry.list_burn_in_results("blade01")[-1].report
+    evidence = [
+        pure.NodeEvidence(
+            {"name": f"n{number}"}, "ready", "", is_out_of_use=False, report=report, recorded_at="x"
+        )
+        for number in range(500)
+    ]
+    head = {"issued_at": "", "issued_by": "", "pattern": "all"}
+    document = pure.build_acceptance(evidence, [], head)
+    key = Ed25519PrivateKey.generate()
+    content = pure.sign_acceptance(document, key).encode()
+    assert pure.verify_acceptance(content, key.public_key(), "x")["counts"]["accepted"] == 500
+    assert len(content) / 500 * pure.MAX_NODES < pure.FILE_LIMITS.bytes / 2
 
 
 def test_reasons_and_nodes_are_bounded():

@@ -12,7 +12,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gpufleet.boundary import OWN_STATE, Json, decode_json_object, make_printable
+from gpufleet.boundary import OWN_STATE, DocumentLimits, Json, decode_json_object, make_printable
 from gpufleet.errors import CheckFailed, InputError
 
 if TYPE_CHECKING:
@@ -54,14 +54,16 @@ def sign_document(document: Json, key: Ed25519PrivateKey, form: DocumentForm) ->
     return rfc8785.dumps(content).decode() + "\n"
 
 
-def verify_document(content: bytes, key: Ed25519PublicKey, form: DocumentForm, where: str) -> Json:
+def verify_document(
+    content: bytes, key: Ed25519PublicKey, form: DocumentForm, where: str, limits: DocumentLimits = OWN_STATE
+) -> Json:
     """Return the document in a file; CheckFailed in one line unless the key signed exactly this file."""
     from cryptography.exceptions import InvalidSignature
 
     noun = form.noun
     article = "an" if noun[0] in "aeiou" else "a"
     try:
-        values = decode_json_object(content, where, OWN_STATE)
+        values = decode_json_object(content, where, limits)
     except InputError as error:
         raise CheckFailed(f"{where}: is cut off or not {article} {noun}: {error.problem}") from None
     document, signature = values.get(form.key), _decode_signature(values.get("signature"))

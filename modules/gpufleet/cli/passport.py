@@ -56,10 +56,9 @@ def issue_node_passport(node: str, key: Path, out: Path, actor: str | None) -> N
 @output.json_option
 def verify_node_passport(file: Path, key: Path, require_healthy: bool, as_json: bool) -> None:
     """Verify a passport or an acceptance report with nothing but the file and the issuer's public key."""
-    from gpufleet.boundary import OWN_STATE, read_bytes
     from gpufleet.operations import acceptance, passport
 
-    if acceptance.is_acceptance_file(read_bytes(file, OWN_STATE)):
+    if acceptance.is_acceptance_file(file):
         document = acceptance.verify_acceptance_file(file, key, require_verdict=require_healthy)
         name: Any = f"acceptance of {document.get('pattern')}"
     else:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from gpufleet import __version__
 from gpufleet.boundary import (
-    OWN_STATE,
     Json,
     make_block_printable,
     make_printable,
@@ -230,15 +229,16 @@ def require_accepted(document: Mapping[str, Any]) -> None:
         raise CheckFailed(make_printable(str(document.get("statement")), 500))
 
 
-def is_acceptance_file(content: bytes) -> bool:
+def is_acceptance_file(path: Path) -> bool:
     """Return True if a signed file claims to be an acceptance report, as JSON or as a page."""
+    content = read_bytes(path, acceptance.FILE_LIMITS)
     return acceptance.is_page(content) or content.startswith(b'{"acceptance":')
 
 
 def verify_acceptance_file(path: Path, key_path: Path, *, require_verdict: bool = False) -> Json:
     """Return what a file that the key signed says; CheckFailed otherwise."""
     key = load_public_key(key_path)
-    document = acceptance.verify_acceptance(read_bytes(path, OWN_STATE), key, str(path))
+    document = acceptance.verify_acceptance(read_bytes(path, acceptance.FILE_LIMITS), key, str(path))
     if require_verdict and document.get("verdict") != "accepted":
         raise CheckFailed(
             f"{path}: the signature is valid, but the fleet is {make_printable(document.get('statement'))}"
