@@ -58,8 +58,8 @@ def remove_secrets(report: PowerReport, request: PowerRequest) -> PowerReport:
     def clean(text: str) -> str:
         return text.replace(pair, "***").replace(password, "***")[:500]
 
-    values = report.model_dump(exclude={"orders"})
-    texts = {key: clean(value) for key, value in values.items() if isinstance(value, str)}
+    values = report.model_dump(exclude={"was", "state", "match", "orders", "notes"})
+    texts = {key: clean(value) for key, value in values.items()}
     return report.model_copy(update={**texts, "notes": tuple(map(clean, report.notes))})
 
 
