@@ -13,7 +13,7 @@ from gpufleet.fleet import Bmc
 from gpufleet.operations.power import describe_power
 from gpufleet.remote.bmc import PowerReport, PowerRequest, control, run_power_action
 from gpufleet.remote.bmc import sequence as bmc_sequence
-from gpufleet.remote.bmc.__main__ import run_request
+from gpufleet.remote.bmc.__main__ import remove_secrets, run_request
 
 SYS518 = {"MessageId": "IDRAC.2.8.SYS518", "Message": "iDRAC is currently unable to display any information"}
 
@@ -166,6 +166,14 @@ def test_orders_are_known_although_the_process_is_stopped(bmc, monkeypatch):
         ("On",),
         "the BMC took longer than 6 seconds",
     )
+
+
+def test_short_password_breaks_no_report(bmc):
+    bmc.system["Manufacturer"] = "o" * 300
+    request = PowerRequest(bmc=Bmc(**bmc.declaration), action="on", user=USER, password="o")
+    report = remove_secrets(run_request(request), request)
+    again = control.decode_last_report(f"{report.model_dump_json()}\n".encode())
+    assert (again.state, again.orders, set(again.manufacturer)) == ("on", ("On",), {"*"})
 
 
 def test_only_complete_lines_of_the_child_count():

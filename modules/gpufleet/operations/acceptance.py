@@ -85,7 +85,7 @@ def issue_acceptance(
     head = {
         "issued_at": format_utc_time(utc_now()),
         "issued_by": options.issued_by,
-        "gpufleet_version": __version__,
+        "version": __version__,
         "pattern": make_printable(options.pattern, 500),
         "max_age_days": options.max_age_days,
         "profile": options.profile,

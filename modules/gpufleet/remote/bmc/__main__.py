@@ -12,7 +12,8 @@ from contextlib import suppress
 from typing import Any
 
 from gpufleet.boundary import decode_json_object, validate_with_pydantic
-from gpufleet.remote.bmc.model import PowerReport, PowerRequest
+from gpufleet.remote.bmc.machine import LONGEST_TEXT
+from gpufleet.remote.bmc.model import LONGEST_PROBLEM, PowerReport, PowerRequest
 from gpufleet.remote.bmc.sequence import BmcError, PowerSequence
 
 MEMORY_BYTES = 1 << 30
@@ -55,11 +56,13 @@ def remove_secrets(report: PowerReport, request: PowerRequest) -> PowerReport:
     user, password = request.user.get_secret_value(), request.password.get_secret_value()
     pair = base64.b64encode(f"{user}:{password}".encode()).decode()
 
-    def clean(text: str) -> str:
-        return text.replace(pair, "***").replace(password, "***")[:500]
+    def clean(text: str, longest: int = LONGEST_PROBLEM) -> str:
+        return text.replace(pair, "***").replace(password, "***")[:longest]
 
     values = report.model_dump(exclude={"was", "state", "match", "orders", "notes"})
-    texts = {key: clean(value) for key, value in values.items()}
+    texts = {
+        key: clean(value) if key == "problem" else clean(value, LONGEST_TEXT) for key, value in values.items()
+    }
     return report.model_copy(update={**texts, "notes": tuple(map(clean, report.notes))})
 
 

@@ -17,7 +17,8 @@ SETTLE_SECONDS = 60
 """Time that a BMC gets to carry out an order that does not depend on the operating system."""
 
 ShortText = Annotated[str, Field(max_length=LONGEST_TEXT)]
-Problem = Annotated[str, Field(max_length=500)]
+LONGEST_PROBLEM = 500
+Problem = Annotated[str, Field(max_length=LONGEST_PROBLEM)]
 
 
 class PowerRequest(FrozenModel):
