@@ -119,8 +119,11 @@ esac
 """
 
 
-def build_fru(manufacturer, product, serial):
-    """Return a FRU with a product area: IPMI Platform Management FRU Information Storage Definition, sections 8, 12."""
+def build_fru(manufacturer, product, serial, chassis=None):
+    """Return a FRU with a product area, and one of a chassis with a serial.
+
+    IPMI Platform Management FRU Information Storage Definition, sections 8, 10 and 12.
+    """
 
     def text(value):
         return bytes([0xC0 | len(value)]) + value.encode()
@@ -131,9 +134,17 @@ def build_fru(manufacturer, product, serial):
     area = bytearray(body + b"\x00")
     area[1] = len(area) // 8
     area[-1] = -sum(area) % 256
-    header = bytearray([1, 0, 0, 0, 1, 0, 0, 0])
+    chassis_area = bytearray()
+    if chassis:
+        chassis_area += (
+            b"\x01\x00\x17" + text("part-2") + text(chassis) + b"\xc1"
+        )  # 0x17: a rack mount chassis
+        chassis_area += bytes(-(len(chassis_area) + 1) % 8 + 1)
+        chassis_area[1] = len(chassis_area) // 8
+        chassis_area[-1] = -sum(chassis_area) % 256
+    header = bytearray([1, 0, bool(chassis), 0, 1 + len(chassis_area) // 8, 0, 0, 0])
     header[-1] = -sum(header) % 256
-    return bytes(header + area)
+    return bytes(header + chassis_area + area)
 
 
 @contextlib.contextmanager
@@ -271,6 +282,8 @@ class ScriptedBmc:
             def answer(self):
                 size = int(self.headers.get("Content-Length") or 0)
                 bmc.requests.append((self.command, self.path, json.loads(self.rfile.read(size) or b"{}")))
+                if bmc.answer_unusually(self):
+                    return
                 content = bmc.answers.get(self.path, {})
                 body = content if isinstance(content, bytes) else json.dumps(content).encode()
                 self.send_response(bmc.statuses.get(self.path, 200))
@@ -285,6 +298,10 @@ class ScriptedBmc:
 
         return Handler
 
+    def answer_unusually(self, handler):
+        """Answer a request in another way than from ``answers``; return whether it did."""
+        return False
+
     def __enter__(self):
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
         return self
@@ -292,3 +309,83 @@ class ScriptedBmc:
     def __exit__(self, *_error):
         self._server.shutdown()
         self._server.server_close()
+
+
+class SwitchableBmc(ScriptedBmc):
+    """A Redfish service of a machine that is switched, and that fails as public reports describe.
+
+    ``readings`` are what the next readings of the system are in place of an answer: a status, "close" (the connection
+    ends), or bytes. ``transition`` are the power states that an order is followed by. ``order_answer`` is a status or
+    "close": the order is carried out before, unless ``is_deaf``. What real services refuse is refused: an order that
+    the system does not offer, On for a machine that is on (iDRAC, PSU501), a shutdown of one that is off (iLO).
+    """
+
+    PATH = "/redfish/v1/Systems/1"
+
+    def __init__(self, folder: Path, power="Off"):
+        super().__init__(folder)
+        self.targets = {"On": "On", "ForceOff": "Off", "GracefulShutdown": "Off", "ForceRestart": "On"}
+        self.system["PowerState"] = power
+        self.action = self.system["Actions"]["#ComputerSystem.Reset"]
+        self.action["ResetType@Redfish.AllowableValues"] = list(self.targets)
+        self.readings, self.transition, self.later_readings = [], [], []
+        self.order_answer, self.is_deaf, self.refusals = 204, False, []
+
+    @property
+    def orders(self):
+        return [body.get("ResetType") for method, path, body in self.requests if path.endswith(".Reset")]
+
+    def answer_unusually(self, handler):
+        if handler.path == self.PATH and handler.command == "GET":
+            return self.answer_reading(handler)
+        if handler.path.endswith("ComputerSystem.Reset"):
+            self.answer_order(handler, self.orders[-1])
+            return True
+        return False
+
+    def answer_reading(self, handler):
+        if not self.readings:
+            if self.transition:
+                self.system["PowerState"] = self.transition.pop(0)
+            return False
+        self.send(handler, self.readings.pop(0))
+        return True
+
+    def answer_order(self, handler, order):
+        state = self.system["PowerState"]
+        if self.refusals:
+            status, message = self.refusals.pop(0)
+            self.send(handler, status, message)
+        elif order not in self.action["ResetType@Redfish.AllowableValues"]:
+            self.send(handler, 400, {"MessageId": "Base.1.8.ActionParameterNotSupported"})
+        elif order == "On" == state:
+            self.send(
+                handler, 409, {"MessageId": "IDRAC.1.6.PSU501", "Message": "Server is already powered ON."}
+            )
+        elif order != "On" and state == "Off":
+            message = {
+                "MessageID": "iLO.0.10.InvalidOperationForSystemState",
+                "MessageArgs": ["Power is off"],
+            }
+            self.send(handler, 400, message)
+        else:
+            if not self.is_deaf:
+                self.system["PowerState"] = self.targets[order]
+                self.readings = list(self.later_readings)
+            self.send(handler, self.order_answer)
+
+    def send(self, handler, answer, message=None):
+        if answer == "close":
+            handler.close_connection = True
+            handler.connection.close()
+            return
+        body = answer if isinstance(answer, bytes) else b""
+        if message:
+            body = json.dumps(
+                {"error": {"code": "GeneralError", "@Message.ExtendedInfo": [message]}}
+            ).encode()
+        handler.send_response(200 if isinstance(answer, bytes) else answer)
+        handler.send_header("Content-Length", str(len(body)))
+        handler.end_headers()
+        with contextlib.suppress(OSError):
+            handler.wfile.write(body)

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from bmc_emulator import PASSWORD, USER, run_redfish_emulator
+from bmc_emulator import PASSWORD, SYSTEM, USER, run_redfish_emulator
 from gpufleet.errors import InputError
-from gpufleet.nodes import Registry
+from gpufleet.nodes import NodeObservation, Registry
 from gpufleet.operations import power
 
 SERVERS = """\
@@ -79,6 +79,7 @@ def test_one_bmc_that_refuses_does_not_stop_the_others(servers, run_play, rack_p
         "state": "off",
         "protocol": "redfish",
         "manufacturer": "Sushy Emulator",
+        "uuid": SYSTEM,
     }
     assert values["declared.bmc"]["address"] == "127.0.0.1"
     assert problems["observed.power_reasons"][0]["message"] == "nothing listens on the BMC's port"
@@ -101,3 +102,18 @@ def test_restart_that_fails_over_ssh_continues_through_the_bmc_only_if_allowed(s
     assert "power on after On (was off)" in allowed.stdout
     assert "Keep the time that it took" in allowed.stdout
     assert PASSWORD not in allowed.stdout
+
+
+def test_identifiers_of_the_node_reach_the_comparison(servers, run_play, rack_project):
+    """Test a node whose rack file has no serial: it is known by the UUID that it reported."""
+    other = "bdc26000-8930-11eb-8000-7cc255106b08"
+    run_play(power_on(state="read"), limit="gpu01")  # registers it
+    with Registry(f"sqlite:///{rack_project}/.gpufleet/registry.db") as registry:
+        node = registry.get_node("gpu01")
+        seen = NodeObservation("commissioning", node.name, node.place, observed={"uuid": other})
+        registry.apply_observation(seen)
+    shown = {"ansible.builtin.debug": {"msg": "{{ gpufleet_identifiers.uuid }}"}}
+    identified = power_on(state="off", identifiers="{{ gpufleet_identifiers }}", required=False)
+    result = run_play(shown, identified, limit="gpu01")
+    assert other in result.stdout
+    assert "belongs to another machine, the UUID differs" in " ".join((result.stdout + result.stderr).split())

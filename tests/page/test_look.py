@@ -11,18 +11,27 @@ import pytest
 
 from gpufleet import cost, fleet
 from gpufleet.console import FleetReportData, burnin_pages, render_report_page
+from gpufleet.console.acceptance_page import render_acceptance_page
 from gpufleet.console.report_data import build_node_json
 from gpufleet.cost.analysis import tco
 from gpufleet.cost.inputs.stack_change import change_from_preview
-from gpufleet.nodes import Registry
-from gpufleet.operations import burnin
+from gpufleet.nodes import NodeIdentity, NodeObservation, Registry
+from gpufleet.operations import acceptance, burnin
 from gpufleet.sizing.compare import file_output
 from gpufleet.sizing.compare.builder import compare_accelerators
 from gpufleet.sizing.compare.options import build_sizing_request
 
 ROOT = Path(__file__).resolve().parents[2]
 LOOKS = [(width, scheme) for width in (1400, 390) for scheme in ("light", "dark")]
-PAGES = ["cost.html", "tco.html", "compare.html", "fleet.html", "rack-blades-1.html", "node-server.html"]
+PAGES = [
+    "cost.html",
+    "tco.html",
+    "compare.html",
+    "fleet.html",
+    "rack-blades-1.html",
+    "node-server.html",
+    "acceptance.html",
+]
 PICTURES = [path.name for path in sorted((ROOT / "docs/images").glob("*.svg"))]  # also what a README shows
 
 spec = importlib.util.spec_from_file_location(
@@ -57,6 +66,14 @@ def folder(tmp_path_factory):
         burnin_pages.write_burnin_pages(folder)
         nodes = [build_node_json(node) for node in registry.list_nodes()]
         reports = burnin.load_newest_reports()
+        registry.set_node_hold("blade03", "operator", "its fan is loud")
+        registry.apply_observation(
+            NodeObservation("rack:blades-1", "blade21", NodeIdentity(rack="blades-1", slot="21"))
+        )
+        issued = acceptance.issue_acceptance(
+            acceptance.AcceptanceOptions(issued_by="ann"), None, render_acceptance_page
+        )
+        (folder / "acceptance.html").write_text(issued.render_page(issued.document))
     document = json.loads(cost.render_diff(diff, "json"))
     data = FleetReportData("production", "2026-11-28 12:00 UTC", nodes, reports, document)
     (folder / "fleet.html").write_text(render_report_page(data))

@@ -28,7 +28,8 @@ from gpufleet.fleet import Bmc
 from gpufleet.remote.bmc import PowerReport, PowerRequest, run_power_action
 from gpufleet.remote.bmc import __main__ as bmc_child
 from gpufleet.remote.bmc.__main__ import remove_secrets, run_request
-from gpufleet.remote.bmc.sequence import BmcError, MachineIdentity, PowerSequence
+from gpufleet.remote.bmc.machine import MachineIdentity, NodeIdentifiers
+from gpufleet.remote.bmc.sequence import BmcError, PowerSequence, SentOrder
 
 missing_simulator = pytest.mark.skipif(
     not (shutil.which("ipmi_sim") and shutil.which("ipmitool")), reason="needs openipmi and ipmitool"
@@ -127,9 +128,9 @@ def test_silent_bmc_is_given_up_after_the_limit():
 
 
 def test_other_machine_is_never_switched(scripted):
-    report = act(scripted.declaration, "off", serial="SN-0002", force=True)
+    report = act(scripted.declaration, "off", node=NodeIdentifiers(serial="SN-0002"), force=True)
     assert (report.is_other_machine, report.orders, report.state) == (True, (), "on")
-    assert act(scripted.declaration, serial="sn-0001").is_other_machine is False
+    assert act(scripted.declaration, node=NodeIdentifiers(serial="sn-0001")).is_other_machine is False
     assert not [path for method, path, _ in scripted.requests if path.endswith("ComputerSystem.Reset")]
 
 
@@ -203,7 +204,7 @@ class FakeMachine:
     def send_order(self, order):
         if order in self.refuses:
             raise BmcError(f"the BMC refused {order}")
-        return order
+        return SentOrder(order)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +212,8 @@ class FakeMachine:
     [
         (["changing", "changing", "on"], "on", (), (), ""),
         (["off", "changing", "on"], "on", (), ("on",), ""),
-        (["on", "off"], "off", ("shutdown",), ("force_off",), ""),
+        (["on", "on", "off"], "off", ("shutdown",), ("force_off",), ""),
+        (["on", "off"], "off", ("shutdown",), (), ""),  # it went off by itself
         (["on"], "cycle", ("shutdown", "force_restart"), (), "the BMC refused force_restart"),
     ],
 )

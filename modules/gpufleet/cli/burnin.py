@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -72,6 +73,58 @@ def show_burnin_reports(node: str | None, attempt: str | None, report: output.Re
         pages = burnin_pages.write_burnin_pages(folder, node)
         output.print_lines(f"{len(pages)} pages written to {folder}", err=True)
     burnin.require_healthy_reports(reports)
+
+
+@burnin_command.command("accept")
+@click.option(
+    "--limit",
+    default="all",
+    show_default=True,
+    help="Names, ranges and groups of nodes: blade[01-20],!blade07.",
+)
+@click.option(
+    "--key", type=output.FILE, help="The private key that signs the files (gpufleet passport keygen)."
+)
+@click.option(
+    "--profile",
+    type=click.Choice(("quick", "standard", "soak")),
+    help="Only results of this or a longer one.",
+)
+@click.option(
+    "--max-age",
+    type=click.IntRange(1, 3650),
+    default=30,
+    show_default=True,
+    metavar="DAYS",
+    help="Older results do not count.",
+)
+@click.option("--by", "actor", help="Who issues it. Default: your login.")
+@output.report_options("table", "json", "html")
+def accept_fleet(
+    *,
+    limit: str,
+    key: Path | None,
+    profile: str | None,
+    max_age: int,
+    actor: str | None,
+    report: output.ReportOutput,
+) -> None:
+    """Accept a fleet by its newest results, or name what speaks against it; sign the report.
+
+    Exit code 1 if it is not. gpufleet passport verify verifies the files.
+    """
+    from gpufleet.console.acceptance_page import render_acceptance_page
+    from gpufleet.operations import acceptance, node_change
+    from gpufleet.operations.text.acceptance import format_acceptance
+
+    options = acceptance.AcceptanceOptions(limit, max_age, profile, node_change.find_actor(actor))
+    issued = acceptance.issue_acceptance(options, key, render_acceptance_page)
+    document = issued.document
+    report._replace(printed_format=None).write(issued.render_file)
+    report._replace(files=()).write(
+        lambda name: json.dumps(document, indent=2) if name == "json" else format_acceptance(document)
+    )
+    acceptance.require_accepted(issued.document)
 
 
 @burnin_command.command("compare")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -50,18 +51,26 @@ def issue_node_passport(node: str, key: Path, out: Path, actor: str | None, as_j
 @passport_command.command("verify")
 @click.argument("file", type=key_type)
 @click.option("--key", required=True, type=key_type, help="The issuer's public key (KEY.pub).")
-@click.option("--require-healthy", is_flag=True, help="Exit code 1 also if the node is not healthy.")
+@click.option(
+    "--require-healthy",
+    is_flag=True,
+    help="Exit code 1 also if the node is not healthy, or the fleet not accepted.",
+)
 @output.json_option
 def verify_node_passport(file: Path, key: Path, require_healthy: bool, as_json: bool) -> None:
-    """Verify a passport with nothing but the file and the issuer's public key."""
-    from gpufleet.operations import passport
+    """Verify a passport or an acceptance report with nothing but the file and the issuer's public key."""
+    from gpufleet.operations import acceptance, passport
 
-    document = passport.verify_passport_file(file, key, require_healthy=require_healthy)
+    if acceptance.is_acceptance_file(file):
+        document = acceptance.verify_acceptance_file(file, key, require_verdict=require_healthy)
+        name: Any = f"acceptance of {document.get('pattern')}"
+    else:
+        document = passport.verify_passport_file(file, key, require_healthy=require_healthy)
+        node = document.get("node")
+        name = node.get("name") if isinstance(node, dict) else None
     if as_json:
         output.print_json(document)
         return
-    node = document.get("node")
-    name = node.get("name") if isinstance(node, dict) else None
     output.print_lines(
         f"valid: {name}, issued {document.get('issued_at')} by {document.get('issued_by')}, key {document['key_id']}",
         f"{document.get('statement')}",

@@ -65,6 +65,7 @@ def make_inventory_host(
     blueprint_variables: Mapping[str, Any] | None = None,
     bmc: Mapping[str, Any] | None = None,
     *,
+    identifiers: Mapping[str, str] | None = None,
     is_spot: bool = False,
     volumes: Sequence[dict[str, Any]] = (),
     ssh_arguments: str | None = None,
@@ -73,7 +74,8 @@ def make_inventory_host(
 
     ``blueprint_variables`` are those that the node's template gives, from the operator's stack. Any other value is the
     operator's only if that file holds the very same one; that the registry has it is not enough. ``bmc`` comes only
-    from that file: credentials are sent to its address. ``volumes`` and ``ssh_arguments`` are built from the stack.
+    from that file: credentials are sent to its address. ``identifiers`` are what its BMC may know the node by, besides
+    the serial, as the node reported it. ``volumes`` and ``ssh_arguments`` are built from the stack.
     """
     variables = build_node_variables(node)
     files = (
@@ -101,6 +103,8 @@ def make_inventory_host(
     observed = {
         key: value for key, value in variables.items() if key not in operator_values and key not in vocabulary
     }
+    if bmc and identifiers:
+        observed["gpufleet_identifiers"] = {"serial": node.serial or "", **identifiers}
     return InventoryHost(
         name,
         tuple(list_ansible_groups(node)),

@@ -87,3 +87,8 @@ def _uuids() -> frozenset[str]:
 def _read_values(name: str) -> frozenset[str]:
     groups = read_packaged_yaml("gpufleet.nodes", name)
     return frozenset(_plain(value) for group in groups for value in group["values"])
+
+
+def list_placeholder_serials() -> frozenset[str]:
+    """Return the texts that identify nothing, without case, punctuation and blanks."""
+    return _placeholders()

@@ -28,6 +28,7 @@ from gpufleet.nodes.private_access import SshArguments, make_private_access_look
 
 BlueprintLookup = Callable[[Node], fleet.Blueprint | None]
 StackLoader = Callable[[str], fleet.Fleet]
+BMC_IDENTIFIERS = ("board_serial", "chassis_serial", "uuid")
 TEST_RANGE = ip_network("198.18.0.0/15")  # RFC 2544
 
 
@@ -89,7 +90,8 @@ def build_ansible_inventory(
         spot_lookup=make_spot_lookup(project_root, load_stack),
         storage_lookup=make_node_storage_lookup(project_root, load_stack),
         access_lookup=None if rehearsal else _make_access_lookup(project_root, load_stack),
-        bmcs={key: bmc for use in uses for key, bmc in _list_bmcs(use[0])},
+        bmcs=(bmcs := {key: bmc for use in uses for key, bmc in _list_bmcs(use[0])}),
+        identifiers=_list_identifiers(registry_url) if bmcs else None,
     )
     inventory = replace(inventory, racks=read_racks)
     if rehearsal:
@@ -200,6 +202,7 @@ def assemble_ansible_inventory(
     storage_lookup: StorageLookup | None = None,
     access_lookup: SshArguments | None = None,
     bmcs: Mapping[Slot, dict[str, Any]] | None = None,
+    identifiers: Mapping[str, dict[str, str]] | None = None,
 ) -> AnsibleInventory:
     """Return the inventory of registered nodes and of the declared slots that the registry does not know yet."""
     live_nodes, declared_nodes = (
@@ -226,6 +229,7 @@ def assemble_ansible_inventory(
             slots.get(node.rack_slot),
             variables.get(id(plan)),
             (bmcs or {}).get(node.rack_slot) if node.rack_slot else None,
+            identifiers=(identifiers or {}).get(node.id),
             is_spot=spot_lookup is not None and spot_lookup(node),
             volumes=storage_lookup(node) if storage_lookup else (),
             ssh_arguments=access_lookup(node) if access_lookup else None,
@@ -324,6 +328,21 @@ def _registered_nodes(url: str) -> Iterable[Node]:
         return []
     with Registry(url) as registry:
         return registry.list_nodes()
+
+
+def _list_identifiers(url: str) -> dict[str, dict[str, str]]:
+    """Return by node id what a BMC may know the node by, as it last reported it."""
+    from gpufleet.nodes.registry import Registry
+
+    if not Registry.has_registry(url):
+        return {}
+    identifiers: dict[str, dict[str, str]] = {}
+    with Registry(url) as registry:
+        for name in BMC_IDENTIFIERS:
+            for node_id, value in registry.list_newest_values(f"observed.{name}").items():
+                if isinstance(value, str):
+                    identifiers.setdefault(node_id, {})[name] = value
+    return identifiers
 
 
 _Use = tuple[fleet.Rack, str | None, str | None]

@@ -16,7 +16,8 @@ from gpufleet.boundary import (
     sync_to_disk,
     write_text,
 )
-from gpufleet.burnin.passport import compute_key_id, sign_passport, verify_passport
+from gpufleet.burnin.passport import sign_passport, verify_passport
+from gpufleet.burnin.signed_document import compute_key_id
 from gpufleet.errors import CheckFailed, InputError
 from gpufleet.nodes import BurnInResult, Node, Registry
 from gpufleet.nodes.model import format_utc_time, utc_now

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Any
 
@@ -12,19 +13,32 @@ from pydantic import ValidationError
 from gpufleet import fleet
 from gpufleet.boundary import make_printable, validate_with_pydantic
 from gpufleet.errors import InputError
-from gpufleet.nodes.identity import normalize_serial
+from gpufleet.nodes.identity import list_placeholder_serials, normalize_serial
 from gpufleet.nodes.inventory import is_rehearsal_address
-from gpufleet.remote.bmc import PowerAction, PowerReport, PowerRequest, run_power_action
+from gpufleet.remote.bmc import (
+    NodeIdentifiers,
+    PowerAction,
+    PowerReport,
+    PowerRequest,
+    describe_identifiers,
+    run_power_action,
+)
+
+UUID = r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
 
 
 @dataclass(frozen=True)
 class PowerOptions:
-    """How to switch: ``serial`` is the node's own, as the registry has it; the rest as in ``PowerRequest``."""
+    """How to switch; ``identifiers`` are the node's own as the registry has them, the rest is as in ``PowerRequest``.
+
+    ``serial`` is the node's own too, or another one that a person set: then only that one counts.
+    """
 
     action: PowerAction
     user: str
     password: str
     serial: str = ""
+    identifiers: Mapping[str, Any] = field(default_factory=dict)
     force: bool = False
     shutdown_seconds: int = 300
     contact_seconds: int = 60
@@ -41,19 +55,46 @@ def control_power(declaration: Mapping[str, Any], options: PowerOptions) -> Powe
         raise InputError(
             f"a rehearsal does not contact the BMC {bmc.address}", where="gpufleet_bmc", key="address"
         )
-    report = run_power_action(build_request(bmc, options, normalize_serial(options.serial)))
-    if not report.is_other_machine:
+    request = build_request(bmc, options)
+    report = run_power_action(request)
+    if report.match not in ("other", "unknown"):
         return report
-    if normalize_serial(report.serial) is None:  # "To be filled by O.E.M." is no evidence of another machine
-        return run_power_action(build_request(bmc, options, None))
+    theirs = describe_identifiers(report.model_dump())
+    sides = f"it reports {theirs}; the node has {request.node.describe()}"
+    remedy = f"after a look at the machine, set power_serial: {choose_serial(report)} for this node"
+    if report.match == "unknown" and options.action == "on":
+        note = f"the BMC {bmc.address} could not be identified, {report.match_reason}: {sides}; {remedy}"
+        return report.model_copy(update={"notes": (*report.notes, make_printable(note, 500))})
+    is_other = report.match == "other"
+    claim = "belongs to another machine" if is_other else "is not known to belong to this node"
+    done = "" if options.action == "read" else ": nothing was switched"
     problem = (
-        f"the BMC {bmc.address} belongs to serial {report.serial}, the node has {options.serial}:"
-        " nothing was switched"
+        f"the BMC {bmc.address} {claim}, {report.match_reason}: {sides}{done}; if it is this node's, {remedy}"
     )
+    if options.action == "read" and not is_other:
+        return report.model_copy(update={"notes": (*report.notes, make_printable(problem, 500))})
     return report.model_copy(update={"problem": make_printable(problem, 500)})
 
 
-def build_request(bmc: fleet.Bmc, options: PowerOptions, serial: str | None) -> PowerRequest:
+def choose_serial(report: PowerReport) -> str:
+    """Return the identifier of a BMC that a person can name as the node's."""
+    return report.serial or report.board_serial or report.chassis_serial or report.uuid or "''"
+
+
+def build_identifiers(options: PowerOptions) -> NodeIdentifiers:
+    """Return what to compare with the BMC: the node's identifiers, or the one that a person set in their place."""
+    known = {key: text for key, text in options.identifiers.items() if key in NodeIdentifiers.model_fields}
+    registered = normalize_serial(str(known.get("serial") or ""))
+    serial = normalize_serial(options.serial)
+    if serial == registered:
+        return NodeIdentifiers(
+            **{key: str(text or "")[:200] for key, text in known.items()} | {"serial": serial or ""}
+        )
+    is_uuid = re.fullmatch(UUID, serial or "") is not None  # a person may name that too
+    return NodeIdentifiers(uuid=serial or "") if is_uuid else NodeIdentifiers(serial=serial or "")
+
+
+def build_request(bmc: fleet.Bmc, options: PowerOptions) -> PowerRequest:
     """Return a request; InputError, which never quotes a credential, if a value is out of range."""
     for name in ("user", "password"):
         if not getattr(options, name):
@@ -65,7 +106,8 @@ def build_request(bmc: fleet.Bmc, options: PowerOptions, serial: str | None) -> 
             user=options.user,
             password=options.password,
             action=options.action,
-            serial=serial,
+            node=build_identifiers(options),
+            placeholders=list_placeholder_serials(),
             force=options.force,
             shutdown_seconds=options.shutdown_seconds,
             contact_seconds=options.contact_seconds,
@@ -87,9 +129,12 @@ def describe_power(report: PowerReport) -> str:
     """Return a report as one line."""
     machine = " ".join(part for part in (report.manufacturer, report.model) if part)
     who = f"{machine}, serial {report.serial}" if report.serial else machine
-    done = f" after {', '.join(report.orders)}" if report.orders else ""
-    line = report.problem or f"power {report.state}{done}" + (f" (was {report.was})" if report.orders else "")
-    return f"{line}; {who}" if who else line
+    orders = ", ".join(report.orders)
+    if report.problem:
+        line = f"{report.problem} (sent: {orders}; power {report.state})" if orders else report.problem
+    else:
+        line = f"power {report.state}" + (f" after {orders} (was {report.was})" if orders else "")
+    return "; ".join(part for part in (line, *report.notes, who) if part)
 
 
 def build_power_facts(report: PowerReport, protocol: str) -> dict[str, Any]:
@@ -100,6 +145,9 @@ def build_power_facts(report: PowerReport, protocol: str) -> dict[str, Any]:
         "manufacturer": report.manufacturer,
         "model": report.model,
         "serial": report.serial,
+        "sku": report.sku,
+        "uuid": report.uuid,
     }
-    reasons = [{"code": "bmc", "level": "warning", "message": report.problem}] if report.problem else []
+    messages = [message for message in (report.problem, *report.notes) if message]
+    reasons = [{"code": "bmc", "level": "warning", "message": message} for message in messages]
     return {"facts": {key: text for key, text in texts.items() if text}, "reasons": reasons}

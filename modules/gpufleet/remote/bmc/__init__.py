@@ -7,6 +7,14 @@ or never stop answering. What the child prints is decoded within limits.
 from __future__ import annotations
 
 from gpufleet.remote.bmc.control import run_power_action
+from gpufleet.remote.bmc.machine import NodeIdentifiers, describe_identifiers
 from gpufleet.remote.bmc.model import PowerAction, PowerReport, PowerRequest
 
-__all__ = ["PowerAction", "PowerReport", "PowerRequest", "run_power_action"]
+__all__ = [
+    "NodeIdentifiers",
+    "PowerAction",
+    "PowerReport",
+    "PowerRequest",
+    "describe_identifiers",
+    "run_power_action",
+]

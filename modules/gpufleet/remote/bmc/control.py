@@ -28,10 +28,23 @@ def run_power_action(request: PowerRequest) -> PowerReport:
             timeout=request.limit_seconds,
             check=False,
         )
-    except subprocess.TimeoutExpired:
-        return PowerReport(problem=f"the BMC took longer than {request.limit_seconds} seconds")
+    except subprocess.TimeoutExpired as error:
+        problem = f"the BMC took longer than {request.limit_seconds} seconds"
+        return (decode_last_report(error.stdout or b"") or PowerReport()).model_copy(
+            update={"problem": problem}
+        )
+    problem = f"the {library} process ended with status {completed.returncode}"
+    report = decode_last_report(completed.stdout)
+    if report is None or completed.returncode:
+        return (report or PowerReport()).model_copy(update={"problem": problem})
+    return report
+
+
+def decode_last_report(output: bytes) -> PowerReport | None:
+    """Return the last complete report that the child process printed; None if there is none."""
+    lines = output.rpartition(b"\n")[0].splitlines()
     try:
-        values = decode_json_object(completed.stdout, "BMC")
+        values = decode_json_object(lines[-1] if lines else b"", "BMC")
         return make_values_printable(validate_with_pydantic(PowerReport, values, "BMC"))
     except InputError:
-        return PowerReport(problem=f"the {library} process ended with status {completed.returncode}")
+        return None

@@ -8,29 +8,33 @@ from pydantic import Field, SecretStr, field_serializer
 
 from gpufleet.fleet import Bmc
 from gpufleet.fleet.frozen_model import FrozenModel
+from gpufleet.remote.bmc.machine import LONGEST_TEXT, Match, NodeIdentifiers
 
 PowerAction = Literal["read", "on", "off", "cycle"]
-PowerState = Literal["on", "off", "changing", "unknown"]
+PowerState = Literal["on", "off", "changing", "paused", "unknown"]
 
 SETTLE_SECONDS = 60
 """Time that a BMC gets to carry out an order that does not depend on the operating system."""
 
-LONGEST_TEXT = 200
 ShortText = Annotated[str, Field(max_length=LONGEST_TEXT)]
+LONGEST_PROBLEM = 500
+Problem = Annotated[str, Field(max_length=LONGEST_PROBLEM)]
 
 
 class PowerRequest(FrozenModel):
     """One action on one machine.
 
     ``off`` and ``cycle`` first request a shutdown of the operating system and wait ``shutdown_seconds``. ``force``
-    permits to cut the power after that. If the BMC reports another serial than ``serial``, nothing is switched.
+    permits to cut the power after that. If the BMC belongs to another machine than ``node``, nothing is switched; if
+    they have no identifier in common, it is only switched on. ``placeholders`` are serials that identify nothing.
     """
 
     bmc: Bmc
     user: Annotated[SecretStr, Field(min_length=1, max_length=255)]
     password: Annotated[SecretStr, Field(min_length=1, max_length=255)]
     action: PowerAction = "read"
-    serial: str | None = None
+    node: NodeIdentifiers = NodeIdentifiers()
+    placeholders: frozenset[str] = frozenset()
     force: bool = False
     shutdown_seconds: Annotated[int, Field(ge=0, le=3600)] = 300
     contact_seconds: Annotated[int, Field(ge=1, le=600)] = 60
@@ -48,9 +52,10 @@ class PowerRequest(FrozenModel):
 
 
 class PowerReport(FrozenModel):
-    """The power state before (``was``) and after, the orders in between, and who the machine is.
+    """The power state before (``was``) and after, the orders that were sent in between, and who the machine is.
 
-    ``problem`` is why the action was not carried out; empty if it was.
+    ``problem`` is why the action was not carried out; empty if it was. ``notes`` are what else a person should know: an
+    order without an answer, a machine that could not be identified.
     """
 
     was: PowerState = "unknown"
@@ -59,5 +64,17 @@ class PowerReport(FrozenModel):
     manufacturer: ShortText = ""
     model: ShortText = ""
     serial: ShortText = ""
-    is_other_machine: bool = False
-    problem: Annotated[str, Field(max_length=500)] = ""
+    sku: ShortText = ""
+    board_serial: ShortText = ""
+    chassis_serial: ShortText = ""
+    uuid: ShortText = ""
+    guid: ShortText = ""
+    match: Match = "not_compared"
+    match_reason: ShortText = ""
+    notes: Annotated[tuple[Problem, ...], Field(max_length=8)] = ()
+    problem: Problem = ""
+
+    @property
+    def is_other_machine(self) -> bool:
+        """True if the BMC belongs to another machine than the node."""
+        return self.match == "other"

@@ -25,6 +25,7 @@ class ActionModule(ControllerAction):
             user=options["user"],
             password=options["password"],
             serial=options["serial"],
+            identifiers=options["identifiers"],
             force=options["force"],
             shutdown_seconds=options["shutdown_seconds"],
             contact_seconds=options["contact_seconds"],
@@ -44,6 +45,6 @@ class ActionModule(ControllerAction):
         }
         if report.problem and options["required"]:
             result["failed"] = True
-        elif report.problem:
+        elif report.problem or report.notes:
             self._display.warning(f"{options['node']}: {line}")
         return result

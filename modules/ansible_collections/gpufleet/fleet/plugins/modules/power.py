@@ -12,7 +12,8 @@ description:
   - Contacts the node's BMC by Redfish or IPMI from the controller. Nothing runs on the node.
   - C(off) and C(cycle) request a shutdown of the operating system first. If the node is still on after
     I(shutdown_seconds), I(force) permits to cut its power.
-  - If the BMC reports another serial than I(serial), nothing is switched.
+  - If the BMC belongs to another machine than I(serial) and I(identifiers) say, nothing is switched. If they have no
+    identifier in common, it is only switched on.
   - Needs C(gpufleet[bmc]) on the controller. In check mode the state is only read.
 options:
   node: {description: The node's name in the inventory., type: str, required: true}
@@ -26,6 +27,12 @@ options:
   password: {description: Password of the BMC; neither shown nor recorded., type: str, default: ""}
   state: {description: What to do., type: str, choices: ["read", "on", "off", cycle], default: read}
   serial: {description: "The node's serial; empty if it is unknown.", type: str, default: ""}
+  identifiers:
+    description: >-
+      What else the node is known by: C(board_serial), C(chassis_serial), C(uuid), and C(serial). They count only if
+      their serial is I(serial).
+    type: dict
+    default: {}
   force: {description: Whether to cut the power of a node that does not shut down., type: bool, default: false}
   shutdown_seconds: {description: Time for the shutdown of the operating system., type: int, default: 300}
   contact_seconds: {description: Time for the exchange with the BMC., type: int, default: 60}
