@@ -203,19 +203,32 @@ def judge_mesh(names: Iterable[str], pairs: Iterable[PairMeasurement]) -> dict[s
         if not blamed & set(ends):
             for name, other in (ends, ends[::-1]):
                 nodes[name].reasons.append(f"{other}: {problem}")
+    silent = report_missing_collectives(nodes)
     is_measured = any(node.collective_gb_per_s for node in nodes.values())
     for node in nodes.values():
-        if node.collective_missing:  # a node with GPUs must not pass without
-            node.reasons.append(f"no all-reduce over its GPUs: {node.collective_missing}")
         has_wrong_sums = any(
             pair.collective_wrong_values and not blamed & set(pair.ends) for pair in own_pairs[node.name]
         )
         node.outcome = decide_outcome(
             node,
             is_blamed=node.name in failed or has_wrong_sums,
-            is_incomplete=bool(node.collective_missing) and not is_measured,
+            is_incomplete=node.name in silent and not is_measured,
         )
     return nodes
+
+
+def report_missing_collectives(nodes: Mapping[str, NodeNetwork]) -> dict[str, NodeNetwork]:
+    """Give nodes whose GPUs took part in no all-reduce the reason; return them.
+
+    If no node's GPUs did, the outcome of these is ``not_run``: a node with GPUs must not pass without.
+    """
+    is_measured = any(node.collective_gb_per_s for node in nodes.values())
+    silent = {name: node for name, node in nodes.items() if node.collective_missing}
+    for node in silent.values():
+        node.reasons.append(f"no all-reduce over its GPUs: {node.collective_missing}")
+        if not is_measured:
+            node.outcome = "not_run"
+    return silent
 
 
 def merge_repeats(pairs: Iterable[PairMeasurement]) -> list[PairMeasurement]:

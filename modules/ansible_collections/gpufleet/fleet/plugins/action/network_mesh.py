@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: gpufleet contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Plan pairs of hosts and compare them on the controller. A thin adapter over gpufleet.burnin.mesh."""
+"""Plan tests of hosts and compare them on the controller. A thin adapter over gpufleet.burnin.mesh_run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ansible_collections.gpufleet.fleet.plugins.plugin_utils.adapter import Cont
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.package import defer_import_errors
 
 with defer_import_errors():
-    from gpufleet.burnin import mesh
+    from gpufleet.burnin import mesh, mesh_run
 
 
 class ActionModule(ControllerAction):
@@ -23,19 +23,14 @@ class ActionModule(ControllerAction):
                 f"a mesh needs two hosts without a job, this run has {', '.join(options['hosts']) or 'none'};"
                 " give --limit all nodes of a rack or fabric"
             )
-        pairs = [
-            mesh.read_pair_session(
-                str(session.get("node")),
-                str(session.get("partner")),
-                str(session.get("stdout") or ""),
-                str(session.get("stderr") or ""),
-            )
-            for session in options["measured"]
-        ]
-        nodes = mesh.judge_mesh(options["hosts"], pairs)
-        return {
-            "addresses": options["hosts"],
-            "rounds": [mesh.assign_roles(pairs) for pairs in mesh.build_rounds(list(options["hosts"]))],
-            "nodes": {name: node.as_json() for name, node in nodes.items()},
-            "summaries": {name: mesh.summarize_node(node) for name, node in nodes.items()},
-        }
+        plan = mesh_run.MeshPlan(
+            tuple(options["hosts"]),
+            {str(host): str(domain or "") for host, domain in options["domains"].items()},
+            mesh_run.choose_mode(options["mode"], len(options["hosts"]), options["pairs_up_to"]),
+            options["between_at_once"],
+        )
+        step = mesh_run.plan_step(plan, options["launched"], options["measured"])
+        result = {"addresses": options["hosts"], "mode": plan.mode, **step.as_json()}
+        if not step.rounds:
+            result |= mesh_run.judge_run(plan, options["launched"], options["measured"])
+        return result
