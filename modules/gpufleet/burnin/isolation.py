@@ -4,7 +4,7 @@ All pairs of 232 nodes are 26,796 sessions. Here, each group of nodes (a rack, o
 in which each node meets two partners, so that a bad node spoils both of its pairs. Then:
 
 1. screen: all groups at once;
-2. repeat: a pair that was bad alone is measured again, because noise is not bad twice;
+2. repeat: the pairs that were bad alone are measured again in one test, because noise is not bad twice;
 3. confirm: a node that was bad with two partners, or at an end of a pair that was bad twice, meets nodes that were
    good with everybody, until two sessions are bad or enough are good;
 4. between: rings over one good node of each group, in an order in which every two groups meet (Walecki's
@@ -270,15 +270,23 @@ class Isolation:
         while True:
             unexplained = self.list_unexplained()
             partners: dict[str, set[str]] = defaultdict(set)
-            for session in unexplained:
-                for end in session.ends:
-                    partners[end].add(session.partner_of(end))
+            for session in self.sessions:
+                if session.problem and not self.is_explained(session.ends):
+                    for end in session.ends:
+                        partners[end].add(session.partner_of(end))
             suspects = {
                 name for name, others in partners.items() if len(others) > max(1, self.cleared.get(name, 0))
             }
             counts = Counter(frozenset(session.ends) for session in unexplained)
             suspects |= {
                 end for pair, count in counts.items() if count > 1 for end in pair if end not in self.cleared
+            }
+            suspects |= {  # a session that failed is no noise, even if it did not fail again
+                end
+                for session in unexplained
+                if session.drop == 1 and self.repeated[frozenset(session.ends)]
+                for end in session.ends
+                if end not in self.cleared
             }
             if suspects:
                 yield from self.confirm(sorted(suspects), {name: len(partners[name]) for name in suspects})
@@ -299,14 +307,16 @@ class Isolation:
             if not lone:
                 return
             taken: Counter[str] = Counter()
-            tests = []
-            for pair in lone:
-                ends = next(session.ends for session in unexplained if frozenset(session.ends) == pair)
-                tests.append(self.new_repeat(ends, taken))
-            yield from self.measure(tests)
+            chains = [
+                self.build_chain(next(s.ends for s in unexplained if frozenset(s.ends) == pair), taken)
+                for pair in lone
+            ]
+            members = list(dict.fromkeys(name for chain in chains for name in chain))
+            pairs = list(dict.fromkeys(pair for chain in chains for pair in pairwise(chain)))
+            yield from self.measure([self.new_test("repeat", members, pairs, f"{len(lone)} pairs")])
 
-    def new_repeat(self, ends: Pair, taken: Counter[str]) -> GroupTest:
-        """Return a test of a pair that was bad; the first time, both ends meet a good node too."""
+    def build_chain(self, ends: Pair, taken: Counter[str]) -> list[str]:
+        """Return a pair that was bad, to be repeated; the first time, both ends meet a good node too."""
         chain = list(ends)
         if not self.repeated[frozenset(ends)]:
             used = {
@@ -316,7 +326,7 @@ class Isolation:
             taken.update([*before, *after])
             chain = [*before, *ends, *(name for name in after if name not in before)]
         self.repeated[frozenset(ends)] += 1
-        return self.new_test("repeat", chain, tuple(pairwise(chain)))
+        return chain
 
     def confirm(self, suspects: list[str], seen: Mapping[str, int]) -> Steps:
         """Let suspects meet good nodes; name them or clear them."""

@@ -34,9 +34,9 @@ def judge_isolated_nodes(
             node.outcome = "not_run"
     for name, node in report_missing_collectives(nodes).items():
         node.outcome = "warn" if nodes[name].outcome == "pass" else node.outcome
-    for pair in report.pairs:
-        for name, other in (pair.names, pair.names[::-1]):
-            warn(nodes[name], f"{other}: {pair.evidence}")
+    for bad_pair in report.pairs:
+        for name, other in (bad_pair.names, bad_pair.names[::-1]):
+            warn(nodes[name], f"{other}: {bad_pair.evidence}")
     for link in report.links:
         groups = " to ".join(link.names) if len(link.names) > 1 else f"{link.names[0]} to the other groups"
         for name in link.seen_at:
@@ -58,11 +58,12 @@ def warn(node: NodeNetwork, reason: str) -> None:
 def format_isolation(report: IsolationReport) -> list[str]:
     """Return lines for a person: tests and what was found, each with its evidence."""
     nodes = sum(len(members) for members in report.groups.values())
-    lines = [
+    counts = (
         f"{report.tests} tests ({report.sessions} sessions) of {nodes} nodes in {len(report.groups)} groups;"
         f" {report.links_measured} of {report.links_total} links between groups;"
         f" {nodes * (nodes - 1) // 2} pairs in all"
-    ]
+    )
+    lines = [counts]
     for label, findings in (("node", report.nodes), ("pair", report.pairs), ("link", report.links)):
         lines += [f"{label} {' - '.join(found.names)}: {found.evidence}" for found in findings]
     if report.cleared:

@@ -77,13 +77,20 @@ class PairMeasurement:
         if self.error or repeated.error:
             # A pair that fails only sometimes keeps its error.
             return replace(repeated if self.error else self, error=self.error or repeated.error)
-        best = {
-            name: max((value for value in values if value is not None), default=None)
-            for name in ("sent_mbit", "received_mbit", "rdma_gbit", "collective_gb_per_s")
-            if (values := (getattr(self, name), getattr(repeated, name)))
-        }
         losses = [value for value in (self.loss_share, repeated.loss_share) if value is not None]
-        return replace(repeated, **best, loss_share=min(losses, default=None))
+        return replace(
+            repeated,
+            sent_mbit=pick_larger(self.sent_mbit, repeated.sent_mbit),
+            received_mbit=pick_larger(self.received_mbit, repeated.received_mbit),
+            rdma_gbit=pick_larger(self.rdma_gbit, repeated.rdma_gbit),
+            collective_gb_per_s=pick_larger(self.collective_gb_per_s, repeated.collective_gb_per_s),
+            loss_share=min(losses, default=None),
+        )
+
+
+def pick_larger(one: float | None, two: float | None) -> float | None:
+    """Return the larger one of two values, of which either may be missing."""
+    return max((value for value in (one, two) if value is not None), default=None)
 
 
 @dataclass

@@ -142,7 +142,8 @@ def judge_run(
         nodes = judge_mesh(plan.names, sessions)
     else:
         report = advance_isolation(plan.complete_domains(), results, most_between=plan.between_at_once)
-        assert isinstance(report, IsolationReport), "the run has not ended"
+        if not isinstance(report, IsolationReport):
+            raise TypeError("the run has not ended")
         nodes, lines = judge_isolated_nodes(plan.names, report, sessions), format_isolation(report)
     return {
         "nodes": {name: node.as_json() for name, node in nodes.items()},
