@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import random
 
-from gpufleet.burnin.isolation import IsolationReport, advance_isolation
+from gpufleet.burnin.isolation import Isolation, IsolationReport
 from gpufleet.burnin.mesh import PairMeasurement
 
 SESSION_NOISE, NODE_NOISE, BURSTS = 0.01, 0.005, 1 / 300
@@ -54,12 +54,15 @@ class SimulatedCluster:
             rates.append(rate * min(factors))
         return PairMeasurement(one, two, *rates, 0.0, 9000.0, 9000.0, 9000.0, 0.05)
 
-    def isolate(self, domains=None) -> IsolationReport:
+    def isolate(self) -> IsolationReport:
         """Run the plan to its end."""
-        results = {}
-        while isinstance(step := advance_isolation(domains or self.racks, results), list):
+        steps = Isolation(self.racks).run()
+        tests = next(steps)
+        while True:
             self.rounds += 1
-            for test in step:
-                self.tests += 1
-                results[test.name] = [self.measure(*pair) for pair in test.pairs]
-        return step
+            self.tests += len(tests)
+            results = {test.name: [self.measure(*pair) for pair in test.pairs] for test in tests}
+            try:
+                tests = steps.send(results)
+            except StopIteration as end:
+                return end.value

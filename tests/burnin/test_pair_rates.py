@@ -138,3 +138,11 @@ def test_five_pairs_that_nccl_tests_106_measured_name_the_slow_node():
 
 def test_two_nodes_and_no_rates_name_nobody():
     assert compare_rates({}) == compare_rates({("a", "b"): 1.0})
+
+
+def test_equal_rates_name_nobody_and_one_lower_pair_is_named():
+    rates = {ends: 100.0 for ends in itertools.permutations("abcdef", 2)}
+    assert compare_rates(rates) == compare_rates({})
+    slow = compare_rates({**rates, ("a", "b"): 90.0})
+    assert [pair.ends for pair in slow.pairs] == [("a", "b")]
+    assert (slow.senders, slow.receivers) == ((), ())

@@ -176,7 +176,7 @@ class Isolation:
     """One run of the plan. A generator takes the results of the tests that it gave last."""
 
     domains: Mapping[str, str]
-    most_between: int
+    most_between: int = 4
     groups: dict[str, tuple[str, ...]] = field(init=False)
     measured: list[tuple[Purpose, PairMeasurement]] = field(default_factory=list)
     sessions: list[Session] = field(default_factory=list)
