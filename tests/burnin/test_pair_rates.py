@@ -141,7 +141,7 @@ def test_two_nodes_and_no_rates_name_nobody():
 
 
 def test_equal_rates_name_nobody_and_one_lower_pair_is_named():
-    rates = {ends: 100.0 for ends in itertools.permutations("abcdef", 2)}
+    rates = dict.fromkeys(itertools.permutations("abcdef", 2), 100.0)
     assert compare_rates(rates) == compare_rates({})
     slow = compare_rates({**rates, ("a", "b"): 90.0})
     assert [pair.ends for pair in slow.pairs] == [("a", "b")]

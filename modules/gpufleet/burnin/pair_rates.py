@@ -98,9 +98,10 @@ def compare_rates(rates: Mapping[Pair, float]) -> RateComparison:
             }
     fitted = len(effects[0]) + (len(effects[1]) - 1 if has_direction else 0)
     sessions = {pair: remainders[pair] for pair in rates}
-    loose = [LOOSE_FACTOR * value for value in sessions.values() if abs(value) > FITTED]
+    distances = sorted(LOOSE_FACTOR * abs(value) for value in sessions.values())
+    loose = distances[min(fitted, sum(distance < FITTED for distance in distances)) :]
     free = len(sessions) - fitted
-    noise = estimate_spread(loose or [0.0], free) if free >= MIN_LOOSE else Spread(TYPICAL_SPREAD, TYPICAL_VALUES)
+    noise = estimate_spread(loose, free) if free >= MIN_LOOSE else Spread(TYPICAL_SPREAD, TYPICAL_VALUES)
     ends = [find_slow_ends(logs, axis, effects[axis], noise) for axis in (0, 1)]
     return RateComparison(ends[0], ends[1] if has_direction else (), find_slow_pairs(rates, sessions, noise))
 
