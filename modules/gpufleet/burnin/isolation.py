@@ -204,6 +204,7 @@ class Isolation:
         self.find_bad_uplinks()
         yield from self.find_bad_links()
         yield from self.find_causes()
+        self.merge_pairs_of_links()
         met = {self.link_of(session.ends) for session in self.sessions if self.is_between(session.ends)}
         return IsolationReport(
             self.groups,
@@ -435,7 +436,7 @@ class Isolation:
             self.repeated[frozenset(first)] += 1
             used = {end for session in sessions for end in session.ends}
             other = [self.find_other(end, used) for end in first]
-            if len(sessions) == 1 and other[0] and other[1]:
+            if other[0] and other[1]:
                 pairs.append((other[0], other[1]))
             tests += [self.new_test("link", pair, [pair]) for pair in pairs]
         yield from self.measure(tests)
@@ -448,14 +449,28 @@ class Isolation:
                 and not set(session.ends) & set(self.nodes)
             ]
             worst = [session for session in all_of_it if session.problem]
-            if len({frozenset(s.ends) for s in worst}) > 1 and 2 * len(worst) > len(all_of_it):
-                self.links[link] = Finding(
-                    tuple(sorted(link)),
-                    f"{len(worst)} of {len(all_of_it)} sessions are bad, of different nodes that are good with"
-                    f" others: {worst[0].ends[0]} with {worst[0].ends[1]} {worst[0].problem}",
-                    max(session.drop for session in worst),
-                    list_ends(worst),
+            again = [session for session in all_of_it if session.purpose != "between"]
+            if (
+                len({frozenset(session.ends) for session in worst}) > 1
+                and 2 * len(worst) > len(all_of_it)
+                and 2 * sum(bool(session.problem) for session in again) > len(again)
+            ):
+                self.links[link] = describe_link(link, worst, len(all_of_it))
+
+    def merge_pairs_of_links(self) -> None:
+        """Name a link of which two pairs were named."""
+        by_link: dict[frozenset[str], set[frozenset[str]]] = defaultdict(set)
+        for pair, found in self.pairs.items():
+            if self.is_between((found.names[0], found.names[1])) and not self.is_explained(found.names):
+                by_link[self.link_of((found.names[0], found.names[1]))].add(pair)
+        for link, pairs in by_link.items():
+            if len(pairs) > 1:
+                bad = [s for s in self.sessions if s.problem and frozenset(s.ends) in pairs]
+                measured = sum(
+                    self.is_between(session.ends) and self.link_of(session.ends) == link
+                    for session in self.sessions
                 )
+                self.links[link] = describe_link(link, bad, measured)
 
     def find_other(self, name: str, used: set[str]) -> str:
         """Return another good node of the same group, empty if there is none."""
@@ -492,6 +507,18 @@ def describe_node(name: str, confirmed: Sequence[Session], sessions: Sequence[Se
         f" and in {sum(bool(s.problem) for s in others)} of {len(others)} others"
     )
     return Finding((name,), f"{text}; {counts}", max(session.drop for session in bad))
+
+
+def describe_link(link: Iterable[str], bad: Sequence[Session], measured: int) -> Finding:
+    """Return the finding of a link between two groups."""
+    first = bad[0]
+    return Finding(
+        tuple(sorted(link)),
+        f"{len(bad)} of {measured} sessions are bad, of nodes that are good with others:"
+        f" {first.ends[0]} with {first.ends[1]} {first.problem}",
+        max(session.drop for session in bad),
+        list_ends(bad),
+    )
 
 
 @dataclass(frozen=True)
