@@ -1,8 +1,8 @@
 """Test the play `network_mesh` on booted hosts: all pairs of three, and groups of twelve in three racks.
 
 Of three hosts, one has a slow link that loses datagrams. Of twelve, all links are shaped alike; one is slower, and one
-host drops what the measurement sends. The hosts are the lab's own. The link is slowed from outside: by tbf, for the kernels of our test machines have no
-netem, and by an nftables rule that loses datagrams.
+host drops what the measurement sends. The hosts are the lab's own. Links are slowed from outside: by tbf, for the
+kernels of our test machines have no netem, and by nftables rules that lose datagrams.
 """
 
 from __future__ import annotations
