@@ -107,3 +107,26 @@ def test_hostile_results_are_errors_and_end_the_run():
 )
 def test_mode_follows_the_number_of_hosts(mode, hosts, expected):
     assert mesh_run.choose_mode(mode, hosts, 24) == expected
+
+
+def test_interrupted_run_goes_on_with_what_was_measured():
+    plan = mesh_run.MeshPlan(NAMES, RACKS, "groups")
+    expected, _, sessions = run_plan(plan, slow=["node09"])
+    step = mesh_run.plan_step(plan, [], [])
+    first = [entry for entry in sessions if entry["test"] in {test["name"] for test in step.launched}]
+    text = mesh_run.format_run(
+        plan, step.launched, first[:-1]
+    )  # cut before the last session of the first step
+    launched, measured = mesh_run.read_run(text, "state", plan)
+    assert len(launched) == len(step.launched) - 1
+    resumed = mesh_run.plan_step(plan, launched, measured)
+    assert {role["test"] for roles in resumed.rounds for role in roles.values()} == {first[-1]["test"]}
+    assert mesh_run.plan_step(plan, resumed.launched, sessions).rounds
+    assert expected["nodes"]["node09"]["outcome"] == "fail"
+
+
+def test_state_of_other_hosts_is_not_used():
+    plan = mesh_run.MeshPlan(NAMES, RACKS, "groups")
+    text = mesh_run.format_run(plan, [{"name": "1", "pairs": []}], [])
+    assert mesh_run.read_run(text, "state", mesh_run.MeshPlan(NAMES[:9], RACKS, "groups")) == ([], [])
+    assert mesh_run.read_run('{"names": 1, "launched": {}}', "state", plan) == ([], [])

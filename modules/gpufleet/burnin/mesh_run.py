@@ -6,10 +6,12 @@ launched and has no result is an error of its pair.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpufleet.boundary import OWN_STATE, decode_json_object
 from gpufleet.burnin.isolation import GroupTest, IsolationReport, advance_isolation, color_pairs
 from gpufleet.burnin.isolation_report import format_isolation, judge_isolated_nodes
 from gpufleet.burnin.mesh import (
@@ -129,6 +131,38 @@ def collect_results(
         ]
         for test in launched
     }
+
+
+def format_run(plan: MeshPlan, launched: Sequence[Launch], measured: Iterable[Launch]) -> str:
+    """Return what an interrupted run needs to go on, as text."""
+    return json.dumps(
+        {"names": plan.names, "mode": plan.mode, "launched": list(launched), "measured": list(measured)}
+    )
+
+
+def read_run(text: str, where: str, plan: MeshPlan) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the tests and results of an interrupted run of the same hosts; nothing if it was of others.
+
+    A test of which a session is missing was interrupted: it is launched again.
+    """
+    saved = decode_json_object(text, where, OWN_STATE)
+    if (saved.get("names"), saved.get("mode")) != (list(plan.names), plan.mode):
+        return [], []
+    measured = [dict(entry) for entry in list_mappings(saved.get("measured"))]
+    known = {
+        (str(entry.get("test")), frozenset((entry.get("node"), entry.get("partner")))) for entry in measured
+    }
+    launched = [
+        dict(test)
+        for test in list_mappings(saved.get("launched"))
+        if all((str(test.get("name")), frozenset(pair)) in known for pair in test.get("pairs", ()))
+    ]
+    return launched, measured
+
+
+def list_mappings(value: Any) -> list[Launch]:
+    """Return the mappings of a list, nothing if it is not a list."""
+    return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list) else []
 
 
 def judge_run(

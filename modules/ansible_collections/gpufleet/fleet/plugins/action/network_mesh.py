@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
@@ -13,6 +14,7 @@ from ansible_collections.gpufleet.fleet.plugins.plugin_utils.adapter import Cont
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.package import defer_import_errors
 
 with defer_import_errors():
+    from gpufleet.boundary import OWN_STATE, read_text, write_text
     from gpufleet.burnin import mesh, mesh_run
 
 
@@ -29,8 +31,17 @@ class ActionModule(ControllerAction):
             mesh_run.choose_mode(options["mode"], len(options["hosts"]), options["pairs_up_to"]),
             options["between_at_once"],
         )
-        step = mesh_run.plan_step(plan, options["launched"], options["measured"])
-        result = {"addresses": options["hosts"], "mode": plan.mode, **step.as_json()}
+        launched, measured = options["launched"], options["measured"]
+        file = Path(options["state_file"]) if options["state_file"] else None
+        earlier: list[dict[str, Any]] = options["earlier"]
+        if file and not launched and file.is_file():
+            launched, earlier = mesh_run.read_run(read_text(file, OWN_STATE), str(file), plan)
+        step = mesh_run.plan_step(plan, launched, [*earlier, *measured])
+        result = {"addresses": options["hosts"], "mode": plan.mode, "earlier": earlier, **step.as_json()}
+        if step.rounds and file:
+            write_text(file, mesh_run.format_run(plan, launched, [*earlier, *measured]))
         if not step.rounds:
-            result |= mesh_run.judge_run(plan, options["launched"], options["measured"])
+            result |= mesh_run.judge_run(plan, launched, [*earlier, *measured])
+            if file:
+                file.unlink(missing_ok=True)
         return result

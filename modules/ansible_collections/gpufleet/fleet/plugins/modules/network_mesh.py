@@ -29,6 +29,12 @@ options:
     type: list
     elements: dict
     default: []
+  state_file:
+    description: >-
+      File on the controller from which an interrupted run of the same hosts goes on. It is removed at the end.
+    type: str
+    default: ''
+  earlier: {description: What the last step returned as C(earlier)., type: list, elements: dict, default: []}
   measured:
     description: >-
       Sessions so far as C({test, node, partner, rc, stdout, stderr}); C(stdout) is what the agent's C(pair-measure)
@@ -54,6 +60,7 @@ rounds:
   type: list
   elements: dict
 launched: {description: The tests of this and all earlier steps., returned: always, type: list, elements: dict}
+earlier: {description: Sessions of an interrupted run., returned: always, type: list, elements: dict}
 nodes: {description: "By host, its outcome, medians and reasons.", returned: at the end, type: dict}
 summaries: {description: "By host, one line.", returned: at the end, type: dict}
 lines: {description: What the run found., returned: at the end, type: list, elements: str}
