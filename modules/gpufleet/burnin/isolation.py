@@ -123,7 +123,7 @@ def build_groups(domains: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
     return groups
 
 
-def ring(members: Sequence[str]) -> tuple[Pair, ...]:
+def build_ring(members: Sequence[str]) -> tuple[Pair, ...]:
     """Return the pairs of neighbours."""
     if len(members) < SMALLEST_GROUP:
         return tuple(pairwise(members))
@@ -194,7 +194,7 @@ class Isolation:
     def run(self) -> Generator[list[GroupTest], Results, IsolationReport]:
         """Give tests and take their results, until all is known."""
         screens = [
-            self.new_test("screen", members, ring(members), group) for group, members in self.groups.items()
+            self.new_test("screen", members, build_ring(members), group) for group, members in self.groups.items()
         ]
         yield from self.measure(screens)
         yield from self.find_causes()
@@ -392,7 +392,7 @@ class Isolation:
         for row in range(count):
             order = [names[at] for at in orders[row % len(orders)]]
             members = [good[group][row % len(good[group])] for group in order]
-            tests.append(self.new_test("between", members, ring(members), f"ring {row + 1}"))
+            tests.append(self.new_test("between", members, build_ring(members), f"ring {row + 1}"))
         return tests
 
     def find_bad_uplinks(self) -> None:
