@@ -194,7 +194,8 @@ class Isolation:
     def run(self) -> Generator[list[GroupTest], Results, IsolationReport]:
         """Give tests and take their results, until all is known."""
         screens = [
-            self.new_test("screen", members, build_ring(members), group) for group, members in self.groups.items()
+            self.new_test("screen", members, build_ring(members), group)
+            for group, members in self.groups.items()
         ]
         yield from self.measure(screens)
         yield from self.find_causes()
