@@ -303,3 +303,37 @@ def test_result_is_not_lost_while_the_override_file_is_wrong(
     assert registry.list_burn_in_results("blade01") == []
     override_file.write_text(override_text)
     assert ingest_folder(registry, complete_run).verdicts == {"blade01": "degraded"}
+
+
+def report_mesh(artifacts, report, outcome, reasons, moment=1):
+    """Return the artifacts of a run in which the network mesh reports a host."""
+    facts = {"facts": {"outcome": outcome, "reasons": reasons}, "reasons": reasons}
+    event = report("network_mesh", facts=facts)
+    return artifacts(("ok", "blade01", moment, "gpufleet.fleet.report", event))
+
+
+def test_node_that_the_mesh_names_is_held_until_it_passes(registry, artifacts, report):
+    ingest_folder(registry, report_mesh(artifacts, report, "fail", ["sends 30 of 60"]))
+    assert [(hold.kind, hold.reason) for hold in registry.get_node("blade01").holds] == [
+        ("operator", "network_mesh: sends 30 of 60")
+    ]
+    ingest_folder(registry, report_mesh(artifacts, report, "pass", [], moment=9))
+    assert registry.get_node("blade01").holds == ()
+
+
+@pytest.mark.parametrize("outcome", ["pass", "warn", "not_run"])
+def test_mesh_holds_no_cleared_node_and_keeps_a_persons_hold(registry, artifacts, report, outcome):
+    ingest_folder(registry, report_mesh(artifacts, report, outcome, []))
+    assert registry.get_node("blade01").holds == ()
+    registry.set_node_hold("blade01", "operator", "waits for a cable")
+    for at, later in enumerate((outcome, "fail"), start=3):
+        ingest_folder(registry, report_mesh(artifacts, report, later, ["slow"], moment=at))
+    assert [hold.reason for hold in registry.get_node("blade01").holds] == ["waits for a cable"]
+
+
+def test_hold_that_a_person_released_does_not_come_back_with_the_same_run(registry, artifacts, report):
+    run = report_mesh(artifacts, report, "fail", ["slow"])
+    ingest_folder(registry, run)
+    registry.release_node_hold("blade01", "operator", "new cable")
+    ingest_folder(registry, run)
+    assert registry.get_node("blade01").holds == ()

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from statistics import median, median_high, median_low
 from typing import Any, NamedTuple
 
 from gpufleet.boundary import decode_json_object, make_printable
 from gpufleet.burnin.evidence import to_finite_number
-from gpufleet.burnin.outliers import MIN_CUTOFF, MIN_GROUP, Direction, find_outliers
+from gpufleet.burnin.outliers import MIN_CUTOFF, MIN_GROUP, find_outliers
+from gpufleet.burnin.pair_rates import Pair, RateComparison, SlowEnd, compare_rates
 from gpufleet.errors import InputError
 
-# Below this, one bad pair cannot be told from a bad node. Below outliers.MIN_GROUP the deviations of so few values say
-# nothing of noise: there, worse means less than half of the median, or above it by the floor.
+# Below this, one bad pair cannot be told from a bad node. Below outliers.MIN_GROUP the deviations of so few shares say
+# nothing of noise: there, worse means above the median by the floor.
 MIN_NODES, MIN_PARTNERS = 3, 2
-FEW_NODES_SHARE = 0.5
-# A node or pair is worse if it is off by more than 3.5 times these shares of the median (outliers.find_outliers).
-RATE_FLOOR = 0.1
+# A node fails from this drop of a rate on, and warns below: NVIDIA/aicr#2784 accepts 10 % below its floor.
+FAIL_DROP = 0.1
+# A node or pair is worse if it is off by more than 3.5 times these values (outliers.find_outliers).
 LOSS_FLOOR = 0.002
 SHARE_FLOOR = 0.1
 LONGEST_REASON = 200
@@ -47,6 +48,7 @@ class PairMeasurement:
     # Why an end that has GPUs could not take part in an all-reduce, by the end's name.
     idle_gpus: Mapping[str, str] = field(default_factory=dict)
     error: str = ""
+    rdma_gbit: float | None = None
 
     @property
     def ends(self) -> tuple[str, str]:
@@ -61,6 +63,34 @@ class PairMeasurement:
     def full_mtu(self) -> float:
         """The larger one of the ends' own frame sizes."""
         return max(self.local_mtu or 0.0, self.partner_mtu or 0.0)
+
+    def merge(self, repeated: PairMeasurement) -> PairMeasurement:
+        """Return the better values of two sessions: what is slow or lost only once is noise."""
+        if repeated.node != self.node:
+            repeated = replace(
+                repeated,
+                node=self.node,
+                partner=self.partner,
+                sent_mbit=repeated.received_mbit,
+                received_mbit=repeated.sent_mbit,
+            )
+        if self.error or repeated.error:
+            # A pair that fails only sometimes keeps its error.
+            return replace(repeated if self.error else self, error=self.error or repeated.error)
+        losses = [value for value in (self.loss_share, repeated.loss_share) if value is not None]
+        return replace(
+            repeated,
+            sent_mbit=pick_larger(self.sent_mbit, repeated.sent_mbit),
+            received_mbit=pick_larger(self.received_mbit, repeated.received_mbit),
+            rdma_gbit=pick_larger(self.rdma_gbit, repeated.rdma_gbit),
+            collective_gb_per_s=pick_larger(self.collective_gb_per_s, repeated.collective_gb_per_s),
+            loss_share=min(losses, default=None),
+        )
+
+
+def pick_larger(one: float | None, two: float | None) -> float | None:
+    """Return the larger one of two values, of which either may be missing."""
+    return max((value for value in (one, two) if value is not None), default=None)
 
 
 @dataclass
@@ -78,6 +108,7 @@ class NodeNetwork:
     pairs: int = 0
     failed_pairs: int = 0
     reasons: list[str] = field(default_factory=list)
+    rdma_gbit: float | None = None
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -148,6 +179,7 @@ def read_pair_measurement(node: str, partner: str, facts: Mapping[str, Any]) -> 
             if (text := facts.get(f"{end}_collective_missing"))
         },
         error=make_printable(reason)[:LONGEST_REASON],
+        rdma_gbit=read_positive(facts.get("rdma_gbit")),
     )
 
 
@@ -162,7 +194,7 @@ def judge_mesh(names: Iterable[str], pairs: Iterable[PairMeasurement]) -> dict[s
 
     A node whose GPUs took part in no all-reduce warns if others did; if no node's did, it was not measured.
     """
-    measured = list(pairs)
+    measured = merge_repeats(pairs)
     nodes = {name: NodeNetwork(name) for name in sorted(set(names))}
     own_pairs: dict[str, list[PairMeasurement]] = defaultdict(list)
     for pair in measured:
@@ -170,25 +202,58 @@ def judge_mesh(names: Iterable[str], pairs: Iterable[PairMeasurement]) -> dict[s
             own_pairs[end].append(pair)
     for node in nodes.values():
         summarize_pairs(node, own_pairs[node.name])
-    blame_outliers(nodes, own_pairs)
+    failed = blame_outliers(nodes, own_pairs)
+    comparisons = compare_pair_rates(measured)
+    failed |= blame_slow_nodes(nodes, comparisons)
     blamed = {node.name for node in nodes.values() if node.reasons}
-    for pair, problem in list_pair_problems(measured):
-        if not blamed & set(pair.ends):
-            for name, other in (pair.ends, pair.ends[::-1]):
+    for ends, problem in [*list_pair_problems(measured), *list_slow_pairs(comparisons)]:
+        if not blamed & set(ends):
+            for name, other in (ends, ends[::-1]):
                 nodes[name].reasons.append(f"{other}: {problem}")
+    silent = report_missing_collectives(nodes)
     is_measured = any(node.collective_gb_per_s for node in nodes.values())
     for node in nodes.values():
-        if node.collective_missing:  # a node with GPUs must not pass without
-            node.reasons.append(f"no all-reduce over its GPUs: {node.collective_missing}")
         has_wrong_sums = any(
             pair.collective_wrong_values and not blamed & set(pair.ends) for pair in own_pairs[node.name]
         )
         node.outcome = decide_outcome(
             node,
-            is_blamed=node.name in blamed or has_wrong_sums,
-            is_incomplete=bool(node.collective_missing) and not is_measured,
+            is_blamed=node.name in failed or has_wrong_sums,
+            is_incomplete=node.name in silent and not is_measured,
         )
     return nodes
+
+
+def report_missing_collectives(nodes: Mapping[str, NodeNetwork]) -> dict[str, NodeNetwork]:
+    """Give nodes whose GPUs took part in no all-reduce the reason; return them.
+
+    If no node's GPUs did, the outcome of these is ``not_run``: a node with GPUs must not pass without.
+    """
+    is_measured = any(node.collective_gb_per_s for node in nodes.values())
+    silent = {name: node for name, node in nodes.items() if node.collective_missing}
+    for node in silent.values():
+        node.reasons.append(f"no all-reduce over its GPUs: {node.collective_missing}")
+        if not is_measured:
+            node.outcome = "not_run"
+    return silent
+
+
+def merge_repeats(pairs: Iterable[PairMeasurement]) -> list[PairMeasurement]:
+    """Return one measurement for each pair: of a pair that was measured again, the better values."""
+    merged: dict[frozenset[str], PairMeasurement] = {}
+    for pair in pairs:
+        key = frozenset(pair.ends)
+        merged[key] = merged[key].merge(pair) if key in merged else pair
+    return list(merged.values())
+
+
+def list_suspect_pairs(names: Iterable[str], pairs: Iterable[PairMeasurement]) -> list[Pair]:
+    """Return the pairs to measure again before they are reported: those with a problem that no node explains."""
+    measured = merge_repeats(pairs)
+    nodes = judge_mesh(names, measured)
+    comparisons = compare_pair_rates(measured)
+    problems = [ends for ends, _ in [*list_pair_problems(measured), *list_slow_pairs(comparisons)]]
+    return sorted({ends for ends in problems if not any(nodes[end].outcome == "fail" for end in ends)})
 
 
 def summarize_pairs(node: NodeNetwork, pairs: list[PairMeasurement]) -> None:
@@ -202,6 +267,8 @@ def summarize_pairs(node: NodeNetwork, pairs: list[PairMeasurement]) -> None:
     paths = [pair.path_mtu for pair in good if pair.path_mtu is not None]
     node.loss_share = median_low(losses) if losses else None
     node.path_mtu = median_high(paths) if paths else None
+    rdma = [pair.rdma_gbit for pair in good if pair.rdma_gbit is not None]
+    node.rdma_gbit = median_high(rdma) if rdma else None
     collectives = [pair.collective_gb_per_s for pair in good if pair.collective_gb_per_s is not None]
     node.collective_gb_per_s = median_high(collectives) if collectives else None
     idle = [pair.idle_gpus[node.name] for pair in good if node.name in pair.idle_gpus]
@@ -214,26 +281,88 @@ def pick_rate(pair: PairMeasurement, name: str, *, sending: bool) -> float:
     return rate or 0.0
 
 
-def blame_outliers(nodes: dict[str, NodeNetwork], own_pairs: Mapping[str, list[PairMeasurement]]) -> None:
-    """Give each node that stands out of the rack its reasons."""
-    compared: list[tuple[str, Direction, float, float, dict[str, float], str]] = [
-        ("sends", "low", RATE_FLOOR, 0.0, {n.name: n.sent_mbit for n in nodes.values() if n.sent_mbit}, "Mbit/s"),
-        ("receives", "low", RATE_FLOOR, 0.0, {n.name: n.received_mbit for n in nodes.values() if n.received_mbit},
-         "Mbit/s"),
-        ("loses", "high", 0.0, LOSS_FLOOR, {n.name: n.loss_share for n in nodes.values() if n.loss_share is not None},
+def blame_outliers(nodes: dict[str, NodeNetwork], own_pairs: Mapping[str, list[PairMeasurement]]) -> set[str]:
+    """Give each node that stands out by a share of its pairs its reasons; return those nodes."""
+    compared: list[tuple[str, float, dict[str, float], str]] = [
+        ("loses", LOSS_FLOOR, {n.name: n.loss_share for n in nodes.values() if n.loss_share is not None},
          "of its datagrams"),
-        ("fails in", "high", 0.0, SHARE_FLOOR, share_of(own_pairs, lambda pair: bool(pair.error)), "of its pairs"),
-        ("all-reduces at", "low", RATE_FLOOR, 0.0,
-         {n.name: n.collective_gb_per_s for n in nodes.values() if n.collective_gb_per_s}, "GB/s"),
-        ("gets wrong sums in", "high", 0.0, SHARE_FLOOR,
+        ("fails in", SHARE_FLOOR, share_of(own_pairs, lambda pair: bool(pair.error)), "of its pairs"),
+        ("gets wrong sums in", SHARE_FLOOR,
          share_of(own_pairs, lambda pair: bool(pair.collective_wrong_values)), "of its pairs"),
-        ("passes no full frames in", "high", 0.0, SHARE_FLOOR,
+        ("passes no full frames in", SHARE_FLOOR,
          share_of(own_pairs, lambda pair: pair.has_narrow_path), "of its pairs"),
     ]  # fmt: skip
-    for verb, bad, relative_floor, absolute_floor, values, unit in compared:
-        for worse in find_worse(values, bad, relative_floor, absolute_floor):
+    blamed = set()
+    for verb, floor, values, unit in compared:
+        for worse in find_worse(values, floor):
             text = f"{verb} {worse.value:.3g} {unit}, the rack's median is {worse.median:.3g}"
             nodes[worse.name].reasons.append(text)
+            blamed.add(worse.name)
+    return blamed
+
+
+class RateKind(NamedTuple):
+    """A rate that pairs are compared by; one without a direction has no verb of the second end."""
+
+    verb: str
+    second_verb: str
+    unit: str
+
+
+RATE_KINDS = (
+    RateKind("sends", "receives", "Mbit/s"),
+    RateKind("writes by RDMA at", "", "Gbit/s"),
+    RateKind("all-reduces at", "", "GB/s"),
+)
+
+
+def compare_pair_rates(pairs: Iterable[PairMeasurement]) -> list[tuple[RateKind, RateComparison]]:
+    """Return what stands out by each kind of rate."""
+    rates: list[dict[Pair, float]] = [{}, {}, {}]
+    for pair in pairs:
+        if pair.error:
+            continue
+        both = ((pair.ends, pair.sent_mbit), (pair.ends[::-1], pair.received_mbit))
+        rates[0].update({ends: rate for ends, rate in both if rate})
+        for values, rate in ((rates[1], pair.rdma_gbit), (rates[2], pair.collective_gb_per_s)):
+            if rate:
+                values[pair.ends] = rate
+    return [(kind, compare_rates(values)) for kind, values in zip(RATE_KINDS, rates, strict=True)]
+
+
+def blame_slow_nodes(
+    nodes: dict[str, NodeNetwork], comparisons: Iterable[tuple[RateKind, RateComparison]]
+) -> set[str]:
+    """Give each node that is slower than its peers its reasons; return those that are slow enough to fail."""
+    failed = set()
+    for kind, comparison in comparisons:
+        for verb, ends in ((kind.verb, comparison.senders), (kind.second_verb, comparison.receivers)):
+            for end in ends:
+                nodes[end.name].reasons.append(format_slow_end(verb, end, kind.unit))
+                if end.drop >= FAIL_DROP:
+                    failed.add(end.name)
+    return failed
+
+
+def format_slow_end(verb: str, end: SlowEnd, unit: str) -> str:
+    """Return the evidence against a slow node."""
+    return (
+        f"{verb} {end.measured:.4g} {unit} with most partners, its peers {end.expected:.4g}: {end.drop:.1%} less,"
+        f" {end.score:.1f} times the spread"
+    )
+
+
+def list_slow_pairs(comparisons: Iterable[tuple[RateKind, RateComparison]]) -> list[tuple[Pair, str]]:
+    """Return the pairs that are slower than their ends are with others, each once for a kind of rate."""
+    problems = {}
+    for kind, comparison in comparisons:
+        for slow in reversed(comparison.pairs):  # the slower direction is the last one to be kept
+            text = (
+                f"{slow.measured:.4g} {kind.unit}, both ends with others {slow.expected:.4g}: {slow.drop:.1%} less,"
+                f" {slow.score:.1f} times the spread"
+            )
+            problems[kind, frozenset(slow.ends)] = (slow.ends, text)
+    return list(problems.values())
 
 
 class WorseNode(NamedTuple):
@@ -244,19 +373,16 @@ class WorseNode(NamedTuple):
     median: float
 
 
-def find_worse(
-    values: Mapping[str, float], bad: Direction, relative_floor: float, absolute_floor: float
-) -> list[WorseNode]:
-    """Return the nodes that stand out: by median and MAD, in a small rack by a share of the median."""
+def find_worse(values: Mapping[str, float], floor: float) -> list[WorseNode]:
+    """Return the nodes whose value is higher: by median and MAD, in a small rack above the median by the floor."""
     if len(values) >= MIN_GROUP:
-        found = find_outliers(values, bad=bad, relative_floor=relative_floor, absolute_floor=absolute_floor)
+        found = find_outliers(values, bad="high", relative_floor=0.0, absolute_floor=floor)
         return [WorseNode(outlier.name, outlier.value, outlier.median) for outlier in found]
     if len(values) < MIN_NODES:
         return []
     middle = median(values.values())
-    limit = FEW_NODES_SHARE * middle if bad == "low" else middle + MIN_CUTOFF * absolute_floor
-    sign = -1 if bad == "low" else 1
-    return [WorseNode(name, value, middle) for name, value in values.items() if sign * (value - limit) > 0]
+    limit = middle + MIN_CUTOFF * floor
+    return [WorseNode(name, value, middle) for name, value in values.items() if value > limit]
 
 
 def share_of(
@@ -266,32 +392,26 @@ def share_of(
     return {name: sum(map(is_bad, pairs)) / len(pairs) for name, pairs in own_pairs.items() if pairs}
 
 
-def list_pair_problems(pairs: list[PairMeasurement]) -> list[tuple[PairMeasurement, str]]:
-    """Return what is wrong with single pairs, compared with the rack's pairs."""
-    problems = [(pair, pair.error) for pair in pairs if pair.error]
+def list_pair_problems(pairs: list[PairMeasurement]) -> list[tuple[Pair, str]]:
+    """Return what is wrong with single pairs, rates excepted."""
+    problems = [(pair.ends, pair.error) for pair in pairs if pair.error]
     problems += [
-        (pair, f"frames of {pair.full_mtu:g} bytes do not pass, {pair.path_mtu or 0:g} do")
+        (pair.ends, f"frames of {pair.full_mtu:g} bytes do not pass, {pair.path_mtu or 0:g} do")
         for pair in pairs
         if not pair.error and pair.has_narrow_path
     ]
-    problems += [(pair, f"all-reduce: {pair.collective_error}") for pair in pairs if pair.collective_error]
     problems += [
-        (pair, f"{pair.collective_wrong_values:g} wrong values of an all-reduce over the GPUs of both")
+        (pair.ends, f"all-reduce: {pair.collective_error}") for pair in pairs if pair.collective_error
+    ]
+    problems += [
+        (pair.ends, f"{pair.collective_wrong_values:g} wrong values of an all-reduce over the GPUs of both")
         for pair in pairs
         if pair.collective_wrong_values
     ]
     by_name = {" - ".join(pair.ends): pair for pair in pairs if not pair.error}
-    slowest = {name: min(pair.sent_mbit or 0.0, pair.received_mbit or 0.0) for name, pair in by_name.items()}
     lossy = {name: pair.loss_share for name, pair in by_name.items() if pair.loss_share is not None}
     problems += [
-        (
-            by_name[outlier.name],
-            f"{outlier.value:.3g} Mbit/s, the median of all pairs is {outlier.median:.3g}",
-        )
-        for outlier in find_outliers(slowest, bad="low", relative_floor=RATE_FLOOR)
-    ]
-    problems += [
-        (by_name[outlier.name], f"{outlier.value:.1%} of the datagrams were lost")
+        (by_name[outlier.name].ends, f"{outlier.value:.1%} of the datagrams were lost")
         for outlier in find_outliers(lossy, bad="high", relative_floor=0.0, absolute_floor=LOSS_FLOOR)
     ]
     return problems
@@ -314,6 +434,8 @@ def summarize_node(node: NodeNetwork) -> str:
         parts.append(f"sends {node.sent_mbit or 0:.0f}, receives {node.received_mbit or 0:.0f} Mbit/s")
     if node.loss_share is not None:
         parts.append(f"loses {node.loss_share:.1%}")
+    if node.rdma_gbit:
+        parts.append(f"RDMA at {node.rdma_gbit:.3g} Gbit/s")
     if node.collective_gb_per_s:
         parts.append(f"all-reduces at {node.collective_gb_per_s:.3g} GB/s")
     elif node.collective_missing:

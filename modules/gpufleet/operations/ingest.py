@@ -38,6 +38,9 @@ _ANSWER_INTERVAL = timedelta(seconds=15)
 """A host that keeps answering is noted this often: every task would be a write."""
 
 
+_MESH_HOLD = "network_mesh: "
+"""The start of the reasons of holds that a network mesh sets, and may release."""
+
 Handler: TypeAlias = "Callable[[EventIngester, str, TaskEvent], None]"
 
 
@@ -338,6 +341,24 @@ def _apply_hardware(ingest: EventIngester, node_name: str, event: TaskEvent) -> 
     )
 
 
+def _apply_network_mesh(ingest: EventIngester, node_name: str, event: TaskEvent) -> None:
+    """Store what the network mesh shows of a node; hold a node that failed until it passes."""
+    stale = len(ingest.summary.stale)
+    _apply_hardware(ingest, node_name, event)
+    if len(ingest.summary.stale) > stale:
+        return
+    node = ingest.registry.get_node(node_name)
+    facts = mapping_or_empty(mapping_or_empty(event.report.get("facts")).get("facts"))
+    reasons = facts.get("reasons")
+    holder = next((hold.reason for hold in node.holds if hold.kind == "operator"), None)
+    is_own = holder is None or holder.startswith(_MESH_HOLD)
+    if facts.get("outcome") == "fail" and is_own:  # a person's hold keeps its reason
+        reason = str(reasons[0]) if isinstance(reasons, list) and reasons else "the node stands out"
+        ingest.registry.set_node_hold(node.id, "operator", f"{_MESH_HOLD}{make_printable(reason)}")
+    elif facts.get("outcome") == "pass" and holder is not None and is_own:
+        ingest.registry.release_node_hold(node.id, "operator", "the network passes now")
+
+
 def _apply_burn_in(ingest: EventIngester, node_name: str, event: TaskEvent) -> None:
     """Judge the agent's records and apply the verdict."""
     from gpufleet.operations.event_history import load_node_history
@@ -388,5 +409,5 @@ _HANDLERS: dict[str, Handler] = {
     "burn_in": _apply_burn_in,
     "blade": _apply_hardware,
     "power": _apply_hardware,
-    "network_mesh": _apply_hardware,
+    "network_mesh": _apply_network_mesh,
 }

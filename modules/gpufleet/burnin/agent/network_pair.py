@@ -31,6 +31,7 @@ from .network_stream import (
     send_for,
     to_mbit,
 )
+from .rdma_pair import SECONDS_A_DEVICE, list_active_devices, measure_rdma, start_rdma_server
 from .workers import run_job_with_deadline
 
 CONNECT_SECONDS = 5.0
@@ -47,6 +48,7 @@ DISCARD_PORT = 9  # RFC 863; connecting a datagram socket sends nothing
 FRAME_SIZES = (9000, 8900, 4096, 1500, 1492, 1450, 1400, 1280, 576)
 PROBE_TRIES, PROBE_SECONDS = 3, 0.2
 IPERF3_STREAMS = 4
+MAX_COMMAND_LINE_BYTES = 1 << 12
 
 
 class PairListener:
@@ -103,6 +105,10 @@ class PairListener:
             return dict(run_job_with_deadline(inspect_gpus, GPU_SECONDS))
         if operation == "collective":
             return dict(run_job_with_deadline(lambda: join_all_reduce(request), COLLECTIVE_SECONDS))
+        if operation == "rdma_devices":
+            return {"devices": list_active_devices()}
+        if operation == "rdma":
+            return {"ready": start_rdma_server(str(request["device"]), int(request["port"]), seconds)}
         if operation == "iperf3":
             return self.start_iperf3(int(request["port"]), seconds)
         return {"trip": True}
@@ -196,6 +202,10 @@ class PairSession:
         """Send a request and return its answer, whose work may take ``wait_s``."""
         self.write_request(do, **arguments)
         return self.read_answer(wait_s)
+
+    def ask_slowly(self, do: str, **arguments: Any) -> dict[str, Any]:
+        """Send a request and return its answer, which may wait for a program to start."""
+        return self.ask(do, wait_s=CONNECT_SECONDS, **arguments)
 
     def measure_round_trip_ms(self) -> float:
         """Return the median time of a request."""
@@ -356,6 +366,9 @@ def measure_pair(
             }
             if may_use_iperf3:
                 steps["iperf3"] = lambda: session.measure_iperf3(seconds)
+            steps["rdma"] = lambda: measure_rdma(
+                partner, port + 1, min(seconds, SECONDS_A_DEVICE), session.ask_slowly
+            )
             if collective_mib:  # the last one: after an error in it, the session cannot be used
                 steps["collective"] = lambda: session.measure_collective(collective_mib)
             for step, measure in steps.items():  # noqa: B007 - the error names the step
@@ -365,8 +378,30 @@ def measure_pair(
     return facts
 
 
+def stop_earlier_listeners(address: str, port: int) -> None:
+    """Stop listeners that were started with the same address and port, found by their command line."""
+    wanted = {b"pair-serve", f"--address={address}".encode(), f"--port={port}".encode()}
+    stopped = False
+    for entry in os.listdir("/proc"):  # noqa: PTH208 - the agent starts without pathlib
+        if not entry.isdigit() or int(entry) == os.getpid():
+            continue
+        with contextlib.suppress(OSError):
+            with open(f"/proc/{entry}/cmdline", "rb") as file:  # noqa: PTH123
+                arguments = set(file.read(MAX_COMMAND_LINE_BYTES).split(b"\0"))
+            if wanted <= arguments:
+                os.kill(int(entry), signal.SIGTERM)
+                stopped = True
+    deadline = time.monotonic() + CONNECT_SECONDS
+    while stopped and is_listening(port) and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
 def serve_pair(address: str, port: int, partner: str, seconds: float) -> int:
-    """Listen for one partner in the background; return once the port is open. The listener ends by itself."""
+    """Listen for one partner in the background; return once the port is open. The listener ends by itself.
+
+    A listener of an earlier round, whose partner did not come, is stopped: it would refuse the partner of this one.
+    """
+    stop_earlier_listeners(address, port)
     listener = socket.create_server(
         (address, port), family=socket.AF_INET6 if ":" in address else socket.AF_INET
     )

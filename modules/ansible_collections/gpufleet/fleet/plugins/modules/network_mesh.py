@@ -7,15 +7,38 @@ from __future__ import annotations
 
 DOCUMENTATION = """
 module: network_mesh
-short_description: Plan and compare measurements between all pairs of hosts
+short_description: Plan and compare measurements of the network between hosts
 description:
-  - Returns rounds in which each host has one partner and meets every other one once.
-  - With I(measured), also returns what each host's pairs show, and which hosts stand out by median and MAD.
+  - Returns the rounds of the next step, in which each host has one partner. A step without rounds is the end.
+  - At the end, also returns what each host's sessions show, and which hosts, pairs and links are bad.
 options:
   hosts: {description: Addresses by host., type: dict, required: true}
+  domains:
+    description: The domain of each host, such as its rack. Hosts of a domain are measured together first.
+    type: dict
+    default: {}
+  mode:
+    description: All pairs, or groups and what is suspect in them; C(auto) chooses by I(pairs_up_to).
+    type: str
+    choices: [auto, pairs, groups]
+    default: auto
+  pairs_up_to: {description: Most hosts of which C(auto) measures all pairs., type: int, default: 24}
+  between_at_once: {description: Most rings between groups that run at the same time., type: int, default: 4}
+  launched:
+    description: What the last step returned as C(launched).
+    type: list
+    elements: dict
+    default: []
+  state_file:
+    description: >-
+      File on the controller from which an interrupted run of the same hosts goes on. It is removed at the end.
+    type: str
+    default: ''
+  earlier: {description: What the last step returned as C(earlier)., type: list, elements: dict, default: []}
   measured:
     description: >-
-      Sessions as C({node, partner, rc, stdout, stderr}); C(stdout) is what the agent's C(pair-measure) printed.
+      Sessions so far as C({test, node, partner, rc, stdout, stderr}); C(stdout) is what the agent's C(pair-measure)
+      printed.
     type: list
     elements: dict
     default: []
@@ -30,11 +53,15 @@ EXAMPLES = """
 
 RETURN = """
 addresses: {description: The hosts' addresses., returned: always, type: dict}
+mode: {description: "C(pairs) or C(groups).", returned: always, type: str}
 rounds:
-  description: "Rounds; each has, by host, its C(partner) and whether it C(drives) the session."
+  description: "Rounds; each has, by host, its C(partner), its C(test) and whether it C(drives) the session."
   returned: always
   type: list
   elements: dict
-nodes: {description: "By host, its outcome, medians and reasons.", returned: always, type: dict}
-table: {description: The hosts as lines of a table., returned: always, type: list, elements: str}
+launched: {description: The tests of this and all earlier steps., returned: always, type: list, elements: dict}
+earlier: {description: Sessions of an interrupted run., returned: always, type: list, elements: dict}
+nodes: {description: "By host, its outcome, medians and reasons.", returned: at the end, type: dict}
+summaries: {description: "By host, one line.", returned: at the end, type: dict}
+lines: {description: What the run found., returned: at the end, type: list, elements: str}
 """
