@@ -6,6 +6,7 @@ import pytest
 
 from gpufleet import fleet
 from gpufleet.errors import InputError
+from gpufleet.fleet.error_explanation import guess_key
 
 DEV = "gpufleet:fleet"
 # (text of Pulumi.dev.yaml, what it becomes, the line of the error, its key, what else it says)
@@ -194,3 +195,15 @@ def test_merged_yaml_keys_are_read_and_their_errors_have_a_line(tmp_path):
         fleet.load_fleet("x", tmp_path, file)
     file.write_text(text.replace("X Y", "xy"))
     assert [item.name for item in fleet.load_fleet("x", tmp_path, file).workstations] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("word", "key"),
+    [
+        ("size", "count"), ("replicas", "count"), ("quantity", "count"), ("provider", "cloud"), ("az", "zones"),
+        ("instance_type", "machine"), ("vm_size", "machine"), ("gpu", "accelerators"), ("bid", "max_usd_per_hour"),
+        ("node_groups", "pools"), ("ansible_host", "address"), ("servers", "nodes"), ("type", "kind"),
+    ],
+)  # fmt: skip
+def test_word_of_another_tool_is_the_key_of_ours(word, key):
+    assert guess_key(word, [key, "labels"]) == key

@@ -263,3 +263,12 @@ def test_rack_of_unlike_servers_names_the_machine_of_each(tmp_path):
     rack = fleet.load_rack(file)
     assert [node.machine for node in rack.nodes] == ["DGX H100", "tower"]
     assert rack.machine_text == "DGX H100, tower"
+
+
+def test_mistakes_of_several_fields_are_found_beside_a_wrong_key(load_rack):
+    entries = "nodes:\n  - {name: b1, slot: 1}\n  - {name: b2, slot: 1}\nsitee: x"
+    with pytest.raises(InputError) as caught:
+        load_rack("nodes: blade[01-03]", entries)
+    messages = " ".join(map(str, caught.value.errors))
+    assert "sitee" in messages
+    assert "b1 and b2 share the slot 1" in messages

@@ -225,6 +225,7 @@ ALLOWED = [
     AZURE | {"image": {"id": "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/images/i"}},
     N1 | {"accelerators": T4},
     {"fabric": "efa"},
+    {"machine": "g5.2xlarge", "fabric": "auto", "zones": ["us-east-1a", "us-east-1b"]},  # has no EFA
     {"count": 0},
     {"template": "trainer", "hours_per_month": 60},
 ]
