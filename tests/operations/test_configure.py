@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from gpufleet.burnin.report import BurninReport, CheckResult
 from gpufleet.errors import InputError
 from gpufleet.nodes import Node, NodeHold
 from gpufleet.operations.configure import (
@@ -18,6 +19,7 @@ from gpufleet.operations.configure import (
     registry_has_results,
 )
 from gpufleet.operations.playbook_run import PlaybookRequest
+from gpufleet.operations.site_thresholds import describe_verdict
 from gpufleet.operations.text.configure import (
     describe_host_outcome,
     format_configure_result,
@@ -308,3 +310,30 @@ def test_reason_of_the_newest_verdict_is_found(registry, tmp_path):
 def test_other_concurrent_run_is_named(current, measured, newer):
     assert find_newer_attempt(node("b1", attempt=current), measured) == newer
     assert find_newer_attempt(None, measured) == ""
+
+
+def gpu_report(name, reason):
+    check = CheckResult(name, "not_run", reason=reason)
+    return BurninReport("a1", "gpu01", "quick", "incomplete", "s", "e", (check,), (name,))
+
+
+@pytest.mark.parametrize(
+    ("name", "rehearsal", "said"),
+    [
+        ("gpu_compute", True, "a rehearsed host has no GPU; gpu_compute: no CUDA driver"),
+        ("gpu_compute", False, "gpu_compute: no CUDA driver"),
+        ("clock", True, "clock: no CUDA driver"),
+    ],
+)
+def test_reason_of_an_incomplete_verdict_names_the_rehearsal(name, rehearsal, said):
+    assert describe_verdict(gpu_report(name, "no CUDA driver"), rehearsal=rehearsal) == said
+
+
+def test_incomplete_burn_in_tells_why_in_the_list(registry):
+    registry.record_reachability("blade01", True, NOW)
+    report = {"verdict": "incomplete", "attempt": "a1", "checks": []}
+    registry.record_burn_in_result(
+        "blade01", "a1", report, [], reason="gpu_compute: no CUDA", started_at=NOW, when=NOW
+    )
+    node = registry.get_node("blade01")
+    assert (node.state, node.as_json()["why"]) == ("burn_in", "incomplete: gpu_compute: no CUDA")

@@ -352,7 +352,11 @@ def _apply_hardware(ingest: EventIngester, node_name: str, event: TaskEvent) -> 
 def _apply_burn_in(ingest: EventIngester, node_name: str, event: TaskEvent) -> None:
     """Judge the agent's records and apply the verdict."""
     from gpufleet.operations.event_history import load_node_history
-    from gpufleet.operations.site_thresholds import judge_node_at_site, observe_parts_at_site
+    from gpufleet.operations.site_thresholds import (
+        describe_verdict,
+        judge_node_at_site,
+        observe_parts_at_site,
+    )
 
     registry, node = ingest.registry, ingest.registry.get_node(node_name)
     records = [dict(r) for r in event.report.get("records") or () if isinstance(r, Mapping)]
@@ -376,7 +380,7 @@ def _apply_burn_in(ingest: EventIngester, node_name: str, event: TaskEvent) -> N
         attempt,
         {**report.as_json(), "attempt": attempt},
         records,
-        reason="; ".join(report.list_unhealthy_reasons()[:3]) or "every required check passed",
+        reason=describe_verdict(report, rehearsal=ingest.rehearsal),
         started_at=event.started_at,
         when=event.at,
         start_revision=ingest.find_run_start_revision(event),
