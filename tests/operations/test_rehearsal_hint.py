@@ -10,7 +10,7 @@ from gpufleet.operations.burnin import open_results_registry
 from gpufleet.operations.configure import ConfigureResult, HostOutcome
 from gpufleet.operations.node_view import open_existing_registry
 from gpufleet.operations.playbook_run import PlaybookRequest
-from gpufleet.operations.rehearsal_hint import describe_unused_rehearsal
+from gpufleet.operations.rehearsal_hint import describe_unused_rehearsal, suggest_sync
 
 COMMAND = 'a rehearsal of dev is up: eval "$(gpufleet rehearse env -s dev)"'
 
@@ -46,6 +46,13 @@ def test_missing_registry_names_no_rehearsal_that_is_not_up():
     with pytest.raises(EnvironmentFault) as caught:
         open_existing_registry()
     assert caught.value.hint == "gpufleet nodes sync -s STACK"
+
+
+def test_hint_names_the_only_stack(project):
+    (project / "Pulumi.dev.yaml").write_text("config: {}\n")
+    assert suggest_sync() == "gpufleet nodes sync -s dev"
+    (project / "Pulumi.prod.yaml").write_text("config: {}\n")
+    assert suggest_sync() == "gpufleet nodes sync -s STACK"
 
 
 @pytest.mark.usefixtures("rehearsed")

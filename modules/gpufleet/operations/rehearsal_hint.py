@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from gpufleet import paths
+from gpufleet import engine, paths
 from gpufleet.errors import InputError
 
 
@@ -23,4 +23,18 @@ def describe_unused_rehearsal() -> str:
 
 def suggest_sync() -> str:
     """Return what helps where the registry does not exist yet."""
-    return "; or ".join(filter(None, ["gpufleet nodes sync -s STACK", describe_unused_rehearsal()]))
+    return "; or ".join(
+        filter(None, [f"gpufleet nodes sync -s {_find_only_stack()}", describe_unused_rehearsal()])
+    )
+
+
+def _find_only_stack() -> str:
+    """Return the rehearsed stack or the project's only one; a placeholder where there are several."""
+    if stack := os.environ.get("GPUFLEET_REHEARSAL"):
+        return stack
+    try:
+        root = paths.find_project_root()
+        files = list((root / engine.read_project_setting(root, "stackConfigDir")).glob("Pulumi.*.yaml"))
+    except InputError:
+        files = []
+    return paths.read_stack_name(files[0]) if len(files) == 1 else "STACK"
