@@ -101,6 +101,12 @@ def user_cache_folder() -> Path:
     return Path(platformdirs.user_cache_dir("gpufleet", appauthor=False))
 
 
+def list_rehearsed_stacks(root: Path | None = None) -> tuple[str, ...]:
+    """Return the stacks of which a rehearsal is up: its facts are the last file that ``rehearse up`` writes."""
+    homes = (root or find_project_root()) / STATE_FOLDER / "rehearsal"
+    return tuple(sorted(path.parent.name for path in homes.glob("[!.]*/env.json")))
+
+
 def ensure_state_home(root: Path | None = None) -> Path:
     """Return the folder of local state, created if needed; only its owner can enter it."""
     return ensure_private_folder(state_home(root))

@@ -145,3 +145,20 @@ def test_pci_addresses_have_one_form():
     assert {normalize_pci(text) for text in ("00000000:2A:00.0", "PCI:0000:2a:00", "0000:2a:00.0")} == {
         "0000:2a:00.0"
     }
+
+
+@pytest.mark.parametrize(
+    ("root", "found"),
+    [
+        ({"free_share": 0.001, "free_gib": 0.2}, ["storage.free_share"]),
+        ({"free_share": 0.2, "free_gib": 0.2}, ["storage.free_gib"]),
+        ({"inodes_free_share": 0.0}, ["storage.inodes_free_share"]),
+        ({}, ["storage.write_errors"]),
+    ],
+)
+def test_full_disk_is_one_fault(healthy, root, found):
+    def change(raws):
+        raws["storage"]["root"] |= root
+        raws["storage"]["write_error"] = "[Errno 28] No space left on device"
+
+    assert [fault for fault, _, _ in faults(observe(healthy, change))] == found

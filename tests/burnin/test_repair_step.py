@@ -74,6 +74,14 @@ FAULT = "fault:xid_95"  # RESET_GPU
         (("fault:gpu_amd.without_driver",), ["reboot"]),
         (("fault:gpu_hip.wrong_results",), ["reset"]),
         (("fault:clock.offset_s",), ["inspect"]),
+        (("fault:clock.skew_s",), ["correct"]),
+        (("fault:clock.skew_s", "action:correct", "fault:clock.skew_s"), ["inspect"]),
+        (("fault:storage.free_share",), ["correct"]),
+        (("fault:storage.free_share", "action:correct"), ["burn_in"]),
+        (("fault:storage.free_gib",), ["correct"]),
+        (("fault:storage.inodes_free_share",), ["correct"]),
+        (("fault:storage.wrong_mib",), ["inspect"]),
+        (("fault:configuration.failures",), ["correct"]),
         (("fault:xid_95", "fault:smart.failing"), ["reset", "rma"]),
     ],
 )
@@ -84,6 +92,7 @@ def test_ledger_moves_along_the_steps(events, step):
 def test_rented_hardware_is_replaced_instead_of_repaired():
     assert next_step("fault:smart.failing", rented=True) == ["replace_node"]
     assert next_step(FAULT, rented=True) == ["reset"]
+    assert next_step("fault:storage.free_share", rented=True) == ["correct"]
 
 
 OVER_TIME = "fault:xid_31_repeated"

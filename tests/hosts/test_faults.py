@@ -129,7 +129,7 @@ def test_each_fault_is_reported_in_one_line_with_cause_and_remedy(rack, name):
         cause, helps = ENDED_EARLY, "run ssh to its address"
     assert cause in summary_line(rack, name)
     assert f"; next: {helps}" in summary_line(rack, name)
-    assert summary_line(rack, name).endswith("then gpufleet configure --resume")
+    assert summary_line(rack, name).endswith(f"then gpufleet configure --resume {newest_run(rack).name}")
     (reasons,) = [
         entry["reason"] for entry in rack.answer("nodes", "history", name) if entry["event"] == event
     ]

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from gpufleet.burnin.report import BurninReport, CheckResult
 from gpufleet.errors import InputError
 from gpufleet.nodes import Node, NodeHold
 from gpufleet.operations.configure import (
@@ -18,6 +19,7 @@ from gpufleet.operations.configure import (
     registry_has_results,
 )
 from gpufleet.operations.playbook_run import PlaybookRequest
+from gpufleet.operations.site_thresholds import describe_verdict
 from gpufleet.operations.text.configure import (
     describe_host_outcome,
     format_configure_result,
@@ -33,7 +35,9 @@ def node(name, state="ready", verdict="healthy", holds=(), **more):
 
 
 def held_node(name):
-    return node(name, verdict="degraded", holds=(NodeHold("operator", "under-voltage now", NOW),))
+    return node(
+        name, verdict="degraded", holds=(NodeHold("operator", "burn-in: degraded: under-voltage now", NOW),)
+    )
 
 
 def run(tmp_path, *hosts, interrupted=False):
@@ -56,6 +60,9 @@ FAULTY = HostOutcome("b4", "rescued", "t: No space", 1, node("b4", "quarantined"
 INCOMPLETE = HostOutcome("b5", "ok", "", 9, node("b5", "burn_in", "incomplete"), measured=True)
 GONE = HostOutcome("b6", "unreachable", "ssh: refused", 0, node("b6", "expected", None))
 FULL = HostOutcome("b10", "rescued", "t: No space left on device", 1, node("b10", "commissioning", None))
+UNTIL_HEALTHY = (
+    "until a healthy run (gpufleet burnin run {0}) or: gpufleet nodes release {0} operator --reason ..."
+)
 NOT_MEASURED = (
     "not measured, because it is in quarantined; after its repair: "
     "gpufleet nodes state NODE burn_in --reason ..., then gpufleet configure --limit NODE"
@@ -141,7 +148,7 @@ def test_interrupted_run_is_reported(tmp_path):
     ("outcome", "text"),
     [
         (WELL, "ready"),
-        (HELD, "ready; degraded: under-voltage now; held by operator"),
+        (HELD, f"ready; degraded: under-voltage now; held by burn-in {UNTIL_HEALTHY.format('NODE')}"),
         (FAULTY, f"quarantined; t: No space; {NOT_MEASURED.partition('; ')[2]}"),
         (BUSY, "assigned; not burned in: a job may run on it"),
         (
@@ -183,9 +190,57 @@ def test_quarantined_node_is_not_sent_into_a_resumed_run_that_would_not_measure_
 
 
 def test_healthy_hosts_share_a_line(tmp_path):
-    lines = format_configure_result(build_result(tmp_path, WELL, ALSO_WELL, GONE)).splitlines()
+    lines = format_configure_result(build_result(tmp_path, WELL, replace(WELL, name="b2"), GONE)).splitlines()
     assert lines[0] == "  2  b[1-2]  ready"
     assert lines[1] == "  1  b6  unreachable: ssh: refused"
+
+
+def run_play(tmp_path, play, *outcomes):
+    return replace(build_result(tmp_path, *outcomes), request=PlaybookRequest(play))
+
+
+SILENT = HostOutcome("b6", "unreachable", "Connection timed out", 0, node("b6"))
+
+
+@pytest.mark.parametrize(
+    ("play", "command"),
+    [
+        ("burn_in", "gpufleet burnin run b[6-7]"),
+        ("site", "gpufleet configure --resume r1"),
+        ("hardening", "gpufleet configure --resume r1"),
+    ],
+)
+def test_unreachable_node_is_told_what_reaches_it_again_after_other_runs(tmp_path, play, command):
+    text = format_configure_result(run_play(tmp_path, play, SILENT, replace(SILENT, name="b7")))
+    assert f"check whether it has power and a network cable, then {command}\n" in text
+
+
+def test_verdict_of_an_earlier_run_is_told_as_such(tmp_path):
+    text = format_configure_result(run_play(tmp_path, "site", WELL, ALSO_WELL, BUSY))
+    assert [line[5:] for line in text.splitlines()[:3]] == [
+        "b1  ready",
+        "b2  ready; healthy since 2026-11-21, not measured in this run",
+        "b9  assigned; not burned in: a job may run on it",
+    ]
+    assert "not measured" not in format_configure_result(run_play(tmp_path, "kernel", ALSO_WELL))
+
+
+def test_commands_name_the_nodes_of_the_line(tmp_path):
+    gone = HostOutcome("b8", "ok", "", 0, node("b8", "quarantined"))
+    text = format_configure_result(
+        run_play(tmp_path, "burn_in", HELD, replace(HELD, name="b4"), INCOMPLETE, gone)
+    )
+    assert UNTIL_HEALTHY.format("b[3-4]") in text
+    assert "then gpufleet burnin run b5\n" in text
+    assert "gpufleet nodes state b8 burn_in --reason ..., then gpufleet configure --limit b8" in text
+
+
+def test_hold_of_a_person_names_person_and_reason(registry, tmp_path):
+    registry.record_reachability("blade01", True, NOW)
+    with registry.acting_as("kim"):
+        registry.set_node_hold("blade01", "operator", "new cable on Monday")
+    (end,) = collect_host_outcomes(run(tmp_path, HostProgress("blade01", "ok")), registry)
+    assert describe_host_outcome(end).endswith("held (operator) by kim: new cable on Monday")
 
 
 def test_json_has_state_verdict_and_holds(tmp_path):
@@ -255,3 +310,30 @@ def test_reason_of_the_newest_verdict_is_found(registry, tmp_path):
 def test_other_concurrent_run_is_named(current, measured, newer):
     assert find_newer_attempt(node("b1", attempt=current), measured) == newer
     assert find_newer_attempt(None, measured) == ""
+
+
+def gpu_report(name, reason):
+    check = CheckResult(name, "not_run", reason=reason)
+    return BurninReport("a1", "gpu01", "quick", "incomplete", "s", "e", (check,), (name,))
+
+
+@pytest.mark.parametrize(
+    ("name", "rehearsal", "said"),
+    [
+        ("gpu_compute", True, "a rehearsed host has no GPU; gpu_compute: no CUDA driver"),
+        ("gpu_compute", False, "gpu_compute: no CUDA driver"),
+        ("clock", True, "clock: no CUDA driver"),
+    ],
+)
+def test_reason_of_an_incomplete_verdict_names_the_rehearsal(name, rehearsal, said):
+    assert describe_verdict(gpu_report(name, "no CUDA driver"), rehearsal=rehearsal) == said
+
+
+def test_incomplete_burn_in_tells_why_in_the_list(registry):
+    registry.record_reachability("blade01", True, NOW)
+    report = {"verdict": "incomplete", "attempt": "a1", "checks": []}
+    registry.record_burn_in_result(
+        "blade01", "a1", report, [], reason="gpu_compute: no CUDA", started_at=NOW, when=NOW
+    )
+    node = registry.get_node("blade01")
+    assert (node.state, node.as_json()["why"]) == ("burn_in", "incomplete: gpu_compute: no CUDA")

@@ -80,7 +80,7 @@ def test_driver_failure_is_in_the_history_and_prevents_a_healthy_verdict(registr
     ] == [
         (
             "Exact versions: no space left; "
-            "next: free space on the host (df -h; du -xhd1 /), then gpufleet configure --resume"
+            "next: free space on the host (df -h; du -xhd1 /), then gpufleet configure --limit gpu01"
         )
     ]
     observed = {value.key: value.value for value in registry.list_node_values("gpu01")}

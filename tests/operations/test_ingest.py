@@ -53,6 +53,7 @@ def test_complete_run_ends_in_ready_and_unreachable(registry, complete_run):
     assert (first_node.state, first_node.reachable, first_node.serial) == ("ready", True, "10000000a1b2c3d4")
     assert (second_node.state, second_node.reachable) == ("expected", False)
     assert second_node.reachable_detail.startswith("connection timed out; next: check whether it has power")
+    assert second_node.reachable_detail.endswith(f"then gpufleet configure --limit {second_node.name}")
     assert (applied.verdicts, list(applied.unreachable)) == ({"blade01": "healthy"}, ["blade02"])
 
 

@@ -156,6 +156,16 @@ def test_quarantine_shows_check_reading_threshold_and_record(burn_in, servers):
     assert f"next step         reset (gpu {GPU}: xid_95)" in text
 
 
+def test_faulty_part_shows_what_measures_its_node_again(burn_in, servers):
+    burn_in("gpu01", "a1", 1, XID_95)
+    move = "gpufleet nodes state gpu01 burn_in --reason ..., then gpufleet configure --limit gpu01"
+    assert f"afterwards  {move}\n" in run_command("show", "gpu01").stdout
+    servers.move_node("gpu01", "burn_in", "card was reset")
+    assert "afterwards  gpufleet burnin run gpu01\n" in run_command("show", "gpu01").stdout
+    run_command("record", "gpu01", "reset", "--reason", "nvidia-smi -r")
+    assert "measure the node again: gpufleet burnin run gpu01\n" in run_command("show", "gpu01").stdout
+
+
 def test_quarantine_by_a_person_shows_who_and_why(burn_in):
     burn_in("gpu01", "a1", 1)
     run_nodes("state", "gpu01", "quarantined", "--reason", "smells burnt", "--by", "bob")

@@ -89,14 +89,20 @@ def test_unresponsive_hosts_are_listed():
         "address": "198.18.1.14",
         "running": True,
         "ssh_answers": False,
+        "faults": ("disk_full", "unreachable"),
     }
     report = {
         "stack": "production", "up": True, "home": "h", "engine": "3.258.0", "resources": 34,
-        "pending_operations": 0, "processes": [7], "hosts": [host], "declared_hosts": 1,
+        "pending_operations": 0, "processes": [7], "declared_hosts": 2,
+        "hosts": [host, {**host, "name": "blade05", "faults": ()}], "next": "gpufleet configure",
     }  # fmt: skip
     text = lifecycle.format_rehearsal_status(report)
-    assert "1 running of 1, 0 answer SSH" in text
+    assert "2 running of 2, 0 answer SSH" in text
     assert "no SSH    blade04 (blades-1/4, 198.18.1.14)" in text
+    assert [line for line in text.splitlines() if line.startswith(("  fault", "next"))] == [
+        "  fault     blade04 (blades-1/4): disk_full, unreachable",
+        "next        gpufleet configure",
+    ]
     none = lifecycle.format_rehearsal_status(report | {"hosts": [], "declared_hosts": 21})
     assert "hosts       none of 21: `gpufleet rehearse up` boots them" in none
 
@@ -111,3 +117,16 @@ def test_unresponsive_hosts_are_listed():
 )
 def test_next_command_depends_on_the_pools(project, stack, command):
     assert lifecycle.choose_next_command(RecordingRehearsal(project, stack)) == command
+
+
+def test_next_command_is_none_that_was_done(rehearsal, monkeypatch):
+    monkeypatch.setattr(lifecycle.backend, "count_resources_and_pending", lambda _paths: (3, 0))
+    assert lifecycle.choose_next_command(rehearsal) == "gpufleet nodes sync -s production"
+    monkeypatch.delenv("GPUFLEET_REHEARSAL", raising=False)
+    enter = 'eval "$(gpufleet rehearse env -s production)"'
+    assert lifecycle.suggest_next_command(rehearsal) == f"{enter}; gpufleet nodes sync -s production"
+    monkeypatch.setenv("GPUFLEET_REHEARSAL", "production")
+    assert lifecycle.suggest_next_command(rehearsal) == "gpufleet nodes sync -s production"
+    rehearsal.home.mkdir(parents=True)
+    (rehearsal.home / "registry.db").touch()
+    assert lifecycle.choose_next_command(rehearsal) == "gpufleet configure"

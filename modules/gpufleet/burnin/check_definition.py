@@ -100,6 +100,7 @@ class StepsEntry(Sourced):
     metric: Name
     steps: tuple[Name, ...]
     meaning: Name
+    covers: Names = ()  # metrics that miss their bound only because this one does: one fault, told once
 
 
 class Run(_Part):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from gpufleet.burnin.check_definition import load_checks
 from gpufleet.burnin.checks.gpu_amd.read import find_card_name
 from gpufleet.burnin.checks.gpu_nvidia.message import find_messages
 from gpufleet.burnin.checks.gpu_nvidia.read import read_report
@@ -116,9 +117,20 @@ def _find_faults(result: CheckResult, raw: Raw, rules: list[Threshold]) -> Itera
             yield _fault(rule, readings, kind, position)
     whole = extract_check_metrics(result.name, raw)
     rest = [rule for rule in _missed(rules, whole) if rule.metric not in found]
+    rest = _drop_consequences(result.name, rest)
     yield from (_fault(rule, whole, "board", "") for rule in rest)
     if not found and not rest:
         yield ObservedFault(result.name, result.name, result.reason or "the check failed")
+
+
+def _drop_consequences(check_name: str, missed: list[Threshold]) -> list[Threshold]:
+    """Leave out what is missed only because something else is: a full disk also refuses the scratch file."""
+    check = load_checks().get(check_name)
+    metrics = {rule.metric for rule in missed}
+    for entry in check.repair if check else ():
+        if entry.metric in metrics:
+            metrics -= set(entry.covers)
+    return [rule for rule in missed if rule.metric in metrics]
 
 
 def _missed(rules: Iterable[Threshold], readings: CheckReadings) -> list[Threshold]:

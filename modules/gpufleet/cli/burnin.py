@@ -30,6 +30,7 @@ def run_burnin(nodes: tuple[str, ...], as_json: bool) -> None:
     Progress goes to standard error.
     """
     from gpufleet import paths, remote
+    from gpufleet.cli.configure import print_unused_rehearsal
     from gpufleet.operations import configure, playbook_run
     from gpufleet.operations.text import configure as text_configure
 
@@ -46,6 +47,7 @@ def run_burnin(nodes: tuple[str, ...], as_json: bool) -> None:
     output.print_result(
         as_json, result, configure.ConfigureResult.as_json, text_configure.format_configure_result
     )
+    print_unused_rehearsal(result)
     sys.exit(result.exit_code)
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gpufleet.cli import output, terminal
+
+if TYPE_CHECKING:
+    from gpufleet.operations.configure import ConfigureResult
 
 
 @click.command(name="configure")
@@ -124,7 +127,16 @@ def configure_command(
     )
     for error in result.run.errors if result.run else ():
         output.print_lines(f"ansible: {error}", err=True, is_note=False)
+    print_unused_rehearsal(result)
     sys.exit(result.exit_code)
+
+
+def print_unused_rehearsal(result: ConfigureResult) -> None:
+    """Print how to use the project's rehearsal if a run outside of it did not reach a host."""
+    from gpufleet.operations.rehearsal_hint import describe_unused_rehearsal
+
+    if any(host.status == "unreachable" for host in result.hosts) and (hint := describe_unused_rehearsal()):
+        output.print_lines(hint, err=True)
 
 
 RUN_OPTIONS = ("limit", "play", "burn_in", "check", "tags", "skip_tags", "pack")

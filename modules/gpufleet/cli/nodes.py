@@ -50,6 +50,8 @@ def sync_stack_into_registry(stack: str, as_json: bool, **options: Any) -> None:
     for line in synced.list_warnings():
         output.print_lines(line, err=True)
     synced.raise_if_incomplete()
+    if any(outcome.created for outcome in synced.outcomes):
+        output.print_lines("next: gpufleet configure", err=True)
 
 
 def _find_simulated_members() -> Callable[[str], Iterable[Mapping[str, Any]]] | None:

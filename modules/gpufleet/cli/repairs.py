@@ -66,7 +66,7 @@ def show_repair(part: str, as_json: bool) -> None:
 def record_repair(part: str, action: str, reason: str, actor: str | None, as_json: bool) -> None:
     """Record what was done to a part, or to every faulty part of a node.
 
-    ACTION: reset, reboot, reseat, inspect, diagnose, rma or replace.
+    ACTION: correct, reset, reboot, reseat, inspect, diagnose, rma or replace.
     """
     from gpufleet.operations import node_view, repair
 

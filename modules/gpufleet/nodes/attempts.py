@@ -12,9 +12,7 @@ from sqlalchemy import Connection, insert, select, update
 
 from gpufleet.nodes import journal, part_ledger, revision, schema
 from gpufleet.nodes.part import PartObservation
-from gpufleet.nodes.states import NEW_STATES, STATES, VERDICT_MOVES
-
-_OWN_HOLD = "burn-in: "
+from gpufleet.nodes.states import BURN_IN_HOLD, NEW_STATES, STATES, VERDICT_MOVES
 
 
 def advance_node(
@@ -151,11 +149,12 @@ def _apply_verdict(
         )
     new_state, hold_kind = VERDICT_MOVES[verdict]
     if new_state == node.state:
+        journal.renew_state_reason(connection, node.id, f"{verdict}: {reason}")
         journal.add_history_entry(connection, node.id, at, "verdict", f"{verdict}: {reason}", attempt=attempt)
     else:
         journal.move_node(connection, node, new_state, f"{verdict}: {reason}", at=at, attempt=attempt)
     if hold_kind:
-        journal.set_node_hold(connection, node.id, hold_kind, f"{_OWN_HOLD}{verdict}: {reason}", at)
+        journal.set_node_hold(connection, node.id, hold_kind, f"{BURN_IN_HOLD}{verdict}: {reason}", at)
     elif verdict == "healthy":
         _clear_own_hold(connection, node.id, at)
     return "applied"
@@ -166,7 +165,7 @@ def _clear_own_hold(connection: Connection, node_id: str, at: datetime) -> None:
     table = schema.hold
     query = select(table.c.reason).where(table.c.node_id == node_id, table.c.kind == "operator")
     reason = connection.execute(query).scalar()
-    if reason and reason.startswith(_OWN_HOLD):
+    if reason and reason.startswith(BURN_IN_HOLD):
         journal.release_node_hold(connection, node_id, "operator", "burn-in is healthy now", at)
 
 

@@ -70,6 +70,12 @@ def move_node(
     )
 
 
+def renew_state_reason(connection: Connection, node_id: str, reason: str) -> None:
+    """Set why a node is in the state that it keeps."""
+    change = {"state_reason": trim_reason(reason)}
+    connection.execute(update(schema.node).where(schema.node.c.id == node_id).values(change))
+
+
 def set_node_hold(connection: Connection, node_id: str, kind: str, reason: str, at: datetime) -> bool:
     """Set a hold; return True if anything changed."""
     check_hold_kind(node_id, kind)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gpufleet.nodes.identity import NodeIdentity, Slot
-from gpufleet.nodes.states import USABLE_STATES
+from gpufleet.nodes.states import BURN_IN_HOLD, USABLE_STATES
 
 OBSERVING_SOURCES = ("address_book", "ansible", "burn_in", "configuration", "ssh")
 """Sources that only observe nodes: they neither declare nor make them."""
@@ -69,6 +69,11 @@ class NodeHold:
     kind: str
     reason: str
     since: datetime
+
+    @property
+    def is_of_burn_in(self) -> bool:
+        """True if burn-in set the hold, not a person."""
+        return self.kind == "operator" and self.reason.startswith(BURN_IN_HOLD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +152,12 @@ class Node:
         """True if work may be placed here: the state is usable and no hold blocks it."""
         return self.state in USABLE_STATES and not self.holds
 
+    @property
+    def why(self) -> str:
+        """Return the reason worth a reader's time: why it does not answer, else why it is in its state."""
+        reason = (self.reachable_detail or "no answer") if self.reachable is False else self.state_reason
+        return " ".join(reason.split())
+
     def as_json(self) -> dict[str, Any]:
         """Return the stable shape that ``gpufleet nodes list --json`` prints."""
         plain = ("id", "name", "kind", "cloud", "region", "pool", "rack")
@@ -157,6 +168,7 @@ class Node:
             "address": self.address,
             "reachable": self.reachable,
             "state": self.state,
+            "why": self.why,
             "holds": [hold.kind for hold in self.holds],
             "accelerators": [dict(item) for item in self.accelerators],
             "usd_per_hour": self.usd_per_hour,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 REPAIR_ACTIONS = {
+    "correct": "no part is broken: disk space, the clock or the configuration was put right",
     "reset": "the GPU or the drive was reset",
     "reboot": "the node was rebooted or power-cycled",
     "reseat": "the part was taken out and put back, cables too",

@@ -50,6 +50,8 @@ USABLE_STATES: tuple[str, ...] = tuple(state.name for state in STATES.values() i
 ATTENTION_STATES: tuple[str, ...] = tuple(state.name for state in STATES.values() if state.needs_attention)
 
 HOLDS: tuple[str, ...] = ("drift", "cost", "security", "operator")
+BURN_IN_HOLD = "burn-in: "
+"""How the reason of a hold begins that burn-in set: a healthy burn-in releases it."""
 
 VERDICT_MOVES: dict[str, tuple[str, str | None]] = {
     "healthy": ("ready", None),

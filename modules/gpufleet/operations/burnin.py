@@ -17,8 +17,10 @@ from gpufleet.burnin.xid_rule import EventHistory
 from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
 from gpufleet.nodes import NEW_STATES, BurnInResult, Node, Registry
 from gpufleet.operations.event_history import NodeHistories, find_window
+from gpufleet.operations.rehearsal_hint import suggest_sync
 from gpufleet.operations.site_thresholds import (
     build_site_agent,
+    describe_verdict,
     judge_node_at_site,
     load_recorded_rules,
     load_site_kernel_rules,
@@ -48,7 +50,7 @@ def open_results_registry() -> Registry:
     if not Registry.has_registry(url):
         raise EnvironmentFault(
             "the node registry, which stores burn-in results, does not exist yet",
-            hint="gpufleet nodes sync -s STACK",
+            hint=suggest_sync(),
         )
     return Registry(url)
 
@@ -205,7 +207,7 @@ def apply_new_verdict(
         registry.move_node(node.id, "burn_in", f"judged again: was {stored.result.verdict}")
     attempt = registry.start_attempt(node.id, "rejudge")
     report = replace(new_report, attempt=attempt).as_json()
-    reason = "; ".join(new_report.list_unhealthy_reasons()[:3]) or "every required check passed"
+    reason = describe_verdict(new_report, rehearsal=is_rehearsal_active())
     records = stored.result.records
     seen = observe_parts_at_site(node, records, new_report, rehearsal=is_rehearsal_active(), history=history)
     return registry.record_burn_in_result(node.id, attempt, report, records, reason=reason, seen=seen)

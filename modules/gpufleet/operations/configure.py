@@ -7,8 +7,8 @@ does. Here the registry is only read, unless it missed the run: then the run's a
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
@@ -21,6 +21,9 @@ from gpufleet.operations import ingest, playbook_run, task_events
 from gpufleet.operations.event_report import collect_report_summaries
 from gpufleet.operations.playbook_run import PlaybookRequest
 from gpufleet.operations.run_plan import plan_run
+
+BURN_IN_PLAY = "burn_in"
+MEASURING_PLAYS = ("site", BURN_IN_PLAY)
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ class HostOutcome:
     )
     summary: str = ""  # what the play reported for people, such as the kernel that the host would get
     differences: tuple[remote.TaskDifference, ...] = ()
+    hold_setters: Mapping[str, str] = field(default_factory=dict)  # who set a hold of the node, by its kind
 
     @property
     def is_healthy(self) -> bool:
@@ -212,9 +216,19 @@ def collect_host_outcomes(
             newer_attempt=find_newer_attempt(nodes.get(host.name), attempts.get(host.name)),
             summary=summaries.get(host.name, ""),
             differences=tuple(host.differences) if with_differences else (),
+            hold_setters=find_hold_setters(registry, nodes.get(host.name)),
         )
         for host in run.hosts
     )
+
+
+def find_hold_setters(registry: Registry, node: Node | None) -> dict[str, str]:
+    """Return who set each hold of a node that a person set, by the hold's kind."""
+    if node is None or all(hold.is_of_burn_in for hold in node.holds):
+        return {}
+    entries = [entry for entry in registry.list_node_history(node.id) if entry.event == "hold"]
+    setters = {entry.reason.partition(":")[0]: entry.actor for entry in entries}
+    return {kind: actor for kind, actor in setters.items() if actor}
 
 
 def find_newer_attempt(node: Node | None, measured_attempt: str | None) -> str:
@@ -224,10 +238,19 @@ def find_newer_attempt(node: Node | None, measured_attempt: str | None) -> str:
     return "" if node.attempt == measured_attempt else node.attempt
 
 
-def suggest_return_to_use(host: HostOutcome, node: Node) -> str:
+def suggest_next_run(result: ConfigureResult, names: str) -> str:
+    """Return the command that does again what a run did not do on these nodes, also after other runs."""
+    if result.request.play == BURN_IN_PLAY:
+        return f"gpufleet burnin run {names}"
+    return f"gpufleet configure --resume {result.run.id}" if result.run else remote.RESUME
+
+
+def suggest_return_to_use(host: HostOutcome, node: Node, names: str = "NODE") -> str:
     """Return how a node leaves a state that no measurement of it ends, whatever `configure --resume` does."""
     if node.state not in ATTENTION_STATES:
         return ""
     begin = "measured healthy now; to use it again" if node.verdict == "healthy" else "after its repair"
     begin = begin if host.measured else f"not measured, because it is in {node.state}; after its repair"
-    return f"{begin}: gpufleet nodes state NODE burn_in --reason ..., then gpufleet configure --limit NODE"
+    return (
+        f"{begin}: gpufleet nodes state {names} burn_in --reason ..., then gpufleet configure --limit {names}"
+    )

@@ -17,10 +17,13 @@ SUMMARIZED_EVENTS = ("configured", "kernel_upgraded", "network_mesh", "planned")
 _LONGEST_SUMMARY = 300
 
 
-def describe_task_failure(facts: Mapping[str, Any]) -> str:
-    """Return which task failed, why, and what helps."""
+def describe_task_failure(facts: Mapping[str, Any], host: str, play: str = "") -> str:
+    """Return which task failed on a host, why, and what helps."""
     reason = ": ".join(str(facts[key]) for key in ("task", "reason") if facts.get(key))
-    return append_next_step(reason) or "no reason given"
+    return (
+        append_next_step(reason, f"gpufleet configure{f' --play {play}' if play else ''} --limit {host}")
+        or "no reason given"
+    )
 
 
 def merge_configured_parts(

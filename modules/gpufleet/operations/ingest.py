@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 from gpufleet.boundary import make_printable
 from gpufleet.errors import EnvironmentFault, InputError, ProjectFileError
-from gpufleet.nodes import NEW_STATES, Node, NodeObservation, Registry
+from gpufleet.nodes import NEW_STATES, STATES, Node, NodeObservation, Registry
 from gpufleet.nodes.model import format_utc_time
 from gpufleet.operations.event_report import (
     BASE,
@@ -146,7 +146,11 @@ class EventIngester:
         if event.outcome == "unreachable":
             self._answered.pop(node, None)
             self.summary.unreachable[event.host] = event.message
-            self._set_reachable(node, event, append_next_step(event.message) or "no answer")
+            self._set_reachable(
+                node,
+                event,
+                append_next_step(event.message, self._find_run_again(node, event.host)) or "no answer",
+            )
         else:
             if event.has_host_answered:
                 self._record_answer(node, event)
@@ -155,6 +159,12 @@ class EventIngester:
                 self._known.clear()  # a report may join two nodes into one
         if event.key:
             self.registry.record_applied_event(event.key, event.run)
+
+    def _find_run_again(self, node: str, host: str) -> str:
+        """Return the command that reaches a host again: what the registry keeps outlives the run that failed."""
+        state = STATES[self.registry.get_node(node).state]
+        is_measured_again = state.is_usable and not state.is_busy
+        return f"gpufleet burnin run {host}" if is_measured_again else f"gpufleet configure --limit {host}"
 
     def _record_bad(self, event: TaskEvent, problem: str) -> None:
         """Record an event as bad: a line of the node's history, a line of the account."""
@@ -292,7 +302,7 @@ def _apply_configuration(ingest: EventIngester, node_name: str, event: TaskEvent
     )
     if not is_configured:
         ingest.registry.add_history_entry_once(
-            node_name, "configure_failed", describe_task_failure(facts), event.at
+            node_name, "configure_failed", describe_task_failure(facts, event.host), event.at
         )
 
 
@@ -312,7 +322,7 @@ def _apply_drivers(ingest: EventIngester, node_name: str, event: TaskEvent) -> N
     ingest.apply_event_observation(observation, event)
     if failed:
         ingest.registry.add_history_entry_once(
-            node_name, "drivers_failed", describe_task_failure(facts), event.at
+            node_name, "drivers_failed", describe_task_failure(facts, event.host), event.at
         )
 
 
@@ -320,7 +330,8 @@ def _apply_kernel(ingest: EventIngester, node_name: str, event: TaskEvent) -> No
     """Store which kernel a node has, or add to its history why it keeps its earlier one."""
     node, facts = ingest.registry.get_node(node_name), mapping_or_empty(event.report.get("facts"))
     if (name := event.report.get("event")) == "kernel_upgrade_failed":
-        ingest.registry.add_history_entry_once(node_name, name, describe_task_failure(facts), event.at)
+        reason = describe_task_failure(facts, event.host, "kernel")
+        ingest.registry.add_history_entry_once(node_name, name, reason, event.at)
         return
     place = node.place
     seen = {"kernel_upgrade": dict(facts)}
@@ -362,7 +373,11 @@ def _apply_network_mesh(ingest: EventIngester, node_name: str, event: TaskEvent)
 def _apply_burn_in(ingest: EventIngester, node_name: str, event: TaskEvent) -> None:
     """Judge the agent's records and apply the verdict."""
     from gpufleet.operations.event_history import load_node_history
-    from gpufleet.operations.site_thresholds import judge_node_at_site, observe_parts_at_site
+    from gpufleet.operations.site_thresholds import (
+        describe_verdict,
+        judge_node_at_site,
+        observe_parts_at_site,
+    )
 
     registry, node = ingest.registry, ingest.registry.get_node(node_name)
     records = [dict(r) for r in event.report.get("records") or () if isinstance(r, Mapping)]
@@ -386,7 +401,7 @@ def _apply_burn_in(ingest: EventIngester, node_name: str, event: TaskEvent) -> N
         attempt,
         {**report.as_json(), "attempt": attempt},
         records,
-        reason="; ".join(report.list_unhealthy_reasons()[:3]) or "every required check passed",
+        reason=describe_verdict(report, rehearsal=ingest.rehearsal),
         started_at=event.started_at,
         when=event.at,
         start_revision=ingest.find_run_start_revision(event),

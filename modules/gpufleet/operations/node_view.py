@@ -13,6 +13,7 @@ from gpufleet.boundary.name_range import fold_names_to_ranges
 from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.nodes import STATES, Node, NodeHistoryEntry, Registry, SourceConflict, SourcedValue
 from gpufleet.nodes.model import format_utc_time, utc_now
+from gpufleet.operations.rehearsal_hint import suggest_sync
 from gpufleet.remote import parse_host_patterns
 
 
@@ -20,7 +21,7 @@ def open_existing_registry() -> Registry:
     """Open the registry in use; EnvironmentFault while nothing has been synced."""
     url = paths.registry_database_url()
     if not Registry.has_registry(url):
-        raise EnvironmentFault("the registry does not exist yet", hint="gpufleet nodes sync -s STACK")
+        raise EnvironmentFault("the registry does not exist yet", hint=suggest_sync())
     return Registry(url)
 
 

@@ -68,7 +68,7 @@ def collect_node_repairs(actions: Iterable[RecordedAction]) -> dict[str, set[dat
     """Return when each node was repaired; what was recorded for several of its parts at once is one repair."""
     repairs: dict[str, set[datetime]] = defaultdict(set)
     for action in actions:
-        if action.action != "inspect":
+        if action.action not in ("inspect", "correct"):
             repairs[action.node].add(action.at)
     return repairs
 

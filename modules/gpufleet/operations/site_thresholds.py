@@ -133,6 +133,16 @@ def judge_node_at_site(
     )
 
 
+def describe_verdict(report: BurninReport, *, rehearsal: bool) -> str:
+    """Return why a report has its verdict, worst first; in a rehearsal also that its hosts have no GPU."""
+    is_without_gpu = rehearsal and any(
+        check.outcome == "not_run" and check.name in report.required and check.name.startswith("gpu_")
+        for check in report.checks
+    )
+    notes = ["a rehearsed host has no GPU"] if is_without_gpu else []
+    return "; ".join([*notes, *report.list_unhealthy_reasons()[:3]]) or "every required check passed"
+
+
 def observe_parts_at_site(
     node: Node,
     records: Sequence[Any],

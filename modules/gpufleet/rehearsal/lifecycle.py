@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -12,7 +13,7 @@ from typing import Any
 
 from gpufleet import fleet
 from gpufleet.errors import InputError
-from gpufleet.rehearsal import processes, rack
+from gpufleet.rehearsal import backend, processes, rack
 from gpufleet.rehearsal.rehearsal import Rehearsal
 
 Reporter = Callable[[str], None]
@@ -93,6 +94,7 @@ def collect_rehearsal_status(rehearsal: Rehearsal) -> dict[str, Any]:
         "home": str(status.home),
         "hosts": hosts,
         "declared_hosts": _count_declared_hosts(rehearsal),
+        "next": suggest_next_command(rehearsal) if status.up else None,
     }
 
 
@@ -106,11 +108,23 @@ def _count_declared_hosts(rehearsal: Rehearsal) -> int:
 
 
 def choose_next_command(rehearsal: Rehearsal) -> str:
-    """Return the command after the start: a stack without pools has nothing for Pulumi to create."""
+    """Return the command after the start: pulumi, if there are pools that it did not create yet, then the registry."""
+    if (rehearsal.home / "registry.db").is_file():
+        return "gpufleet configure"
+    if backend.count_resources_and_pending(rehearsal)[0]:
+        return f"gpufleet nodes sync -s {rehearsal.stack}"
     with contextlib.suppress(InputError):
         if not fleet.load_fleet(rehearsal.stack, rehearsal.root).pools:
             return f"gpufleet nodes sync -s {rehearsal.stack}"
     return f"pulumi up -s {rehearsal.stack} --yes"
+
+
+def suggest_next_command(rehearsal: Rehearsal) -> str:
+    """Return the next command, after the one that lets this shell use the rehearsal where it does not yet."""
+    command = choose_next_command(rehearsal)
+    if os.environ.get("GPUFLEET_REHEARSAL") == rehearsal.stack:
+        return command
+    return f'eval "$(gpufleet rehearse env -s {rehearsal.stack})"; {command}'
 
 
 def format_rehearsal_status(status: dict[str, Any]) -> str:
@@ -125,6 +139,12 @@ def format_rehearsal_status(status: dict[str, Any]) -> str:
     ]
     unresponsive = (host for host in status["hosts"] if not host["ssh_answers"])
     lines += [f"  no SSH    {host['name']} ({host['place']}, {host['address']})" for host in unresponsive]
+    lines += [
+        f"  fault     {host['name']} ({host['place']}): {', '.join(host['faults'])}"
+        for host in status["hosts"]
+        if host["faults"]
+    ]
+    lines += [f"next        {status['next']}"] if status["next"] else []
     return "\n".join(lines)
 
 

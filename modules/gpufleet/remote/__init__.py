@@ -10,7 +10,7 @@ from gpufleet.boundary.name_range import fold_names_to_ranges
 from gpufleet.remote.difference import TaskDifference
 from gpufleet.remote.facts import ProbedFacts, parse_probe_answer
 from gpufleet.remote.host_pattern import parse_host_pattern, parse_host_patterns
-from gpufleet.remote.next_step import append_next_step
+from gpufleet.remote.next_step import RESUME, append_next_step
 from gpufleet.remote.plan import RunPlan, find_playbook, plan_playbook_run
 from gpufleet.remote.probe import ReachableHost, UnreachableHost, probe_hosts
 from gpufleet.remote.progress import UNDONE, HostProgress, RunProgress
@@ -21,6 +21,7 @@ from gpufleet.remote.shards import write_runner_folder
 from gpufleet.remote.task_selection import TaskSelection, parse_task_selection
 
 __all__ = [
+    "RESUME",
     "UNDONE",
     "HostProgress",
     "ProbedFacts",

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 
-AGAIN = "then gpufleet configure --resume"
+RESUME = "gpufleet configure --resume"
+AGAIN = "then {again}"
 SILENCE = (
     r"ended without a message|[Tt]imed out|Timeout, server|No route to host|Broken pipe|closed by remote"
     r"|Connection (?:refused|reset|closed)"
 )
 # What was said -> what helps. The first that fits counts; for anything else the reason alone has to do.
 STEPS = (
-    (r"not done: Ansible ended|not reached: no ", "gpufleet configure --resume"),
+    (r"not done: Ansible ended|not reached: no ", "{again}"),
     (r"Ansible did not read why", f"run ssh to its address, which shows the cause, {AGAIN}"),
     (r"Host key for .* has changed|host key is known for|Host key verification failed",
      f"compare the key with the host's own console; if it is right, ssh-keygen -R its address and accept it, {AGAIN}"),
@@ -30,13 +31,16 @@ STEPS = (
 )  # fmt: skip
 
 
-def suggest_next_step(failure_reason: str) -> str:
-    """Return what helps against a failure, or an empty string where nothing is known."""
-    return next((step for pattern, step in STEPS if re.search(pattern, failure_reason)), "")
+def suggest_next_step(failure_reason: str, again: str = RESUME) -> str:
+    """Return what helps against a failure, or an empty string where nothing is known.
+
+    ``again`` is the command that ends the matter afterwards; empty where no run does.
+    """
+    step = next((step for pattern, step in STEPS if re.search(pattern, failure_reason)), "")
+    return step.format(again=again) if again else step.removesuffix(f", {AGAIN}").replace("{again}", "")
 
 
-def append_next_step(failure_reason: str, *, is_resumed: bool = True) -> str:
-    """Return the reason with what helps behind it; without the resumed run where that does not end the matter."""
-    step = suggest_next_step(failure_reason)
-    step = step if is_resumed else step.removesuffix(f", {AGAIN}")
+def append_next_step(failure_reason: str, again: str = RESUME) -> str:
+    """Return the reason with what helps behind it."""
+    step = suggest_next_step(failure_reason, again)
     return f"{failure_reason}; next: {step}" if step else failure_reason

@@ -83,20 +83,13 @@ def _node_row(node: Node) -> tuple[str, ...]:
         cards or "-",
         node.address or "-",
         price,
-        _reason_text(node),
+        node.why,
     )
 
 
 def format_reachability(node: Node) -> str:
     """Return ``yes``, ``no``, or ``-`` for a node that was not probed yet."""
     return {None: "-", True: "yes", False: "no"}[node.reachable]
-
-
-def _reason_text(node: Node) -> str:
-    """Return the reason worth a reader's time: why it does not answer, else why it is in its state."""
-    if node.reachable is False:
-        return " ".join((node.reachable_detail or "no answer").split())
-    return " ".join(node.state_reason.split())
 
 
 def format_node_details(details: dict[str, Any]) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from gpufleet import burnin
 from gpufleet.boundary import Json
+from gpufleet.nodes import ATTENTION_STATES
 from gpufleet.operations.repair import PartStatus
 
 
@@ -28,11 +29,21 @@ def format_part_details(details: Json) -> list[str]:
     lines = [f"{key:<12}{details[key]}" for key in head if details[key]]
     for fault in details["faults"]:
         lines.append(f"open        {fault['fault']} ({fault['count']}x): {fault['meaning']}")
-        lines.append(f"next step   {fault['next_step']}: {fault['next_step_meaning']}")
+        meaning = fault["next_step_meaning"].replace("NODE", details["node"] or "NODE")
+        lines.append(f"next step   {fault['next_step']}: {meaning}")
         if fault["rule"]:
             lines.append(f"rule        {fault['rule']}")
         lines.append(f"source      {fault['source']}")
+    if details["faults"] and details["node"]:
+        lines.append(f"afterwards  {suggest_measurement(details['node'], details['node_state'])}")
     return [*lines, "", *map(format_timeline_row, details["timeline"])]
+
+
+def suggest_measurement(node: str, state: str) -> str:
+    """Return how a repaired node is measured so that it can be used again: no measurement ends a quarantine."""
+    if state in ATTENTION_STATES:
+        return f"gpufleet nodes state {node} burn_in --reason ..., then gpufleet configure --limit {node}"
+    return f"gpufleet burnin run {node}"
 
 
 def format_timeline_row(row: Json) -> str:
