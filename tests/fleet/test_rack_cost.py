@@ -73,6 +73,7 @@ def test_rest_is_shared_and_euros_are_converted_at_the_racks_rate(tmp_path):
         " pue: 2.0, residual_fraction: 0.5}"
     )
     rack = load(tmp_path, first=", cost: {capital_eur: 175200}", cost=cost)
+    assert rack.usd_per_hour_source == "a number in the file, without a source"
     # gpu01: 350,400 USD * 0.5 / 4 years = 5; the others 35,040 each * 0.5 = 0.5; power 0.50, network 1 USD/h each
     assert rack.usd_per_hour_by_node == pytest.approx({"gpu01": 6.5, "gpu02": 2.0, "gpu03": 2.0})
     assert rack.usd_per_hour == pytest.approx(sum(rack.usd_per_hour_by_node.values()))
@@ -131,6 +132,14 @@ def test_one_price_for_unlike_machines_is_a_warning_with_its_line(tmp_path):
     notes = fleet.list_planning_notes(fleet.load_fleet("dev", tmp_path))
     assert [note.partition(" for ")[0] for note in notes] == ["rack mixed: one price and power"]
     assert [each.file for each in validation.validate_project(tmp_path).warnings] == ["inventory/mixed.yaml"]
+
+
+def test_sources_say_which_price_has_none(tmp_path):
+    rack = load(tmp_path, first=OWN["first"], second=", cost: {capital_usd: 70080}")
+    assert rack.usd_per_hour_source == (
+        "capital: assumption, gpu01: invoice 1, gpu[02-03]: a number in the file, without a source"
+    )
+    assert rack.usd_per_hour_as_of == "2026-01-02"
 
 
 def test_power_of_unlike_machines_is_asked_for_too(tmp_path):

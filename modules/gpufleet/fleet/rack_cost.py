@@ -86,15 +86,15 @@ def compute_node_share(shared: HardwareCost, total: HardwareCost, group: CostGro
 
 
 def _join_figures(value: float, figures: Iterable[tuple[str, SourcedFigure]]) -> SourcedFigure:
-    """Return one figure with the sources of several, dated if all with a source are; plain numbers have none."""
+    """Return one figure with the sources of several, dated if each with a source is; plain numbers alone have none."""
     listed = list(figures)
     sourced = [(label, each) for label, each in listed if each.source != PLAIN_NUMBER_SOURCE]
     days = [each.as_of for _, each in sourced]
-    texts = dict.fromkeys(each.source for _, each in sourced)
-    source = ", ".join(f"{label}: {each.source}" for label, each in sourced)
+    texts = dict.fromkeys(each.source for _, each in listed)
+    source = ", ".join(f"{label}: {each.source}" for label, each in listed)
     return SourcedFigure(
         value=value,
-        source=next(iter(texts)) if len(texts) == 1 else source or PLAIN_NUMBER_SOURCE,
+        source=next(iter(texts)) if len(texts) == 1 else source,
         as_of=None if not days or None in days else min(day for day in days if day is not None),
         assumption=any(each.assumption for _, each in listed),
     )
