@@ -10,6 +10,7 @@ import pytest
 
 from gpufleet import cost
 from gpufleet.cost import CostPolicy
+from gpufleet.cost.analysis.diff import compare_bills
 from gpufleet.cost.analysis.estimate import price_age_notes
 from gpufleet.cost.analysis.reports import summary
 from gpufleet.engine import StateResource
@@ -36,6 +37,18 @@ def test_markdown_begins_with_a_plain_sentence(grown_diff):
         r"**This change raises the monthly cost of prod by \$16,036.38 (+100.00%) to \$32,072.76, "
         r"\$12,072.76 over its budget of \$20,000.00, not counting 1 item without a price.**"
     )
+
+
+@pytest.mark.parametrize(
+    ("has_policy", "budget", "is_named"), [(False, 20000, True), (True, 20000, False), (False, 40000, False)]
+)
+def test_broken_budget_without_a_policy_is_no_gate_and_says_so(grown_diff, has_policy, budget, is_named):
+    difference = compare_bills(
+        "prod", grown_diff.before, grown_diff.after, budget_usd_per_month=Decimal(budget)
+    )
+    difference = replace(difference, policy=grown_diff.policy) if has_policy else difference
+    for name in ("table", "markdown", "html"):
+        assert ("The budget is not enforced here" in cost.render_diff(difference, name)) is is_named
 
 
 def test_markdown_collapses_unchanged_resources(grown_diff):

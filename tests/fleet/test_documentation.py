@@ -44,6 +44,17 @@ def test_example_rack_loads(examples, tmp_path):
     assert rack.nodes[6].serial == "10000000c0ffee07"
 
 
+def test_example_of_unlike_servers_has_their_own_prices(examples, tmp_path):
+    (example,) = [each for each in examples if "lab server" in each and "\ncost:" in each]
+    file = tmp_path / "mixed.yaml"
+    head = "plugin: gpufleet.fleet.rack\nname: mixed\nkind: servers\nsite: lab\n"
+    file.write_text(head + example)
+    # 270,000 and 45,000 USD over four years; 10.2 and 2 kW at 0.30
+    assert fleet.load_rack(file).usd_per_hour_by_node == pytest.approx(
+        {"gpu01": 10.76548, "gpu02": 1.88425, "gpu03": 1.88425}, abs=1e-5
+    )
+
+
 def test_example_rack_loads_with_the_shipped_racks(examples, project):
     (project / "inventory/rack-7.yaml").write_text(examples[1])
     assert fleet.load_fleet("production", project).stack == "production"

@@ -143,6 +143,37 @@ def test_second_run_with_another_rack_names_the_line_that_the_kept_stack_needs(i
     assert "cidr: 10.20.2.0/24" in (init.here / "fleet1/inventory/servers.yaml").read_text()
 
 
+def test_first_run_says_which_budget_it_chose_and_how_to_name_a_wheel(init):
+    result = init("fleet1", "--cloud", "aws", "--rack", "blades:6")
+    project = init.here / "fleet1"
+    declared = yaml.safe_load((project / "stacks/Pulumi.dev.yaml").read_text())["config"]["gpufleet:fleet"]
+    assert result.stderr.splitlines()[0] == (
+        f"budget: {declared['budget_usd_per_month']} USD a month, chosen by init for these parts: "
+        "budget_usd_per_month in stacks/Pulumi.dev.yaml"
+    )
+    requirements = (project / "requirements.txt").read_text().splitlines()
+    assert requirements[1:] == [
+        f"# gpufleet[aws,registry] @ file:///FOLDER/gpufleet-{__version__}-py3-none-any.whl",
+        f"gpufleet[aws,registry]=={__version__}",
+    ]
+    assert "not what\n# they cost" in (project / ".pre-commit-config.yaml").read_text()
+    assert "--base main --policy policy.yaml" in (project / "README.md").read_text()
+    assert "budget:" not in init(cwd=project).stderr
+
+
+def test_rack_with_a_bmc_needs_its_extra(init):
+    init("fleet1", "--rack", "servers:2")
+    project = init.here / "fleet1"
+    rack = project / "inventory/servers.yaml"
+    rack.write_text(rack.read_text() + "bmc: {protocol: ipmi, network: {cidr: 10.99.0.0/24}}\n")
+    assert read_notes(init("--json", cwd=project)) == {
+        "requirements.txt": f"change the line to gpufleet[registry,bmc]=={__version__}"
+    }
+    (project / "requirements.txt").unlink()
+    init(cwd=project)
+    assert (project / "requirements.txt").read_text().endswith(f"\ngpufleet[registry,bmc]=={__version__}\n")
+
+
 def test_kept_files_say_what_they_lack_of_another_request(init):
     init("fleet1", "--cloud", "aws", "--rack", "blades:6")
     project = init.here / "fleet1"

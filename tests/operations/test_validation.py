@@ -180,6 +180,21 @@ def test_warning_of_one_pool_names_its_line(write_project):
     assert warning.text.startswith("stacks/Pulumi.acme.yaml:12: spot nodes without a fallback stay missing")
 
 
+def test_warning_of_several_pools_names_the_line_of_the_first(write_project):
+    stack = yaml.safe_load(PROJECT[STACK])
+    pools = stack["config"]["gpufleet:fleet"]["pools"]
+    pools[0]["purchase"] = {"kind": "spot", "on_eviction": "delete"}
+    pools.append({**pools[0], "name": "second"})
+    root = write_project({STACK: yaml.safe_dump(stack, sort_keys=False)})
+    lines = (root / STACK).read_text().splitlines()
+    first = next(
+        number for number, line in enumerate(lines, 1) if line.strip() == f"- name: {pools[0]['name']}"
+    )
+    (warning,) = [each for each in validation.validate_project(root).warnings if "spot" in each.problem]
+    assert (warning.file, warning.line) == (STACK, first)
+    assert f"{pools[0]['name']}, second" in warning.problem
+
+
 def test_variable_that_no_role_has_is_a_warning(write_project):
     variables = "time_sorce: chrony\ntime_zone_of_mine: UTC\ncontainer_engine_kind: '{{ engine }}'\n"
     variables_file = "inventory/group_vars/all.yaml"

@@ -55,6 +55,27 @@ def test_hosts_are_booted_after_the_rehearsal(rehearsal, monkeypatch):
     assert messages == ["rack: 2 hosts up, 1 answer SSH, 1 do not"]
 
 
+def test_real_bmcs_are_left_out_with_one_line(project, monkeypatch):
+    for stack, cidr in (("bmcs", "10.20.9.0/24"), ("tested", "198.18.9.0/24")):
+        (project / f"inventory/{stack}.yaml").write_text(
+            f"plugin: gpufleet.fleet.rack\nname: {stack}\nkind: servers\nsite: lab\nmachine: DGX H100\n"
+            f"nodes: {stack}[01-02]\nbmc: {{protocol: ipmi, network: {{cidr: {cidr}}}}}\n"
+        )
+        (project / f"stacks/Pulumi.{stack}.yaml").write_text(
+            f"config:\n  gpufleet:fleet:\n    owner: me\n    racks: [{{name: {stack}}}]\n"
+        )
+    monkeypatch.setattr(rack, "find_missing_requirement", lambda: None)
+    monkeypatch.setattr(rack, "start_racks", lambda *_: ())
+    messages = []
+    for stack in ("bmcs", "tested"):
+        lifecycle.start_rehearsal(RecordingRehearsal(project, stack), messages.append)
+    assert messages == [
+        "the BMCs of 2 nodes are left out: a rehearsal contacts no real one and switches no power",
+        "rack: 0 hosts up, 0 answer SSH, 0 do not",
+        "rack: 0 hosts up, 0 answer SSH, 0 do not",
+    ]
+
+
 def test_faults_for_an_unknown_node_are_refused_before_any_change(rehearsal, tmp_path):
     faults = tmp_path / "faults.yaml"
     faults.write_text("faults:\n  blades-1/99: unreachable\n")
@@ -98,6 +119,7 @@ def test_unresponsive_hosts_are_listed():
     }  # fmt: skip
     text = lifecycle.format_rehearsal_status(report)
     assert "2 running of 2, 0 answer SSH" in text
+    assert "resources   34 and the stack itself, 0 operations pending" in text
     assert "no SSH    blade04 (blades-1/4, 198.18.1.14)" in text
     assert [line for line in text.splitlines() if line.startswith(("  fault", "next"))] == [
         "  fault     blade04 (blades-1/4): disk_full, unreachable",

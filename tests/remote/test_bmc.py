@@ -184,6 +184,14 @@ def test_refused_order_is_reported_with_the_reason(scripted):
     assert act(scripted.declaration, "on").problem == "the BMC refused On: the BMC refused user or password"
 
 
+@pytest.mark.parametrize(("protocol", "library"), [("redfish", "sushy"), ("ipmi", "pyghmi")])
+def test_missing_extra_is_one_line_with_its_command(monkeypatch, protocol, library):
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    check = {"certificate_sha256": "0" * 64} if protocol == "redfish" else {}
+    report = act_in_child({"protocol": protocol, "address": "127.0.0.1", **check})
+    assert report.problem == f"{protocol} needs {library}: pip install 'gpufleet[bmc]'"
+
+
 def test_bmc_that_nothing_answers_at_is_one_line():
     bmc = {"protocol": "redfish", "address": "127.0.0.1", "port": find_free_port()}
     assert act({**bmc, "certificate_sha256": "0" * 64}).problem == "nothing listens on the BMC's port"

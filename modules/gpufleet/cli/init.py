@@ -44,6 +44,8 @@ def init_command(
     output.print_result(
         as_json, outcomes, starter_project.build_outcome_data, starter_project.format_outcomes
     )
+    if notice := starter_project.format_budget_notice(folder, outcomes):
+        output.print_lines(notice, err=True)
     if step := starter_project.format_next_step(folder, outcomes):
         output.print_lines(step, err=True)
 

@@ -53,6 +53,7 @@ from gpufleet.fleet.purchase import Purchase, Rung, SpotInterruptions
 from gpufleet.fleet.rack import Rack, RackNode
 from gpufleet.fleet.rack_file import find_rack, load_rack, load_racks, project_relative_path
 from gpufleet.fleet.rack_network import RackNetwork
+from gpufleet.fleet.rack_warning import list_rack_warnings, note_equal_prices
 from gpufleet.fleet.rule import RULES
 from gpufleet.fleet.spec import Fleet, FleetSpec, Pool, SshAccess, StackRack, Workstation
 from gpufleet.fleet.template import Blueprint, NodeTemplate
@@ -110,10 +111,12 @@ __all__ = [
     "list_planning_notes",
     "list_rack_host_declarations",
     "list_rack_stacks",
+    "list_rack_warnings",
     "list_stack_host_declarations",
     "load_fleet",
     "load_rack",
     "load_racks",
+    "note_equal_prices",
     "note_expiry",
     "parse_fleet",
     "pool_node_name_prefix",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import date
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -63,6 +63,7 @@ class HardwareCost(FrozenModel):
     out is not in the cost: ``missing_cost_parts`` names it.
     """
 
+    needs_capital: ClassVar[bool] = True
     capital_usd: Figure | None = None
     capital_eur: Figure | None = None
     usd_per_eur: Annotated[Figure | None, Field(description="planning rate; needed with capital_eur")] = None
@@ -86,7 +87,9 @@ class HardwareCost(FrozenModel):
 
     @model_validator(mode="after")
     def _check_capital(self) -> Self:
-        if (self.capital_usd is None) == (self.capital_eur is None):
+        if (self.capital_usd is None) == (self.capital_eur is None) and (
+            self.needs_capital or self.capital_usd is not None
+        ):
             raise build_spec_error(
                 "exactly one of capital_usd and capital_eur must be set", "give capital_usd or capital_eur"
             )

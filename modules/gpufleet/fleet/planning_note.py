@@ -9,6 +9,7 @@ from gpufleet.catalog import HOURS_PER_MONTH
 from gpufleet.catalog.attachable_card import get_card_part
 from gpufleet.fleet.pool_facts import find_pool_facts
 from gpufleet.fleet.pool_volume import count_local_drives, largest_local_gib
+from gpufleet.fleet.rack_warning import note_equal_prices
 from gpufleet.fleet.spec import Fleet, Pool
 
 # What planning advice names for the phase with reserved A100 machines (the project's issue 3, stacks table).
@@ -40,6 +41,7 @@ def list_planning_notes(fleet: Fleet, today: date | None = None) -> tuple[str, .
         _note_retirements(fleet),
         _note_missing_local_drives(fleet),
         _note_images_without_digest(fleet),
+        *(note_equal_prices(rack.rack) for rack in fleet.racks),
     )
     return tuple(note for note in sentences if note)
 

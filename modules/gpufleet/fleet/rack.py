@@ -27,6 +27,14 @@ from gpufleet.fleet.hardware import HardwareCost
 from gpufleet.fleet.name_range import expand_name_range
 from gpufleet.fleet.node_hardware import NodeHardware
 from gpufleet.fleet.pool_request import AcceleratorRequest
+from gpufleet.fleet.rack_cost import (
+    CostGroup,
+    EntryCost,
+    RackHardwareCost,
+    compute_node_share,
+    convert_capital,
+    sum_group_costs,
+)
 from gpufleet.fleet.rack_network import RackNetwork
 
 GIB_PER_GB = 1e9 / 2**30  # drives are sold in decimal gigabytes
@@ -78,6 +86,7 @@ class RackNodeEntry(FrozenModel):
     accelerators: tuple[AcceleratorRequest, ...] | None = None
     hardware: NodeHardware | None = None
     bmc: EntryBmc | None = None
+    cost: EntryCost | None = None
 
 
 def _check_not_empty(entries: tuple[RackNodeEntry, ...]) -> tuple[RackNodeEntry, ...]:
@@ -106,6 +115,12 @@ class RackNode(FrozenModel):
         return (self.bmc.address, self.bmc.system) if self.bmc else None
 
     @property
+    def hardware_text(self) -> str:
+        """Return the machine with its declared cards, in words."""
+        cards = " and ".join(f"{card.count} x {card.model}" for card in self.accelerators)
+        return f"{self.machine} with {cards}" if cards else self.machine
+
+    @property
     def storage_gib(self) -> float | None:
         """Return one drive's size, which is declared in GB (10^9 bytes)."""
         return None if self.storage_gb is None else self.storage_gb * GIB_PER_GB
@@ -131,7 +146,7 @@ class Rack(FrozenModel):
     storage_gb: PositiveFloat | None = None
     accelerators: tuple[AcceleratorRequest, ...] = ()
     hardware: NodeHardware = NodeHardware()
-    cost: HardwareCost | None = None
+    cost: RackHardwareCost | None = None
     boot: FirstBootSettings | None = None
     entries: Annotated[tuple[RackNodeEntry, ...], Field(alias="nodes"), AfterValidator(_check_not_empty)]
 
@@ -201,6 +216,50 @@ class Rack(FrozenModel):
         return self
 
     @model_validator(mode="after")
+    def _check_cost(self) -> Self:
+        """Check that each node has one capital: its entry's, or the rack's."""
+        cost = self.cost
+        own = [(index, entry.cost) for index, entry in enumerate(self.entries) if entry.cost]
+        if cost is None:
+            if own:
+                raise build_spec_error(
+                    f"{self.entries[own[0][0]].name} has a cost, but the rack does not say what power costs",
+                    "add cost: {life_years: 4, watts_per_node: 300, usd_per_kwh: 0.30} to the rack",
+                    *("nodes", own[0][0], "cost"),
+                )
+            return self
+        for index, entry_cost in own:
+            if entry_cost.capital_eur and not cost.usd_per_eur:
+                raise build_spec_error(
+                    "capital_eur has no exchange rate",
+                    "add usd_per_eur, such as 1.10, to the rack's cost",
+                    *("nodes", index, "cost", "capital_eur"),
+                )
+        unpriced = [
+            index for index, entry in enumerate(self.entries) if not (entry.cost and entry.cost.capital)
+        ]
+        has_capital = bool(cost.capital_usd or cost.capital_eur)
+        if not has_capital and len(unpriced) == len(self.entries):
+            raise build_spec_error(
+                "exactly one of capital_usd and capital_eur must be set",
+                "give capital_usd or capital_eur",
+                "cost",
+            )
+        if not has_capital and unpriced:
+            raise build_spec_error(
+                f"{self.entries[unpriced[0]].name} has no capital",
+                "add cost: {capital_usd: …} to its entry, or capital_usd to the rack's cost for all nodes without one",
+                *("nodes", unpriced[0]),
+            )
+        if has_capital and not unpriced:
+            raise build_spec_error(
+                "is the price of no node: every entry has its own",
+                "remove it",
+                *("cost", "capital_usd" if cost.capital_usd else "capital_eur"),
+            )
+        return self
+
+    @model_validator(mode="after")
     def _check_gateway(self) -> Self:
         """Check that the gateway is in the nodes' network and is not a node."""
         gateway = self.boot.gateway if self.boot else None
@@ -234,23 +293,81 @@ class Rack(FrozenModel):
         return tuple(sorted(rack_nodes, key=lambda node: node.slot))
 
     @property
+    def total_cost(self) -> HardwareCost | None:
+        """Return the cost of all nodes, with what entries give of their own; None without cost facts."""
+        if self.cost is None or not any(entry.cost for entry in self.entries):
+            return self.cost
+        return sum_group_costs(self.cost, list(dict.fromkeys(self.cost_groups.values())))
+
+    @property
+    def usd_per_hour_by_node(self) -> dict[str, float]:
+        """Return what each node costs per hour, by name; their sum is the rack's cost. Empty without cost facts."""
+        total, count = self.total_cost, len(self.nodes)
+        if self.cost is None or total is None:
+            return {}
+        if not any(entry.cost for entry in self.entries):
+            return dict.fromkeys((node.name for node in self.nodes), total.usd_per_hour(count) / count)
+        groups = self.cost_groups
+        shares = {group: compute_node_share(self.cost, total, group, count) for group in set(groups.values())}
+        return {name: shares[group] for name, group in groups.items()}
+
+    @property
+    def cost_groups(self) -> dict[str, CostGroup]:
+        """Return the group of each node by which it is priced; only for a rack with cost facts."""
+        if self.cost is None:
+            return {}
+        rate, common = self.cost.usd_per_eur, convert_capital(self.cost, self.cost.usd_per_eur)
+        names = [(entry, expand_name_range(entry.name)) for entry in self.entries]
+        sharers = sum(len(each) for entry, each in names if not (entry.cost and entry.cost.capital))
+        groups: dict[str, CostGroup] = {}
+        for entry, entry_names in names:
+            capital = convert_capital(entry.cost, rate) if entry.cost else None
+            watts = entry.cost.watts_per_node if entry.cost else None
+            if capital is None and common is not None:  # its part of the rack's capital
+                share = common.value * len(entry_names) / sharers
+                capital = common.model_copy(update={"value": share})
+            if capital is not None:  # _check_cost rules the rest out
+                group = CostGroup(entry.name, len(entry_names), capital, watts or self.cost.watts_per_node)
+                groups |= dict.fromkeys(entry_names, group)
+        return groups
+
+    @property
     def usd_per_hour(self) -> float | None:
         """Return what the whole rack costs per hour (formula: ``HardwareCost``), None without cost facts."""
-        return None if self.cost is None else self.cost.usd_per_hour(len(self.nodes))
+        return None if self.total_cost is None else self.total_cost.usd_per_hour(len(self.nodes))
 
     @property
     def usd_per_hour_as_of(self) -> str | None:
         """Return the day of the oldest figure behind the cost; None where there is none or it is undated."""
-        return None if self.cost is None else self.cost.oldest_figure_date
+        return None if self.total_cost is None else self.total_cost.oldest_figure_date
 
     @property
     def usd_per_hour_source(self) -> str:
         """Return where that figure is from, or why there is none."""
         return (
             f"inventory/{self.name}.yaml has no cost facts"
-            if self.cost is None
-            else self.cost.figure_sources_text
+            if self.total_cost is None
+            else self.total_cost.figure_sources_text
         )
+
+    @property
+    def equally_priced_kinds(self) -> tuple[str, ...]:
+        """Return the kinds of unlike nodes to which one capital, or one number of watts, applies; usually none.
+
+        Each is a node with its machine and cards, such as ``gpu02: R760 with 4 x L40S``.
+        """
+        if self.cost is None:
+            return ()
+        owners = {name: entry.cost for entry in self.entries for name in expand_name_range(entry.name)}
+        for field in ("capital", "watts_per_node"):
+            kinds: dict[Any, str] = {}
+            for node in self.nodes:
+                own = owners[node.name]
+                if own is None or getattr(own, field) is None:
+                    kinds.setdefault((node.machine, node.accelerators), f"{node.name}: {node.hardware_text}")
+            if len(kinds) > 1:
+                return tuple(kinds.values())
+        return ()
 
     def path_of_node(self, name: str) -> tuple[str, int]:
         """Return where the file declares a node."""

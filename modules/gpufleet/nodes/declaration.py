@@ -25,16 +25,26 @@ def build_rack_report(
 ) -> SourceReport:
     """Return what a rack file declares; template and stack where a stack uses the rack."""
     source = f"rack:{rack.name}"
-    shared = {"kind": RACK_KINDS[rack.kind], "usd_per_hour": _node_share(rack)}
+    shared = {"kind": RACK_KINDS[rack.kind]}
     used = {"stack": stack, "template": template} if stack else {}
-    observations = [_rack_node(node, rack, source, {**shared, **used}, observed_at) for node in rack.nodes]
+    usd_per_hour = rack.usd_per_hour_by_node
+    observations = [
+        _rack_node(
+            node,
+            rack,
+            source,
+            {**shared, "usd_per_hour": usd_per_hour.get(node.name), **used},
+            observed_at,
+        )
+        for node in rack.nodes
+    ]
     return SourceReport(source, observed_at, observations)
 
 
 def list_declared_nodes(rack: Rack, stack: str | None = None, template: str | None = None) -> list[Node]:
     """Return a rack's slots as nodes in state expected, without an id, as the registry would store them."""
     reason = f"declared by rack:{rack.name}"
-    kind, share = RACK_KINDS[rack.kind], _node_share(rack)
+    kind, usd_per_hour = RACK_KINDS[rack.kind], rack.usd_per_hour_by_node
     cards: dict[Any, tuple[dict[str, Any], ...]] = {}
     nodes = []
     for node in rack.nodes:
@@ -55,7 +65,7 @@ def list_declared_nodes(rack: Rack, stack: str | None = None, template: str | No
                 accelerators=cards[hardware],
                 hardware=_list_hardware(node),
                 kind=kind,
-                usd_per_hour=share,
+                usd_per_hour=usd_per_hour.get(node.name),
                 rack=rack.name,
                 stack=stack,
                 template=template if stack else None,
@@ -67,11 +77,6 @@ def list_declared_nodes(rack: Rack, stack: str | None = None, template: str | No
 def _list_hardware(node: RackNode) -> dict[str, Any]:
     """Return the declared values of ``DECLARED_HARDWARE``."""
     return _drop_none({"storage_gib": node.storage_gib}) | node.hardware.list_declared_values()
-
-
-def _node_share(rack: Rack) -> float | None:
-    """Return one node's equal share of what the rack costs per hour."""
-    return None if rack.usd_per_hour is None else rack.usd_per_hour / len(rack.nodes)
 
 
 def _rack_node(

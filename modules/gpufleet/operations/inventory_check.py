@@ -57,8 +57,10 @@ def check_inventory_file(path: Path, root: Path) -> list[InputError]:
         return []
     if path.parent != root / "inventory":
         return _check_variables(text, label)
-    if fleet.find_rack(path, label) is None:
-        _check_plugin_options(text, label)
+    rack = fleet.find_rack(path, label)
+    if rack:
+        return fleet.list_rack_warnings(rack, root)
+    _check_plugin_options(text, label)
     return []
 
 

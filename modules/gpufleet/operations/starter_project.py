@@ -179,7 +179,7 @@ def _list_project_files(
     if not (folder / "Pulumi.yaml").exists() and not PROJECT_NAME.fullmatch(name):
         remedy = "use lowercase letters, digits, hyphens, underscores and dots"
         raise InputError("cannot be the name of a project", where=make_printable(name) or "/", remedy=remedy)
-    values = _build_values(clouds, racks) | {"name": name, "stacks": [STACK]}
+    values = _build_values(folder, clouds, racks) | {"name": name, "stacks": [STACK]}
     starter_files = [
         StarterFile("stacks/__main__.py", "program.py", "the Pulumi program, the same for every stack"),
         StarterFile(
@@ -208,7 +208,7 @@ def _list_pulumi_files(
         )
     stack_folder = folder / engine.read_project_setting(folder, "stackConfigDir")
     stacks = sorted(path.name.split(".")[1] for path in stack_folder.glob("Pulumi.*.yaml")) or [STACK]
-    values = _build_values(clouds, racks) | {"stacks": stacks}
+    values = _build_values(folder, clouds, racks) | {"stacks": stacks}
     purpose = "GPU pools and racks; put `import gpu_pools` into your program"
     pools = StarterFile(_locate_pools_module(folder), "gpu_pools.py", purpose)
     return [*([pools] if clouds or racks else []), *_list_common_files(racks)], values
@@ -248,10 +248,11 @@ def _list_common_files(racks: Sequence[RackRequest]) -> Iterator[StarterFile]:
     )
 
 
-def _build_values(clouds: Sequence[str], racks: Sequence[RackRequest]) -> dict[str, Any]:
+def _build_values(folder: Path, clouds: Sequence[str], racks: Sequence[RackRequest]) -> dict[str, Any]:
     key = _read_own_key()
     pools, rack_settings = _read_data("pools.yaml"), _read_data("racks.yaml")
     budget = sum(pools[cloud]["budget_usd_per_month"] for cloud in clouds)
+    extras = _list_needed_extras(folder, clouds)
     budget += sum(rack.count * rack_settings[rack.name]["budget_usd_per_month"] for rack in racks)
     return {
         "clouds": clouds,
@@ -261,8 +262,19 @@ def _build_values(clouds: Sequence[str], racks: Sequence[RackRequest]) -> dict[s
         "owner": _find_owner(),
         "key": key or EXAMPLE_KEY,
         "is_example_key": not key,
-        "requirement": _format_requirement({*clouds, "registry"}),
+        "extras": extras,
+        "requirement": _format_requirement(extras),
+        "wheel_requirement": _format_requirement(
+            extras, f" @ file:///FOLDER/gpufleet-{__version__}-py3-none-any.whl"
+        ),
     }
+
+
+def _list_needed_extras(folder: Path, clouds: Sequence[str]) -> set[str]:
+    """Return the extras that the fleet needs: those of its clouds, the registry, and that of BMCs if a rack has one."""
+    racks = fleet.load_racks(folder / "inventory", folder, skip_broken=True).values()
+    has_bmc = any(node.bmc for rack in racks for node in rack.nodes)
+    return {*clouds, "registry", *(["bmc"] if has_bmc else [])}
 
 
 def _format_requirement(extras: Collection[str], rest: str = f"=={__version__}") -> str:
@@ -437,7 +449,7 @@ def _note_requirement(text: str, values: dict[str, Any]) -> str:
     if not match:
         return f"add the line {values['requirement']}"
     present = {name.strip() for name in (match[1] or "").split(",")} - {""}
-    needed = {*values["clouds"], "registry"}
+    needed = values["extras"]
     if "all" in present or needed <= present:
         return ""
     return f"change the line to {_format_requirement(present | needed, match[2].rstrip())}"
@@ -475,6 +487,16 @@ def format_next_step(folder: Path, outcomes: Sequence[FileOutcome]) -> str:
     if module := next((path for path in paths if Path(path).name == "gpu_pools.py"), ""):
         return f"next: {start}git add {module} inventory; put `import gpu_pools` into your program"
     return ""
+
+
+def format_budget_notice(folder: Path, outcomes: Sequence[FileOutcome]) -> str:
+    """Return that `init` chose a budget, and where to change it; empty unless it wrote the stack."""
+    path = f"stacks/Pulumi.{STACK}.yaml"
+    if not any(outcome.path == path and outcome.written for outcome in outcomes):
+        return ""
+    budget = fleet.read_budget(read_text(folder / path), path)
+    amount = f"{budget.max:g}" if budget else "none"
+    return f"budget: {amount} USD a month, chosen by init for these parts: budget_usd_per_month in {path}"
 
 
 def build_outcome_data(outcomes: Sequence[FileOutcome]) -> list[dict[str, Any]]:

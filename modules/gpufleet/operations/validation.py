@@ -140,12 +140,18 @@ class _Reading:
             self.files |= {self.root / rack.inventory_file for rack in declared.racks}
             self.files |= {self.root / name for name in declared.container_files}
             lines = {pool.name: fleet.find_pool_line(path, pool.name) for pool in declared.pools}
+            racks = [rack.rack for rack in declared.racks]
+            self.warnings += [
+                warning for rack in racks for warning in fleet.list_rack_warnings(rack, self.root)
+            ]
+            noted_racks = {fleet.note_equal_prices(rack) for rack in racks}  # their file has the line
             for note in fleet.list_planning_notes(declared):
                 words = re.findall(r"[\w-]+", note)
-                named = [line for name, line in lines.items() if name in words]
-                self.warnings.append(
-                    InputError(note, where=f"{path}:{named[0]}" if len(named) == 1 else str(path))
-                )
+                named = [line for name, line in lines.items() if line and name in words]
+                if note not in noted_racks:
+                    self.warnings.append(
+                        InputError(note, where=f"{path}:{min(named)}" if named else str(path))
+                    )
 
     def read_cost_files(self) -> None:
         """Read commitments, policy, and the list of projects with the policy and the usage files that it names."""

@@ -54,9 +54,23 @@ def _boot_racks(
     if reason:
         report(f"the racks are left out, everything else works: {reason}")
         return
+    if real_bmcs := _count_real_bmcs(racks):
+        report(
+            f"the BMCs of {real_bmcs} nodes are left out: a rehearsal contacts no real one and switches no power"
+        )
     hosts = rack.start_racks(rehearsal, racks, faults, report)
     answering = sum(host.ssh_answers for host in hosts)
     report(f"rack: {len(hosts)} hosts up, {answering} answer SSH, {len(hosts) - answering} do not")
+
+
+def _count_real_bmcs(racks: Sequence[fleet.StackRack]) -> int:
+    """Return how many nodes declare a BMC that a rehearsal does not contact."""
+    nodes = [node for rack_use in racks for node in rack_use.rack.nodes if node.bmc]
+    if not nodes:
+        return 0
+    from gpufleet.operations.power import is_harmless_address
+
+    return sum(node.bmc is not None and not is_harmless_address(node.bmc.address) for node in nodes)
 
 
 def remove_rehearsal(rehearsal: Rehearsal, report: Reporter) -> None:
@@ -133,7 +147,7 @@ def format_rehearsal_status(status: dict[str, Any]) -> str:
         f"state       {'up' if status['up'] else 'not up'}",
         f"folder      {status['home']}",
         f"engine      {status['engine'] or 'none'}",
-        f"resources   {status['resources']}, {status['pending_operations']} operations pending",
+        f"resources   {status['resources']} and the stack itself, {status['pending_operations']} operations pending",
         f"processes   {' '.join(str(pid) for pid in status['processes']) or 'none'}",
         f"hosts       {_hosts_line(status)}",
     ]

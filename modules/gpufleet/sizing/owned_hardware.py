@@ -35,6 +35,7 @@ COST_KEYS = {
     "pue",
 }
 COST_KEYS |= {"residual_fraction"}
+ENTRY_KEYS = {"machine", "accelerators", "hardware", "cost"}  # an entry with one of them is a kind of its own
 
 
 @dataclass(frozen=True)
@@ -163,18 +164,23 @@ def _load_rack_with_models(path: Path, root: Path) -> list[OwnedMachine]:
     from gpufleet import fleet
 
     rack = fleet.load_rack(path, root)
-    share = None if rack.usd_per_hour is None else rack.usd_per_hour / len(rack.nodes)
+    usd = rack.usd_per_hour_by_node
     kinds = Counter(
-        (node.machine, (card.model, card.count) if card else None, node.hardware.memory_gib)
+        (
+            node.machine,
+            (card.model, card.count) if card else None,
+            node.hardware.memory_gib,
+            usd.get(node.name),
+        )
         for node in rack.nodes
         for card in node.accelerators or (None,)
     )
-    price = (share, rack.usd_per_hour_as_of, rack.usd_per_hour_source)
+    facts = (rack.usd_per_hour_as_of, rack.usd_per_hour_source)
     return [
         OwnedMachine(
-            rack.name, machine, nodes, *price, cards, memory_gib=memory, is_only_kind=len(kinds) == 1
+            rack.name, machine, nodes, price, *facts, cards, memory_gib=memory, is_only_kind=len(kinds) == 1
         )
-        for (machine, cards, memory), nodes in kinds.items()
+        for (machine, cards, memory, price), nodes in kinds.items()
     ]
 
 
@@ -212,9 +218,7 @@ def _count_nodes(entry_or_list: Any) -> int | None:
         return None
     total = 0
     for entry in entries:
-        has_only_names = isinstance(entry, Mapping) and not {"machine", "accelerators", "hardware"} & set(
-            entry
-        )
+        has_only_names = isinstance(entry, Mapping) and not ENTRY_KEYS & set(entry)
         name = entry if isinstance(entry, str) else (entry.get("name") if has_only_names else None)
         match = RANGE.match(name) if isinstance(name, str) else None
         if match is None:

@@ -25,6 +25,7 @@ class PoolCost:
     usd_per_month: Range
     unit: str = ""  # of what bills by use: GiB-months, requests
     is_by_size: bool = False  # the count is GiB
+    owned_nodes: int = 0  # of a rack: its count is 1
 
 
 def group_charges_by_pool(bill: Bill) -> list[PoolCost]:
@@ -62,6 +63,7 @@ def _sum_pool(charges: Iterable[Charge]) -> PoolCost:
         usd_per_month=Range.sum_ranges(charge.usd_per_month for charge in pool_charges),
         unit=_unit(first),
         is_by_size=first.is_by_size,
+        owned_nodes=sum(charge.owned_nodes for charge in pool_charges),
     )
 
 

@@ -37,6 +37,7 @@ class Charge:
     owner: str = ""  # of the tag gpufleet-owner, or owner
     tags: tuple[tuple[str, str], ...] = ()  # the resource's own tags or labels
     monthly_use: MonthlyUse | None = None
+    owned_nodes: int = 0  # of a rack: its quantity is 1, the rack
 
     @property
     def comparison_key(self) -> tuple[str, str]:

@@ -313,6 +313,7 @@ def _charge(  # noqa: PLR0917 - in the order of a charge's own fields
         ),
         tags=tuple(graph.tags_of_resource(resource).items()),
         monthly_use=component.monthly_use,
+        owned_nodes=component.owned_nodes,
     )
 
 

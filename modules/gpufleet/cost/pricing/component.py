@@ -73,6 +73,7 @@ class CostComponent:
     weights: tuple[Decimal, ...] = ()
     system: str = ""
     monthly_use: MonthlyUse | None = None
+    owned_nodes: int = 0  # of a rack, which has one price
 
     @property
     def priced_items(self) -> tuple[str, ...]:

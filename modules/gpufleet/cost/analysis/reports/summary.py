@@ -20,6 +20,10 @@ from gpufleet.cost.money import HOURS_PER_MONTH, ZERO, round_to_cents, to_decima
 from gpufleet.cost.pricing.bill import Bill, Charge, SkippedResource, UnpricedResource
 from gpufleet.cost.pricing.monthly_use import MonthlyUse, TierShare, format_use_unit, is_time_counted
 
+UNENFORCED_BUDGET = (
+    "The budget is not enforced here: --policy policy.yaml makes this a gate, with exit code 1."
+)
+
 
 def format_change_headline(diff: CostDiff) -> str:
     """Return one sentence about the change of the monthly cost."""
@@ -138,6 +142,14 @@ def _budget_text(diff: CostDiff) -> str:
     return f", within its budget of {format_usd(limit)}{format_excess_at_maximum_size(diff.after, limit)}"
 
 
+def format_unenforced_budget(diff: CostDiff) -> str:
+    """Return that a broken budget fails nothing, because no policy is checked; else empty."""
+    limit = diff.budget_usd_per_month
+    is_over = limit is not None and round_to_cents(diff.after.usd_per_month.expected) > limit
+    is_checked = any(check.rule == "budget_usd_per_month" for check in diff.policy.checks)
+    return UNENFORCED_BUDGET if is_over and not is_checked else ""
+
+
 def format_excess_at_maximum_size(bill: Bill, limit: Decimal) -> str:
     """Return by how much the maximum size exceeds a limit, empty if it does not."""
     over = round_to_cents(bill.usd_per_month.high) - limit
@@ -177,6 +189,7 @@ def format_headline_notes(diff: CostDiff) -> list[str]:
         for line in (
             format_monthly_cost_range(diff),
             format_one_off_cost(diff),
+            format_unenforced_budget(diff),
             *format_code_and_price_effects(diff),
         )
         if line
@@ -195,6 +208,8 @@ def format_quantity_and_item(charge: Charge) -> str:
     """Return quantity and item: 2 x p4d.24xlarge, 100 GiB ebs:gp3, 2,000 requests sqs:request."""
     if charge.monthly_use:
         return f"{format_used_amount(charge.monthly_use)} {charge.item}"
+    if charge.owned_nodes:
+        return f"{pluralize(charge.owned_nodes, 'node')}, {charge.item}"
     return f"{format_quantity_range(charge.quantity)} {'GiB' if charge.is_by_size else 'x'} {charge.item}"
 
 

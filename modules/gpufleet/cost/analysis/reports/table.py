@@ -125,6 +125,8 @@ def _pool_row(pool: PoolCost) -> Row:
 def _format_count(pool: PoolCost) -> str:
     if pool.unit:
         return f"{format_amount(pool.count.expected)} {pool.unit}"
+    if pool.owned_nodes:
+        return summary.pluralize(pool.owned_nodes, "node")
     return f"{format_quantity_range(pool.count)}{' GiB' if pool.is_by_size else ''}"
 
 

@@ -76,7 +76,8 @@ class RackCost:
 
 def compute_rack_cost(rack: Rack) -> RackCost:
     """Return a rack's size and cost; raise InputError without cost facts."""
-    if rack.cost is None:
+    cost = rack.total_cost
+    if cost is None:
         raise InputError("has no cost facts", where=rack.name, key="cost", remedy="add them: docs/spec.md")
     cores = [_find_cores(node) for node in rack.nodes]
     memory = [_find_memory_gib(node) for node in rack.nodes]
@@ -92,7 +93,7 @@ def compute_rack_cost(rack: Rack) -> RackCost:
         cores=None if None in cores else sum(filter(None, cores)),
         memory_gib=None if None in memory else sum(filter(None, memory)),
         storage_gib=sum(node.all_storage_gib for node in rack.nodes),
-        cost=rack.cost,
+        cost=cost,
         cards=dict(cards),
         cortex=max(_find_cortex(node) for node in rack.nodes),
     )

@@ -32,5 +32,6 @@ def price_owned_machine(machine: Reader) -> Parts:
             ONPREM,
             ONPREM,
             terms=PurchaseTerms(pool=name),
+            owned_nodes=int(owned.number("nodes", "number of nodes")) if owned.has("nodes") else 0,
             declared_price=Price(usd_per_hour, "rack", as_of, source, "medium", ONPREM, "owned"),
         )
