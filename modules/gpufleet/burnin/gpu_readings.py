@@ -34,6 +34,9 @@ MIN_TESTED_SHARE = 0.5
 # the link is not known, that of the widest link counts.
 BIT_ERROR_RATE, WIDEST_LANES, SECONDS_PER_MINUTE = 1e-12, 16.0, 60.0
 GT_PER_S_BY_GENERATION = {generation: rate for rate, generation in GENERATIONS_BY_GT_PER_S.items()}
+# nvmlDeviceGpuRecoveryAction_t by the words of nvidia-smi -q (gpu_recovery_action).
+RECOVERY_ACTION = "recovery_action"
+RECOVERY_ACTIONS = {"Reset": 1, "Reboot": 2, "Drain P2P": 3, "Drain and Reset": 4}
 
 DeviceReader = Callable[[Raw], Reading]
 
@@ -273,7 +276,7 @@ LOAD_READERS: dict[str, DeviceReader] = {
     "nvlink_crc_per_s": read_link_crc_rate,
     "remap_pending": is_set_after("remap_pending"),
     "remap_failed": is_set_after("remap_failed"),
-    "recovery_action": is_set_after("recovery_action"),
+    RECOVERY_ACTION: is_set_after(RECOVERY_ACTION),
 }
 HIGHEST = frozenset({"pcie_replay_excess", "nvlink_crc_per_s"})
 COUNTS = frozenset(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -17,6 +18,7 @@ from gpufleet.burnin.evidence import (
     list_or_empty,
     mapping_or_empty,
 )
+from gpufleet.burnin.gpu_readings import RECOVERY_ACTION, RECOVERY_ACTIONS
 from gpufleet.burnin.kernel_event import normalize_pci, read_kernel_events
 from gpufleet.burnin.kernel_rule import KernelRule
 from gpufleet.burnin.overrides import ThresholdOverride, apply_overrides
@@ -128,11 +130,16 @@ def _missed(rules: Iterable[Threshold], readings: CheckReadings) -> list[Thresho
 
 
 def _fault(rule: Threshold, readings: CheckReadings, kind: str, position: str) -> ObservedFault:
+    """Return a missed threshold as a fault. A recovery action has its own steps, so that its number is in the name."""
     measured = readings.metrics[rule.metric]
+    name, detail = f"{rule.check}.{rule.metric}", rule.meaning
+    action = readings.details.get(rule.metric, "") if rule.metric == RECOVERY_ACTION else ""
+    if number := RECOVERY_ACTIONS.get(action):
+        name, detail = f"{name}.{number}", f"{detail}: {action}"
     return ObservedFault(
-        f"{rule.check}.{rule.metric}",
+        name,
         rule.check,
-        rule.meaning,
+        detail,
         kind,
         position,
         measured,
@@ -145,10 +152,11 @@ def _split_by_part(check_name: str, raw: Raw) -> Iterator[tuple[str, str, CheckR
     """Yield (kind of part, position, readings) for each part that a record describes by itself."""
     if check_name == "gpu_nvidia":
         report = read_report(raw)
-        described = {normalize_pci(gpu.bus_id): gpu.readings for gpu in report.gpus} if report else {}
-        described = _drop_faults_of_all(described)
+        gpus = {normalize_pci(gpu.bus_id): gpu for gpu in report.gpus} if report else {}
+        described = _drop_faults_of_all({position: gpu.readings for position, gpu in gpus.items()})
         for position, gpu_readings in described.items():
-            yield "gpu", position, build_check_readings(gpu_readings, None, "")
+            details = {RECOVERY_ACTION: gpus[position].recovery_action}
+            yield "gpu", position, replace(build_check_readings(gpu_readings, None, ""), details=details)
         for message in find_messages(raw):
             position = normalize_pci(message.address)
             if position and message.rule.metric and position not in described:
@@ -157,7 +165,10 @@ def _split_by_part(check_name: str, raw: Raw) -> Iterator[tuple[str, str, CheckR
         for device in map(mapping_or_empty, list_or_empty(raw.get("devices"))):
             alone = {**raw, **BUS_KEYS, "devices": [device]}
             position = normalize_pci(_text(device.get("bus_id") or device.get("slot")))
-            yield "gpu", position, extract_check_metrics(check_name, alone)
+            number = mapping_or_empty(device.get("errors_after")).get(RECOVERY_ACTION)
+            action = next((text for text, code in RECOVERY_ACTIONS.items() if code == number), "")
+            readings = extract_check_metrics(check_name, alone)
+            yield "gpu", position, replace(readings, details={RECOVERY_ACTION: action})
     elif check_name == "smart":
         for drive in map(mapping_or_empty, list_or_empty(raw.get("drives"))):
             readings = extract_check_metrics(check_name, {**raw, "drives": [drive]})
