@@ -14,8 +14,9 @@ from gpufleet.burnin.checks.gpu_nvidia.message import load_message_rules
 from gpufleet.burnin.checks.gpu_nvidia.nvlink import load_nvlink_cards, parse_nvlink_status
 from gpufleet.burnin.checks.gpu_nvidia.read import decompress_text
 from gpufleet.burnin.evidence import NOT_APPLICABLE
-from gpufleet.burnin.gpu_readings import LOAD_READERS, count_replays_allowed_per_minute, read_devices
+from gpufleet.burnin.gpu_readings import LOAD_READERS, read_devices
 from gpufleet.burnin.part import observe_parts
+from gpufleet.burnin.pcie_generation import count_replays_allowed_per_minute
 from gpufleet.burnin.repair_step import choose_ladder
 from gpufleet.burnin.thresholds import select_thresholds
 from gpufleet.burnin.verdict import judge_attempt, judge_check

@@ -59,7 +59,7 @@ from gpufleet.burnin.evidence import (
     list_or_empty,
     to_finite_number,
 )
-from gpufleet.burnin.gpu_readings import count_replays_allowed_per_minute
+from gpufleet.burnin.pcie_generation import count_replays_allowed_per_minute
 from gpufleet.drivers import PciDevice, find_card_of_device
 from gpufleet.drivers.data_file import GpuCard
 from gpufleet.errors import InputError
