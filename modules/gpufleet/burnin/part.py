@@ -24,10 +24,11 @@ from gpufleet.burnin.kernel_rule import KernelRule
 from gpufleet.burnin.overrides import ThresholdOverride, apply_overrides
 from gpufleet.burnin.readings import KERNEL_LOG, extract_check_metrics
 from gpufleet.burnin.report import BurninReport, CheckResult
+from gpufleet.burnin.site_card import NO_CARDS, SiteCards, get_site_cards
 from gpufleet.burnin.thresholds import Threshold, select_thresholds
 from gpufleet.burnin.verdict import (
     Record,
-    attach_event_history,
+    attach_site_knowledge,
     judge_metric,
     replace_expected_values,
     select_last_attempt,
@@ -52,10 +53,11 @@ def observe_parts(
     expected: Record = MappingProxyType({}),
     kernel_rules: tuple[KernelRule, ...] = (),
     history: EventHistory = NO_HISTORY,
+    cards: SiteCards = NO_CARDS,
 ) -> PartObservation:
     """Return the parts in an attempt's records and the faults of its failed checks, each with the part that has it."""
     attempt = replace_expected_values(select_last_attempt(records), expected)
-    checks = attach_event_history(attempt, history).checks
+    checks = attach_site_knowledge(attempt, history, cards).checks
     shipped = select_thresholds(node_kind, rehearsal=rehearsal)
     site = apply_overrides(shipped, overrides, node_kind, rehearsal=rehearsal)
     rules = [rule for rule in site if rule.bound != "unjudged"]
@@ -86,7 +88,7 @@ def list_parts(checks: Iterable[Record]) -> Iterator[ObservedPart]:
             for card in map(mapping_or_empty, list_or_empty(raw.get("devices"))):
                 serial = normalize_serial(_text(card.get("serial_number")))
                 uuid = normalize_serial(_text(card.get("unique_id")))
-                model = _text(card.get("product_name")) or find_card_name(card) or None
+                model = _text(card.get("product_name")) or find_card_name(card, get_site_cards(raw)) or None
                 yield ObservedPart("gpu", serial, uuid, model, normalize_pci(_text(card.get("slot"))))
         if check.get("name") == "smart":
             for drive in map(mapping_or_empty, list_or_empty(raw.get("drives"))):

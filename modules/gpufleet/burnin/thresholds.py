@@ -158,7 +158,7 @@ def find_card_peak(card: str, field: str) -> float | str | None:
     if field != "pcie_gen":
         return f"{field} of {part}"
     row = load_pcie_generations().get(int(catalog.get_accelerator(part).pcie_gen or 0))
-    return row and row.x16_gb_per_s
+    return row.x16_gb_per_s if row else None
 
 
 def find_peak(check_name: str, peak: float | str | None) -> float | None:
