@@ -14,6 +14,7 @@ from gpufleet.burnin.site_card import SITE_CARDS, SiteCards
 from gpufleet.burnin.verdict import judge_attempt
 from gpufleet.drivers.site_cards import parse_site_cards
 from gpufleet.errors import ProjectFileError
+from gpufleet.operations.configure import configure_hosts
 from gpufleet.operations.site_thresholds import judge_at_site
 
 H100 = (Path(__file__).parents[1] / "cases/burnin/recorded/smi/h100-idle-v13.xml").read_text()
@@ -102,3 +103,10 @@ def test_file_next_to_the_project_is_used_and_a_wrong_one_stops_the_judgement(pr
     (project / "gpu-cards.yaml").write_text(write_cards({**EMBEDDED, "market": "cheap"}))
     with pytest.raises(ProjectFileError, match=r"gpu-cards\.yaml"):
         find_outcome()
+
+
+@pytest.mark.parametrize("name", ["gpu-cards.yaml", "burn-in-rules.yaml", "burn-in-kernel-log.yaml"])
+def test_wrong_file_stops_configure_before_anything_is_planned(project, name):
+    (project / name).write_text("cards: 3\nrules: 3\n")
+    with pytest.raises(ProjectFileError, match=re.escape(name)):
+        configure_hosts(project, None, None)
