@@ -183,12 +183,26 @@ def test_node_without_links_is_not_measured(tmp_path):
     assert link_errors.measure_host(HostAccess(root=str(tmp_path))).status == "not_run"
 
 
-@pytest.mark.parametrize(("gain", "outcome"), [(0, "pass"), (320, "pass"), (321, "warn")])
-def test_replays_of_an_amd_gpu_count_by_rate(tmp_path, gain, outcome):
+@pytest.mark.parametrize(
+    ("link", "gain", "outcome"),
+    [
+        (None, 0, "pass"),
+        (None, 307, "pass"),  # in ten minutes: Gen5 with 16 lanes may have 30.7 a minute
+        (None, 308, "warn"),
+        (("32.0 GT/s PCIe", "16"), 307, "pass"),
+        (("8.0 GT/s PCIe", "16"), 76, "pass"),  # Gen3: 7.7 a minute, as DCGM's old bound of 8
+        (("8.0 GT/s PCIe", "16"), 77, "warn"),
+        (("16.0 GT/s PCIe", "8"), 77, "warn"),
+        (("Unknown", "255"), 307, "pass"),
+    ],
+)
+def test_replays_of_an_amd_gpu_count_by_its_link_as_those_of_nvidia(tmp_path, link, gain, outcome):
     card = tmp_path / "sys/bus/pci/devices/0000:05:00.0"
     card.mkdir(parents=True)
     (tmp_path / "proc").mkdir()
     for name, text in {"vendor": "0x1002", "class": "0x120000", "pcie_replay_count": "500"}.items():
+        (card / name).write_text(f"{text}\n")
+    for name, text in zip(("max_link_speed", "max_link_width"), link or (), strict=False):
         (card / name).write_text(f"{text}\n")
     (tmp_path / "proc/uptime").write_text("1000.00 1.0\n")
     start = read_link_counters(HostAccess(root=str(tmp_path)), "/sys")

@@ -14,8 +14,9 @@ from gpufleet.burnin.checks.gpu_nvidia.message import load_message_rules
 from gpufleet.burnin.checks.gpu_nvidia.nvlink import load_nvlink_cards, parse_nvlink_status
 from gpufleet.burnin.checks.gpu_nvidia.read import decompress_text
 from gpufleet.burnin.evidence import NOT_APPLICABLE
-from gpufleet.burnin.gpu_readings import LOAD_READERS, count_replays_allowed_per_minute, read_devices
+from gpufleet.burnin.gpu_readings import LOAD_READERS, read_devices
 from gpufleet.burnin.part import observe_parts
+from gpufleet.burnin.pcie_generation import count_replays_allowed_per_minute
 from gpufleet.burnin.repair_step import choose_ladder
 from gpufleet.burnin.thresholds import select_thresholds
 from gpufleet.burnin.verdict import judge_attempt, judge_check
@@ -27,6 +28,7 @@ MODEL, BUS, UUID = (
 COMPLETED = {"state": "Completed", "status": "Success"}
 IN_PROGRESS = {"state": "In Progress", "status": "N/A"}
 CLUSTER = "dc6e40c4-d722-4357-9ba6-5291dd461278"
+TABLE = "+-----+\n| NVIDIA-SMI 580.95.05 |\n|   0  NVIDIA H100 80GB HBM3          On  |\n+-----+\n"
 ALL_INACTIVE = "NVML: Unable to retrieve NVLink information as all links are inActive\n"
 
 
@@ -396,15 +398,31 @@ def test_lost_gpu_counts_beside_the_report_of_the_others():
     assert not {position for _, position in found} & {"0000:18:00.0", "0000:19:00.0"}
 
 
-def test_warning_beside_a_report_is_kept_with_it():
-    # NVIDIA/gpu-operator #20 and #285: code 14, and the GPU works on.
+@pytest.mark.parametrize("where", ["report", "table", "both"])
+def test_warning_beside_a_report_is_kept_with_it(where):
+    # NVIDIA/gpu-operator #20 and #285: code 14, and the GPU works on. microsoft/pai #3756: only without options.
     warning = f"WARNING: infoROM is corrupted at gpu {BUS.removeprefix('0000')}\n"
-    outputs = {"-q": CommandOutput(14, H100 + warning, ""), "nvlink": CommandOutput(0, show_links([0]), "")}
-    host = HostAccess(run=lambda argv, seconds: outputs[argv[1]], which=lambda tool: tool)
+    in_report, in_table = where != "table", where != "report"
+    outputs = {
+        ("-q", "-x"): CommandOutput(14, H100 + warning, "") if in_report else CommandOutput(0, H100, ""),
+        ("nvlink", "-s"): CommandOutput(0, show_links([0]), ""),
+        (): CommandOutput(14, TABLE + warning, "") if in_table else CommandOutput(0, TABLE, ""),
+    }
+    host = HostAccess(run=lambda argv, seconds: outputs[tuple(argv[1:])], which=lambda tool: tool)
     raw = measure.measure_host(host).raw
     assert raw["nvlink"]["text"].startswith("GPU 0")
+    assert raw["message"] == warning.strip()
     result = judge_raw({**raw, "on_bus": []})
     assert (result.outcome, "infoROM is corrupted" in result.reason) == ("warn", True)
+
+
+def test_table_without_a_warning_adds_nothing():
+    outputs = {"nvidia-smi -q -x": H100, "nvidia-smi": TABLE}
+    host = HostAccess(
+        run=lambda argv, seconds: CommandOutput(0, outputs.get(" ".join(argv), ""), ""),
+        which=lambda tool: tool,
+    )
+    assert "message" not in measure.measure_host(host).raw
 
 
 def test_registration_soon_after_a_boot_gets_time(monkeypatch, tmp_path):

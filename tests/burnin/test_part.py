@@ -10,6 +10,7 @@ import pytest
 
 from gpufleet import burnin
 from gpufleet.burnin.part import normalize_pci
+from gpufleet.burnin.repair_step import choose_ladder
 
 CASES = Path(__file__).resolve().parents[1] / "cases/burnin"
 
@@ -66,6 +67,39 @@ def test_smi_fault_belongs_to_the_gpu_that_reports_it(healthy):
         raws["gpu_nvidia"]["xml"]["text"] = f"{head}<remapped_row_failure>Yes{tail}"
 
     assert faults(observe(healthy, change)) == [("gpu_nvidia.remap_failed", "gpu", "0000:2a:00.0")]
+
+
+@pytest.mark.parametrize(
+    ("action", "number", "steps"),
+    [
+        ("Reset", 1, ("reset", "reboot", "rma")),
+        ("Reboot", 2, ("reboot", "rma")),
+        ("Drain P2P", 3, ("reset", "reboot", "rma")),
+        ("Drain and Reset", 4, ("reset", "reboot", "rma")),
+        ("Replace Everything", None, ("reset", "reboot", "rma")),  # of a driver that does not exist yet
+    ],
+)
+def test_recovery_action_has_the_steps_that_the_driver_names(healthy, action, number, steps):
+    def change(raws):
+        xml = raws["gpu_nvidia"]["xml"]["text"]
+        head, tail = xml.rsplit("<gpu_recovery_action>None", 1)
+        raws["gpu_nvidia"]["xml"]["text"] = f"{head}<gpu_recovery_action>{action}{tail}"
+
+    (fault,) = observe(healthy, change).faults
+    suffix = f".{number}" if number else ""
+    assert (fault.fault, fault.position) == (f"gpu_nvidia.recovery_action{suffix}", "0000:2a:00.0")
+    assert choose_ladder(fault.fault).steps == steps
+    assert fault.detail.endswith(f": {action}") is bool(number)
+    if number:
+        assert choose_ladder(fault.fault).meaning == choose_ladder(f"xid_154.{number}").meaning
+
+
+def test_recovery_action_after_a_load_has_its_steps_too(healthy):
+    def change(raws):
+        raws["gpu_copy"]["devices"][1].setdefault("errors_after", {})["recovery_action"] = 2
+
+    assert ("gpu_copy.recovery_action.2", "gpu", "0000:2a:00.0") in faults(observe(healthy, change))
+    assert choose_ladder("gpu_copy.recovery_action.2").steps[0] == "reboot"
 
 
 @pytest.mark.parametrize(

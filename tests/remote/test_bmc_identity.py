@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 
 import pytest
 
 from bmc_emulator import PASSWORD, USER, ScriptedBmc, build_fru, run_ipmi_simulator
-from gpufleet.nodes.identity import list_placeholder_serials
+from gpufleet.nodes import NodeIdentity, NodeObservation
+from gpufleet.nodes.identity import normalize_uuid
+from gpufleet.nodes.inventory import list_bmc_identifiers
+from gpufleet.nodes.registry import Registry
 from gpufleet.operations import power
 from gpufleet.remote.bmc.machine import MachineIdentity, NodeIdentifiers, compare_machine
 
 SUPERMICRO_UUIDS = ("E7B45C00-8909-11EB-8000-7CC255106AFE", "005CB4E7-0989-EB11-8000-7CC255106AFE")
 OTHER_UUID = "BDC26000-8930-11EB-8000-7CC255106B08"
 XCAT_FRU = {"serial": "S239290X6A20331", "board_serial": "OM168S010286", "chassis_serial": "130124A"}
+C6100 = {
+    "serial": "CN70163",
+    "board_serial": "CN70163",
+    "shared_serial": "DB3KYV1",
+    "uuid": SUPERMICRO_UUIDS[0],
+}
 
 CASES = {
     # ansible/ansible#53461, netbox-sync#375: the service tag is the SKU, the serial is the board's.
@@ -73,6 +83,24 @@ CASES = {
         {"serial": "A100000002", "chassis_serial": "C100000001"},
         "other",
     ),
+    # A node of that chassis as the registry has it: its board's serial, and the one that all four share.
+    "node of a chassis, its serial only": (C6100, {"serial": "DB3KYV1"}, "unknown"),
+    "node of a chassis, in the sku": (C6100, {"manufacturer": "Dell Inc.", "sku": "DB3KYV1"}, "unknown"),
+    "node of a chassis, its board": (C6100, {"serial": "DB3KYV1", "board_serial": "CN70163"}, "same"),
+    "node of a chassis, its uuid": (C6100, {"serial": "DB3KYV1", "uuid": SUPERMICRO_UUIDS[0]}, "same"),
+    "node of a chassis, board of another": (C6100, {"serial": "DB3KYV1", "board_serial": "CN70164"}, "other"),
+    "node of a chassis, uuid of another": (C6100, {"serial": "DB3KYV1", "uuid": OTHER_UUID}, "other"),
+    "node of another chassis": (C6100, {"serial": "DB3KYV2"}, "other"),
+    "node of a chassis, dell's board serial": (
+        {
+            **C6100,
+            "serial": "0AB1C24.CN70163",
+            "board_serial": ".0AB1C24.CN70163.",
+            "shared_serial": "0AB1C24",
+        },
+        {"manufacturer": "Dell Inc.", "serial": "CN70164", "sku": "0AB1C24"},
+        "unknown",
+    ),
     # xcat-core#3205: OpenBMC reports zeros until the host has started; #5428: 1234567890 on old Supermicro boards.
     "openbmc before its host": ({"serial": "1318ACA00"}, {"serial": "0000000000000000"}, "not_compared"),
     "placeholder": (
@@ -83,6 +111,11 @@ CASES = {
     "template's uuid": (
         {"uuid": OTHER_UUID},
         {"uuid": "03000200-0400-0500-0006-000700080009"},
+        "not_compared",
+    ),
+    "uuid of every board": (  # SolidRun/lx2160a_uefi#4
+        {"uuid": "8a95d198-7f46-11e5-bf8b-08002704d48e"},
+        {"uuid": "8A95D198-7F46-11E5-BF8B-08002704D48E"},
         "not_compared",
     ),
     "board replaced, uuid kept": (
@@ -104,8 +137,32 @@ CASES = {
 def test_machine_is_compared_by_every_identifier(name):
     node, machine, match = CASES[name]
     identity = MachineIdentity.from_values(**machine)
-    comparison = compare_machine(NodeIdentifiers(**node), identity, list_placeholder_serials())
+    comparison = compare_machine(NodeIdentifiers(**node), identity)
     assert (comparison.match, bool(comparison.reason)) == (match, match in ("other", "unknown"))
+
+
+@pytest.mark.parametrize(
+    "uuid", ["12345678-1234-1234-1234-123456789012", "fe" * 4 + "-fefe" * 3 + "-" + "fe" * 6]
+)
+def test_registry_and_bmc_know_the_same_placeholders(uuid):
+    comparison = compare_machine(NodeIdentifiers(uuid=uuid), MachineIdentity(uuid=OTHER_UUID))
+    assert (normalize_uuid(uuid), comparison.match) == (None, "not_compared")
+
+
+def test_registry_gives_the_shared_serial_of_a_chassis(tmp_path):
+    url = f"sqlite:///{tmp_path}/registry.db"
+    with Registry(url) as registry:
+        for number in (1, 2):
+            identity = NodeIdentity("DB3KYV1", rack="r1", slot=str(number))
+            board = {"board_serial": f"CN7016{number}"}
+            declared = NodeObservation("rack:r1", f"n{number}", replace(identity, serial=None))
+            registry.apply_observation(declared)
+            registry.apply_observation(NodeObservation("ansible", f"n{number}", identity, observed=board))
+        node = registry.get_node("n2")
+    identifiers = {"serial": node.serial, **list_bmc_identifiers(url)[node.id]}
+    assert identifiers == {"serial": "CN70162", "board_serial": "CN70162", "shared_serial": "DB3KYV1"}
+    known = power.build_identifiers(power.PowerOptions("off", USER, PASSWORD, "CN70162", identifiers))
+    assert compare_machine(known, MachineIdentity(serial="DB3KYV1")).match == "unknown"
 
 
 @pytest.fixture

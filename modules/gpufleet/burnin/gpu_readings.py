@@ -19,6 +19,11 @@ from gpufleet.burnin.evidence import (
     mapping_or_empty,
     to_finite_number,
 )
+from gpufleet.burnin.pcie_generation import (
+    SECONDS_PER_MINUTE,
+    count_replays_allowed_per_minute,
+    find_generation,
+)
 from gpufleet.burnin.pi import parse_pcie_link_gt_per_s, parse_pcie_link_lanes
 
 # Errors of a GPU that kernels tested here can only meet on broken hardware, by the CUresult of cuda.h: illegal address,
@@ -27,13 +32,10 @@ from gpufleet.burnin.pi import parse_pcie_link_gt_per_s, parse_pcie_link_lanes
 HARDWARE_ERROR_CODES = frozenset({214, 220, 700, 714, 715, 716, 717, 718, 719})
 # nvml.h: nvmlClocksEventReason HwSlowdown, HwThermalSlowdown, HwPowerBrakeSlowdown; SwThermalSlowdown.
 HARDWARE_SLOWDOWN, THERMAL_SLOWDOWN = 0x8 | 0x40 | 0x80, 0x20
-# PCIe's transfer rate by generation.
-GENERATIONS_BY_GT_PER_S = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
 MIN_TESTED_SHARE = 0.5
-# PCIe permits one wrong bit in 10^12, and DCGM's health watch warns above as many replays (DcgmHealthWatch.cpp). Where
-# the link is not known, that of the widest link counts.
-BIT_ERROR_RATE, WIDEST_LANES, SECONDS_PER_MINUTE = 1e-12, 16.0, 60.0
-GT_PER_S_BY_GENERATION = {generation: rate for rate, generation in GENERATIONS_BY_GT_PER_S.items()}
+# nvmlDeviceGpuRecoveryAction_t by the words of nvidia-smi -q (gpu_recovery_action).
+RECOVERY_ACTION = "recovery_action"
+RECOVERY_ACTIONS = {"Reset": 1, "Reboot": 2, "Drain P2P": 3, "Drain and Reset": 4}
 
 DeviceReader = Callable[[Raw], Reading]
 
@@ -169,12 +171,6 @@ def count_gained(name: str) -> DeviceReader:
     return read
 
 
-def count_replays_allowed_per_minute(generation: float | None, lanes: float | None) -> float:
-    """Return how many PCIe replays a minute a good link may have: 30.7 of Gen5 with 16 lanes."""
-    rate = GT_PER_S_BY_GENERATION.get(int(generation or 0), max(GT_PER_S_BY_GENERATION.values()))
-    return rate * 1e9 * BIT_ERROR_RATE * SECONDS_PER_MINUTE * (lanes or WIDEST_LANES)
-
-
 def compare_gained_replays(device: Raw) -> Reading:
     """Return the PCIe replays that a load gained, as a multiple of what a good link may have in that time.
 
@@ -256,7 +252,7 @@ def is_link_slow(device: Raw) -> Reading:
         parse_pcie_link_gt_per_s(mapping_or_empty(slot.get(place)).get("max_link_speed"))
         for place in ("card", "port")
     ]
-    generations = [GENERATIONS_BY_GT_PER_S.get(speed) if speed else None for speed in speeds]
+    generations = [find_generation(speed) for speed in speeds]
     return judge_link(read_extreme(device, "link_generation", 1), generations)
 
 
@@ -273,7 +269,7 @@ LOAD_READERS: dict[str, DeviceReader] = {
     "nvlink_crc_per_s": read_link_crc_rate,
     "remap_pending": is_set_after("remap_pending"),
     "remap_failed": is_set_after("remap_failed"),
-    "recovery_action": is_set_after("recovery_action"),
+    RECOVERY_ACTION: is_set_after(RECOVERY_ACTION),
 }
 HIGHEST = frozenset({"pcie_replay_excess", "nvlink_crc_per_s"})
 COUNTS = frozenset(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -18,15 +19,17 @@ from gpufleet.burnin.evidence import (
     list_or_empty,
     mapping_or_empty,
 )
+from gpufleet.burnin.gpu_readings import RECOVERY_ACTION, RECOVERY_ACTIONS
 from gpufleet.burnin.kernel_event import normalize_pci, read_kernel_events
 from gpufleet.burnin.kernel_rule import KernelRule
 from gpufleet.burnin.overrides import ThresholdOverride, apply_overrides
 from gpufleet.burnin.readings import KERNEL_LOG, extract_check_metrics
 from gpufleet.burnin.report import BurninReport, CheckResult
+from gpufleet.burnin.site_card import NO_CARDS, SiteCards, get_site_cards
 from gpufleet.burnin.thresholds import Threshold, select_thresholds
 from gpufleet.burnin.verdict import (
     Record,
-    attach_event_history,
+    attach_site_knowledge,
     judge_metric,
     replace_expected_values,
     select_last_attempt,
@@ -51,10 +54,11 @@ def observe_parts(
     expected: Record = MappingProxyType({}),
     kernel_rules: tuple[KernelRule, ...] = (),
     history: EventHistory = NO_HISTORY,
+    cards: SiteCards = NO_CARDS,
 ) -> PartObservation:
     """Return the parts in an attempt's records and the faults of its failed checks, each with the part that has it."""
     attempt = replace_expected_values(select_last_attempt(records), expected)
-    checks = attach_event_history(attempt, history).checks
+    checks = attach_site_knowledge(attempt, history, cards).checks
     shipped = select_thresholds(node_kind, rehearsal=rehearsal)
     site = apply_overrides(shipped, overrides, node_kind, rehearsal=rehearsal)
     rules = [rule for rule in site if rule.bound != "unjudged"]
@@ -85,7 +89,7 @@ def list_parts(checks: Iterable[Record]) -> Iterator[ObservedPart]:
             for card in map(mapping_or_empty, list_or_empty(raw.get("devices"))):
                 serial = normalize_serial(_text(card.get("serial_number")))
                 uuid = normalize_serial(_text(card.get("unique_id")))
-                model = _text(card.get("product_name")) or find_card_name(card) or None
+                model = _text(card.get("product_name")) or find_card_name(card, get_site_cards(raw)) or None
                 yield ObservedPart("gpu", serial, uuid, model, normalize_pci(_text(card.get("slot"))))
         if check.get("name") == "smart":
             for drive in map(mapping_or_empty, list_or_empty(raw.get("drives"))):
@@ -140,11 +144,16 @@ def _missed(rules: Iterable[Threshold], readings: CheckReadings) -> list[Thresho
 
 
 def _fault(rule: Threshold, readings: CheckReadings, kind: str, position: str) -> ObservedFault:
+    """Return a missed threshold as a fault. A recovery action has its own steps, so that its number is in the name."""
     measured = readings.metrics[rule.metric]
+    name, detail = f"{rule.check}.{rule.metric}", rule.meaning
+    action = readings.details.get(rule.metric, "") if rule.metric == RECOVERY_ACTION else ""
+    if number := RECOVERY_ACTIONS.get(action):
+        name, detail = f"{name}.{number}", f"{detail}: {action}"
     return ObservedFault(
-        f"{rule.check}.{rule.metric}",
+        name,
         rule.check,
-        rule.meaning,
+        detail,
         kind,
         position,
         measured,
@@ -157,10 +166,11 @@ def _split_by_part(check_name: str, raw: Raw) -> Iterator[tuple[str, str, CheckR
     """Yield (kind of part, position, readings) for each part that a record describes by itself."""
     if check_name == "gpu_nvidia":
         report = read_report(raw)
-        described = {normalize_pci(gpu.bus_id): gpu.readings for gpu in report.gpus} if report else {}
-        described = _drop_faults_of_all(described)
+        gpus = {normalize_pci(gpu.bus_id): gpu for gpu in report.gpus} if report else {}
+        described = _drop_faults_of_all({position: gpu.readings for position, gpu in gpus.items()})
         for position, gpu_readings in described.items():
-            yield "gpu", position, build_check_readings(gpu_readings, None, "")
+            details = {RECOVERY_ACTION: gpus[position].recovery_action}
+            yield "gpu", position, replace(build_check_readings(gpu_readings, None, ""), details=details)
         for message in find_messages(raw):
             position = normalize_pci(message.address)
             if position and message.rule.metric and position not in described:
@@ -169,7 +179,10 @@ def _split_by_part(check_name: str, raw: Raw) -> Iterator[tuple[str, str, CheckR
         for device in map(mapping_or_empty, list_or_empty(raw.get("devices"))):
             alone = {**raw, **BUS_KEYS, "devices": [device]}
             position = normalize_pci(_text(device.get("bus_id") or device.get("slot")))
-            yield "gpu", position, extract_check_metrics(check_name, alone)
+            number = mapping_or_empty(device.get("errors_after")).get(RECOVERY_ACTION)
+            action = next((text for text, code in RECOVERY_ACTIONS.items() if code == number), "")
+            readings = extract_check_metrics(check_name, alone)
+            yield "gpu", position, replace(readings, details={RECOVERY_ACTION: action})
     elif check_name == "smart":
         for drive in map(mapping_or_empty, list_or_empty(raw.get("drives"))):
             readings = extract_check_metrics(check_name, {**raw, "drives": [drive]})

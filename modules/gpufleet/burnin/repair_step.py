@@ -94,8 +94,13 @@ def load_xid_actions() -> dict[int, str]:
 
 
 def choose_ladder(fault: str) -> RepairLadder:
-    """Return the steps for a fault: those of NVIDIA's action for an XID, else of the first pattern that fits."""
+    """Return the steps for a fault: those of NVIDIA's action for an XID, else of the first pattern that fits.
+
+    The recovery action that a check reads of the driver is the one that XID 154 reports in the kernel log.
+    """
     ladders = load_repair_ladders()
+    if match := re.fullmatch(r"gpu_[a-z]+\.recovery_action\.(\d)", fault):
+        fault = f"xid_154.{match[1]}"
     exact = next((ladder for ladder in ladders if ladder.fault == fault), None)
     if exact is not None:
         return exact

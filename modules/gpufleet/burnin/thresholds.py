@@ -17,14 +17,13 @@ from gpufleet.burnin.check_definition import (
     ThresholdEntry,
     load_checks,
 )
+from gpufleet.burnin.pcie_generation import load_pcie_generations
 from gpufleet.errors import InputError
 
 # Between two checks of which a node needs one.
 ALTERNATIVE = " or "
 BOUNDS = ("floor", "ceiling", "below", "unjudged")
 # A peak that the catalogue knows: `bandwidth_gb_s of NVIDIA H200`, or with a factor `500 x bandwidth_gb_s of …`.
-# GB/s of one direction of 16 lanes, by generation: a card's own is `pcie_gen` in the catalogue.
-PCIE_X16_GB_PER_S = {3: 15.75, 4: 31.5, 5: 63.0}
 # The GPUs of a collective: `a100_sxm_x8`.
 COLLECTIVE = re.compile(r"_x\d+$")
 CATALOGUE_PEAK = re.compile(r"(?:(\d+(?:\.\d+)?) x )?([a-z0-9_]+) of (.+)")
@@ -158,7 +157,8 @@ def find_card_peak(card: str, field: str) -> float | str | None:
         return None
     if field != "pcie_gen":
         return f"{field} of {part}"
-    return PCIE_X16_GB_PER_S.get(int(catalog.get_accelerator(part).pcie_gen or 0))
+    row = load_pcie_generations().get(int(catalog.get_accelerator(part).pcie_gen or 0))
+    return row.x16_gb_per_s if row else None
 
 
 def find_peak(check_name: str, peak: float | str | None) -> float | None:

@@ -15,6 +15,7 @@ from gpufleet.burnin.kernel_rule import KernelRule
 from gpufleet.burnin.overrides import ThresholdOverride, apply_overrides
 from gpufleet.burnin.readings import KERNEL_LOG, extract_check_metrics
 from gpufleet.burnin.report import OUTCOMES, BurninReport, CheckResult
+from gpufleet.burnin.site_card import CARD_CHECKS, NO_CARDS, SITE_CARDS, SiteCards
 from gpufleet.burnin.thresholds import ALTERNATIVE, Threshold, list_required_checks, select_thresholds
 from gpufleet.burnin.xid_rule import EVENT_HISTORY, NO_HISTORY, EventHistory
 
@@ -62,15 +63,17 @@ def judge_attempt(
     expected: Record = MappingProxyType({}),
     kernel_rules: tuple[KernelRule, ...] = (),
     history: EventHistory = NO_HISTORY,
+    cards: SiteCards = NO_CARDS,
 ) -> BurninReport:
     """Judge an attempt of a node of a kind; invalid records never raise.
 
     ``is_configured`` is what the registry knows of the node's configuration (None: nothing). It is used
     only if the records do not contain it. ``expected`` is the hardware that the registry declares, by the names of
     the agent's parameters: the records come from the node and cannot lower it. ``kernel_rules`` are the site's own.
-    ``history`` is what earlier attempts saw in the node's kernel log.
+    ``history`` is what earlier attempts saw in the node's kernel log, ``cards`` are the site's own.
     """
-    attempt = attach_event_history(replace_expected_values(select_last_attempt(records), expected), history)
+    attempt = replace_expected_values(select_last_attempt(records), expected)
+    attempt = attach_site_knowledge(attempt, history, cards)
     hardware = list_known_hardware(attempt, expected)
     readings = [*attempt.checks, *build_configuration_if_missing(attempt, is_configured)]
     shipped = select_thresholds(node_kind, rehearsal=rehearsal)
@@ -102,11 +105,16 @@ def replace_expected_values(attempt: AttemptRecords, expected: Record) -> Attemp
     return AttemptRecords(attempt.start, checks, attempt.end)
 
 
-def attach_event_history(attempt: AttemptRecords, history: EventHistory) -> AttemptRecords:
-    """Return the attempt with what earlier attempts saw in the kernel log in the record of this log."""
+def attach_site_knowledge(attempt: AttemptRecords, history: EventHistory, cards: SiteCards) -> AttemptRecords:
+    """Return the attempt with what the records cannot know.
+
+    The record of the kernel log gets what earlier attempts saw in it, those of GPUs and hardware the site's own cards.
+    """
+    added: dict[str, dict[str, Any]] = {name: {SITE_CARDS: cards} for name in CARD_CHECKS}
+    added[KERNEL_LOG] = {EVENT_HISTORY: history}
     checks = tuple(
-        {**check, "raw": {**raw, EVENT_HISTORY: history}}
-        if check.get("name") == KERNEL_LOG and isinstance(raw := check.get("raw"), Mapping)
+        {**check, "raw": {**raw, **added[name]}}
+        if (name := str(check.get("name"))) in added and isinstance(raw := check.get("raw"), Mapping)
         else check
         for check in attempt.checks
     )

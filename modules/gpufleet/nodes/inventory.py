@@ -25,10 +25,11 @@ from gpufleet.nodes.identity import Slot
 from gpufleet.nodes.model import Node
 from gpufleet.nodes.pool_storage import StorageLookup, make_storage_lookup
 from gpufleet.nodes.private_access import SshArguments, make_private_access_lookup
+from gpufleet.nodes.shared_serial import SHARED_SERIAL
 
 BlueprintLookup = Callable[[Node], fleet.Blueprint | None]
 StackLoader = Callable[[str], fleet.Fleet]
-BMC_IDENTIFIERS = ("board_serial", "chassis_serial", "uuid")
+BMC_IDENTIFIERS = ("board_serial", "chassis_serial", SHARED_SERIAL, "uuid")
 TEST_RANGE = ip_network("198.18.0.0/15")  # RFC 2544
 
 
@@ -91,7 +92,7 @@ def build_ansible_inventory(
         storage_lookup=make_node_storage_lookup(project_root, load_stack),
         access_lookup=None if rehearsal else _make_access_lookup(project_root, load_stack),
         bmcs=(bmcs := {key: bmc for use in uses for key, bmc in _list_bmcs(use[0])}),
-        identifiers=_list_identifiers(registry_url) if bmcs else None,
+        identifiers=list_bmc_identifiers(registry_url) if bmcs else None,
     )
     inventory = replace(inventory, racks=read_racks)
     if rehearsal:
@@ -330,7 +331,7 @@ def _registered_nodes(url: str) -> Iterable[Node]:
         return registry.list_nodes()
 
 
-def _list_identifiers(url: str) -> dict[str, dict[str, str]]:
+def list_bmc_identifiers(url: str) -> dict[str, dict[str, str]]:
     """Return by node id what a BMC may know the node by, as it last reported it."""
     from gpufleet.nodes.registry import Registry
 

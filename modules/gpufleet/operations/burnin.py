@@ -18,6 +18,7 @@ from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
 from gpufleet.nodes import NEW_STATES, BurnInResult, Node, Registry
 from gpufleet.operations.event_history import NodeHistories, find_window
 from gpufleet.operations.rehearsal_hint import suggest_sync
+from gpufleet.operations.site_cards import load_site_cards
 from gpufleet.operations.site_thresholds import (
     build_site_agent,
     describe_verdict,
@@ -121,6 +122,7 @@ def rejudge_results(
     load_site_overrides()  # a wrong file is refused before anything is read
     load_site_kernel_rules()
     load_recorded_rules()
+    load_site_cards()
     with open_results_registry() as registry:
         nodes = [registry.get_node(node)] if node else list(registry.list_nodes())
         results = registry.list_burn_in_results(node, since=since - find_window() if since else None)

@@ -18,9 +18,11 @@ from gpufleet.burnin import (
     observe_parts,
 )
 from gpufleet.burnin.event_history import build_event_history
+from gpufleet.burnin.site_card import SiteCards
 from gpufleet.burnin.xid_rule import EventHistory, PartRepair
 from gpufleet.errors import InputError, ProjectFileError
 from gpufleet.nodes import Node, PartObservation, build_expected_hardware
+from gpufleet.operations.site_cards import load_site_cards
 
 Parsed = TypeVar("Parsed")
 
@@ -108,6 +110,7 @@ def judge_at_site(
         expected=expected,
         kernel_rules=load_site_kernel_rules(),
         history=history or build_site_history(records),
+        cards=SiteCards(load_site_cards()),
     )
 
 
@@ -161,4 +164,5 @@ def observe_parts_at_site(
         expected=build_expected_hardware(node),
         kernel_rules=load_site_kernel_rules(),
         history=history or build_site_history(records),
+        cards=SiteCards(load_site_cards()),
     )

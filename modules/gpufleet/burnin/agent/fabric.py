@@ -22,6 +22,7 @@ PORT_COUNTERS = (
 )
 DRIVER_COUNTERS = ("rnr_nak_retry_err", "local_ack_timeout_err", "roce_slow_restart", "no_completion_cmds")
 CARRIER_COUNTERS = ("carrier_down_count", "carrier_changes")
+LINK_FILES = ("max_link_speed", "max_link_width")
 MAX_PORTS = 64  # whose counters a record keeps
 
 
@@ -124,7 +125,13 @@ def read_link_counters(host: HostAccess, root: str) -> dict[str, Any]:
             for name in interfaces[:MAX_PORTS]
         },
         "gpus": {
-            address: {"pcie_replay_count": count}
+            address: {
+                "pcie_replay_count": count,
+                **{
+                    name: host.read_text_file(f"{root}/bus/pci/devices/{address}/{name}")
+                    for name in LINK_FILES
+                },
+            }
             for address in list_gpu_pci_addresses(host, AMD, root)[:MAX_PORTS]
             if (count := host.read_integer_file(f"{root}/bus/pci/devices/{address}/pcie_replay_count"))
             is not None

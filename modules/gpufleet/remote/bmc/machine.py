@@ -6,35 +6,32 @@ are different only if the same kind of identifier differs. Pure.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
 from gpufleet.boundary import read_packaged_yaml
+from gpufleet.catalog.placeholder import is_placeholder_serial, is_placeholder_uuid, remove_punctuation
 from gpufleet.fleet.frozen_model import FrozenModel
 
 Match = Literal["same", "other", "unknown", "not_compared"]
 
 LONGEST_TEXT = 200
-SHORTEST_SERIAL = 4
 SERIAL_KINDS = ("serial", "board_serial", "chassis_serial")
 ANY_SKU = "SKU without a rule"
-# Defaults of firmware, in either byte order: AMI's template, and one that several board makers left in.
-PLACEHOLDER_UUIDS = frozenset(
-    (
-        "03000200040005000006000700080009",
-        "00020003000400050006000700080009",
-        "00112233445566778899aabbccddeeff",
-    )
-)
+OWN_SERIAL = "chosen by the registry"
 
 
 class NodeIdentifiers(FrozenModel):
-    """What the node's own firmware shows to its operating system; an empty text is unknown."""
+    """What the node's own firmware shows to its operating system; an empty text is unknown.
+
+    ``shared_serial`` is the product serial that all nodes of its chassis show. ``serial`` is then one of its own, which
+    the registry chose: its board's serial, or its UUID.
+    """
 
     serial: str = ""
+    shared_serial: str = ""
     board_serial: str = ""
     chassis_serial: str = ""
     uuid: str = ""
@@ -87,6 +84,7 @@ class MachineComparison:
 
 _NAMES = {
     "serial": "serial",
+    "shared_serial": "serial of its chassis' nodes",
     "sku": "SKU",
     "board_serial": "board serial",
     "chassis_serial": "chassis serial",
@@ -100,33 +98,35 @@ def describe_identifiers(values: dict[str, Any]) -> str:
     return ", ".join(f"{name} {values[key]}" for key, name in _NAMES.items() if values.get(key)) or "none"
 
 
-def compare_machine(
-    node: NodeIdentifiers, machine: MachineIdentity, placeholders: Collection[str] = ()
-) -> MachineComparison:
-    """Compare both sides. ``placeholders`` are texts that identify nothing, without case and punctuation."""
-    node_serials = {kind: _split_serials(getattr(node, kind), placeholders) for kind in SERIAL_KINDS}
-    theirs = _list_machine_serials(machine, placeholders)
+def compare_machine(node: NodeIdentifiers, machine: MachineIdentity) -> MachineComparison:
+    """Compare both sides; placeholders identify nothing."""
+    ours, theirs = _list_node_serials(node), _list_machine_serials(machine)
+    shared = _split_serials(node.shared_serial)
     uuid, their_uuid = _normalize_uuid(node.uuid), _normalize_uuid(machine.uuid)
     if uuid and {their_uuid, _normalize_uuid(machine.guid)} & _list_byte_orders(uuid):
         return MachineComparison("same")
     differing = [
-        _NAMES[kind] for kind in SERIAL_KINDS if _differs(node_serials[kind], theirs.get(kind, frozenset()))
+        _NAMES[kind]
+        for kind in SERIAL_KINDS
+        if _differs(ours.get(kind, frozenset()), theirs.get(kind, frozenset()))
     ]
     if uuid and their_uuid:
         differing.append("UUID")
-    known_serials, their_serials = (
-        frozenset().union(*node_serials.values()),
-        frozenset().union(*theirs.values()),
-    )
+    known_serials, their_serials = frozenset().union(*ours.values()), frozenset().union(*theirs.values())
     if common := known_serials & their_serials:
         # A chassis may have several nodes, and all of them may show its serial.
-        is_chassis_only = common <= theirs.get("chassis_serial", frozenset()) & node_serials["chassis_serial"]
-        if not differing or (differing == ["serial"] and not is_chassis_only):
-            return MachineComparison("same")
-        if is_chassis_only:
+        chassis = theirs.get("chassis_serial", frozenset()) & ours["chassis_serial"]
+        is_chassis_only = common <= chassis | shared
+        if is_chassis_only and differing:
             return MachineComparison(
                 "other", f"only the chassis serial is equal, and {format_difference(differing)}"
             )
+        if is_chassis_only and common & shared:
+            return MachineComparison(
+                "unknown", "only the serial that the nodes of its chassis share is equal"
+            )
+        if not differing or differing == ["serial"]:
+            return MachineComparison("same")
         return MachineComparison("unknown", f"one serial is equal, but {format_difference(differing)}")
     if differing:
         return MachineComparison("other", format_difference(differing))
@@ -145,15 +145,21 @@ def format_difference(names: Sequence[str]) -> str:
     return f"the {' and the '.join(names)} {'differ' if len(names) > 1 else 'differs'}"
 
 
-def _list_machine_serials(
-    machine: MachineIdentity, placeholders: Collection[str]
-) -> dict[str, frozenset[str]]:
+def _list_node_serials(node: NodeIdentifiers) -> dict[str, frozenset[str]]:
+    """Return the node's serials by their kind. Where a chassis has one for all, that one is its product serial."""
+    serials = {kind: _split_serials(getattr(node, kind)) for kind in SERIAL_KINDS}
+    if shared := _split_serials(node.shared_serial):
+        serials |= {"serial": shared, OWN_SERIAL: serials["serial"]}
+    return serials
+
+
+def _list_machine_serials(machine: MachineIdentity) -> dict[str, frozenset[str]]:
     """Return the serials of a machine by the identifier of the node that each field has."""
     rule = _find_rule(machine.manufacturer.casefold(), machine.model.casefold())
     serials: dict[str, frozenset[str]] = {}
     for field in (*SERIAL_KINDS, "sku"):
         kind = rule.get(field, ANY_SKU if field == "sku" else field)
-        serials[kind] = serials.get(kind, frozenset()) | _split_serials(getattr(machine, field), placeholders)
+        serials[kind] = serials.get(kind, frozenset()) | _split_serials(getattr(machine, field))
     return serials
 
 
@@ -177,22 +183,15 @@ def _find_rule(manufacturer: str, model: str) -> dict[str, str]:
     return {}
 
 
-def _split_serials(text: str, placeholders: Collection[str]) -> frozenset[str]:
+def _split_serials(text: str) -> frozenset[str]:
     """Return the serials in a text in one form. Dell's board serial has service tag and board number, between dots."""
     parts = [text, *text.split(".")] if text.startswith(".") else [text]
-    serials = (re.sub(r"[^0-9a-z]", "", part.casefold()) for part in parts)
-    return frozenset(
-        serial
-        for serial in serials
-        if len(serial) >= SHORTEST_SERIAL and len(set(serial)) > 1 and serial not in placeholders
-    )
+    return frozenset(remove_punctuation(part) for part in parts if not is_placeholder_serial(part))
 
 
 def _normalize_uuid(text: str) -> str:
     """Return the 32 hexadecimal digits of a UUID; empty for a placeholder and for anything else."""
-    digits = re.sub(r"[^0-9a-f]", "", text.casefold())
-    is_placeholder = len(digits) != 32 or len(set(digits)) == 1 or digits in PLACEHOLDER_UUIDS  # noqa: PLR2004 - digits of a UUID
-    return "" if is_placeholder else digits
+    return "" if is_placeholder_uuid(text) else remove_punctuation(text)
 
 
 def _list_byte_orders(uuid: str) -> set[str]:

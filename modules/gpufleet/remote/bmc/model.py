@@ -26,7 +26,7 @@ class PowerRequest(FrozenModel):
 
     ``off`` and ``cycle`` first request a shutdown of the operating system and wait ``shutdown_seconds``. ``force``
     permits to cut the power after that. If the BMC belongs to another machine than ``node``, nothing is switched; if
-    they have no identifier in common, it is only switched on. ``placeholders`` are serials that identify nothing.
+    they have no identifier in common, it is only switched on.
     """
 
     bmc: Bmc
@@ -34,7 +34,6 @@ class PowerRequest(FrozenModel):
     password: Annotated[SecretStr, Field(min_length=1, max_length=255)]
     action: PowerAction = "read"
     node: NodeIdentifiers = NodeIdentifiers()
-    placeholders: frozenset[str] = frozenset()
     force: bool = False
     shutdown_seconds: Annotated[int, Field(ge=0, le=3600)] = 300
     contact_seconds: Annotated[int, Field(ge=1, le=600)] = 60

@@ -76,7 +76,7 @@ class PowerSequence:
         """Return what was done; a refused or ineffective order is the report's problem, not an exception."""
         identity = self.client.read_identity()
         was = self.client.read_power_state()
-        comparison = compare_machine(self.request.node, identity, self.request.placeholders)
+        comparison = compare_machine(self.request.node, identity)
         self.report = PowerReport(
             was=was,
             state=was,

@@ -22,7 +22,8 @@ from gpufleet.burnin.evidence import (
     mapping_or_empty,
     to_finite_number,
 )
-from gpufleet.drivers import PciDevice, find_card_of_device
+from gpufleet.burnin.site_card import SiteCards, get_site_cards
+from gpufleet.drivers import PciDevice
 from gpufleet.errors import InputError
 
 AMD, DRIVER = "1002", "amdgpu"
@@ -41,18 +42,19 @@ def read_record(raw: Raw) -> CheckReadings:
     """Count GPUs, missing drivers, uncorrected errors and bad pages; read memory and heat."""
     devices = [mapping_or_empty(device) for device in list_or_empty(raw.get("devices"))]
     declared = to_finite_number(raw.get("expect_amd_gpus"))
-    shares = [compute_memory_share(device) for device in devices]
+    cards = get_site_cards(raw)
+    shares = [compute_memory_share(device, cards) for device in devices]
     readings: dict[str, Reading] = {
         "gpus_missing": max(0.0, max(declared or 0.0, 1.0) - len(devices)),
         "without_driver": add_up_counts([read_driver(device) for device in devices] or [0.0]),
-        "ras_uncorrected": add_up_counts(count_uncorrected_errors(device) for device in devices),
+        "ras_uncorrected": add_up_counts(count_uncorrected_errors(device, cards) for device in devices),
         "ras_corrected": add_up_counts(count_corrected_errors(device) for device in devices),
         "xgmi_errors": add_up_counts(read_xgmi_error(device) for device in devices),
         "outside_hive": float(len(find_gpus_outside_hive(devices)))
         if any(device.get("xgmi_hive_id") for device in devices)
         else NOT_APPLICABLE,
-        "ras_disabled": add_up_counts(is_ras_disabled(device) for device in devices),
-        "bad_pages_pending": add_up_counts(count_pending_pages(device) for device in devices),
+        "ras_disabled": add_up_counts(is_ras_disabled(device, cards) for device in devices),
+        "bad_pages_pending": add_up_counts(count_pending_pages(device, cards) for device in devices),
         "vram_share": find_lowest(shares),
         # The lowest of what is known does not speak for a card that shows nothing.
         "vram_unread": add_up_counts(0.0 if isinstance(share, float) else share for share in shares),
@@ -112,9 +114,9 @@ def read_driver(device: Raw) -> Reading:
     return 0.0 if driver == DRIVER else f"the GPU is bound to {str(driver)[:40]}"
 
 
-def find_card_name(device: Raw) -> str:
+def find_card_name(device: Raw, cards: SiteCards) -> str:
     """Return the card's name by its PCI id, or nothing."""
-    card = find_card_of_device(build_pci_device(device))
+    card = cards.find(build_pci_device(device))
     return card.name if card else ""
 
 
@@ -128,23 +130,23 @@ def build_pci_device(device: Raw) -> PciDevice:
     return PciDevice(str(device.get("slot")), AMD, ids["device"], "", subsystem)
 
 
-def has_ras(device: Raw) -> bool:
+def has_ras(device: Raw, cards: SiteCards) -> bool:
     """Return whether the card must show error counters."""
-    name = find_card_name(device)
+    name = find_card_name(device, cards)
     is_virtual = device.get("is_virtual") is True or name.endswith(VIRTUAL_SUFFIX)
     return name.startswith(SERVER_NAME) and not is_virtual
 
 
-def explain_missing_ras(device: Raw) -> Reading:
+def explain_missing_ras(device: Raw, cards: SiteCards) -> Reading:
     """Return why there are no error counters: the card has none, or they cannot be read."""
-    return "the driver shows no RAS error counters" if has_ras(device) else NOT_APPLICABLE
+    return "the driver shows no RAS error counters" if has_ras(device, cards) else NOT_APPLICABLE
 
 
-def count_uncorrected_errors(device: Raw) -> Reading:
+def count_uncorrected_errors(device: Raw, cards: SiteCards) -> Reading:
     """Return the uncorrected errors of all blocks since the driver loaded."""
     counts = mapping_or_empty(mapping_or_empty(device.get("ras")).get("counts"))
     if not counts:
-        return explain_missing_ras(device)
+        return explain_missing_ras(device, cards)
     matches = [(name, UNCORRECTED.search(str(text))) for name, text in counts.items()]
     return add_up_counts(
         float(match[1]) if match else f"{str(name)[:40]} has no count of uncorrected errors"
@@ -152,21 +154,21 @@ def count_uncorrected_errors(device: Raw) -> Reading:
     )
 
 
-def is_ras_disabled(device: Raw) -> Reading:
+def is_ras_disabled(device: Raw, cards: SiteCards) -> Reading:
     """Return 1 if the card has RAS and no block uses it."""
     features = mapping_or_empty(device.get("ras")).get("features")
     match = FEATURE_MASK.search(str(features))
     if match is None:
-        return explain_missing_ras(device)
+        return explain_missing_ras(device, cards)
     return float(int(match[1], 16) == 0)
 
 
-def count_pending_pages(device: Raw) -> Reading:
+def count_pending_pages(device: Raw, cards: SiteCards) -> Reading:
     """Return the bad pages that are still in use: they wait for a reset, or cannot be retired."""
     ras = device.get("ras")
     pages = mapping_or_empty(ras).get("bad_pages")
     if not isinstance(pages, str):
-        return explain_missing_ras(device)
+        return explain_missing_ras(device, cards)
     flags = [BAD_PAGE.match(line.strip()) for line in pages.splitlines() if line.strip()]
     return add_up_counts(
         float(match[1] != "R") if match else "the list of bad pages is not in the kernel's format"
@@ -174,9 +176,9 @@ def count_pending_pages(device: Raw) -> Reading:
     )
 
 
-def compute_memory_share(device: Raw) -> Reading:
+def compute_memory_share(device: Raw, cards: SiteCards) -> Reading:
     """Return the memory as a share of the smallest that the card is sold with."""
-    card = find_card_of_device(build_pci_device(device))
+    card = cards.find(build_pci_device(device))
     parts = [part for name in (card.catalogue if card else ()) if (part := find_accelerator(name))]
     partition = device.get("current_compute_partition")
     if not parts or any(part.unified for part in parts) or partition not in {None, WHOLE_GPU}:

@@ -8,12 +8,12 @@ from xml.etree.ElementTree import Element
 
 from gpufleet.burnin.checks.gpu_nvidia.smi_field import read_number
 from gpufleet.burnin.evidence import NOT_APPLICABLE, Reading
+from gpufleet.burnin.pcie_generation import SECONDS_PER_MINUTE
 
 # Since the driver loaded, and over the card's life: AzNHC bounds both.
 PERIODS = ("volatile", "aggregate")
 # Drivers before 450 name the memory by its place; the rest of single_bit is SRAM (caches, registers, textures).
 OLD_DRAM, OLD_TOTAL = "device_memory", "total"
-SECONDS_PER_MINUTE = 60.0
 # One of several GPUs, which share uptime and driver: so many replays, and so many times as many as its neighbours.
 MANY_REPLAYS, TIMES_THE_NEIGHBOURS = 10_000.0, 100.0
 

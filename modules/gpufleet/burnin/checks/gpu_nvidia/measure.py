@@ -20,6 +20,7 @@ FABRIC_SECONDS, FABRIC_PAUSE_SECONDS, YOUNG_SECONDS = 90.0, 10.0, 600.0
 REGISTERING = re.compile(r"<fabric>\s*<state>(?:In Progress|Not Started)</state>")
 REPORT_START, REPORT_END = "<?xml", "</nvidia_smi_log>"
 MESSAGE_CHARACTERS = 4000
+WARNING = "WARNING:"
 # Long parts of nvidia-smi's report that no check reads.
 UNUSED_SECTIONS = ("supported_clocks", "processes", "accounted_processes", "encoder_stats", "fbc_stats")
 # A record above this is packed: eight GPUs' reports must fit one Ansible result.
@@ -84,6 +85,13 @@ def read_link_status(host: HostAccess) -> dict[str, Any]:
     return {} if output.code or not output.out.strip() else {"nvlink": compress_long_text(output.out)}
 
 
+def read_warnings(host: HostAccess) -> list[str]:
+    """Return the warnings below nvidia-smi's table: a corrupted infoROM is not in its report (microsoft/pai 3756)."""
+    output = host.run(["nvidia-smi"], LINK_SECONDS)
+    lines = [line.strip() for line in (output.out + "\n" + output.err).splitlines()]
+    return [line for line in lines if line.startswith(WARNING)]
+
+
 def measure_host(host: HostAccess) -> RawCheckResult:
     """Keep nvidia-smi's full report, what it says in words, and the state of NVLink."""
     reason = explain_missing_nvidia_smi(host)
@@ -98,7 +106,10 @@ def measure_host(host: HostAccess) -> RawCheckResult:
     uptime = read_uptime(host)
     output = query_report(host, uptime)
     report, words = split_report(output.out)
-    message = "\n".join(text.strip() for text in (words, output.err) if text.strip())[:MESSAGE_CHARACTERS]
+    said = [text.strip() for text in (words, output.err) if text.strip()]
+    warnings = read_warnings(host) if report else []
+    said += [line for line in dict.fromkeys(warnings) if all(line not in text for text in said)]
+    message = "\n".join(said)[:MESSAGE_CHARACTERS]
     raw |= {"code": output.code, "uptime_s": uptime}
     if message:
         raw["message"] = message

@@ -59,8 +59,9 @@ from gpufleet.burnin.evidence import (
     list_or_empty,
     to_finite_number,
 )
-from gpufleet.burnin.gpu_readings import count_replays_allowed_per_minute
-from gpufleet.drivers import PciDevice, find_card_of_device
+from gpufleet.burnin.pcie_generation import count_replays_allowed_per_minute
+from gpufleet.burnin.site_card import NO_CARDS, SiteCards, get_site_cards
+from gpufleet.drivers import PciDevice
 from gpufleet.drivers.data_file import GpuCard
 from gpufleet.errors import InputError
 
@@ -77,6 +78,7 @@ RESET_FIELDS = ("gpu_reset_status/reset_required", "gpu_reset_status/drain_and_r
 # table of cards too; its PCI id is not in every report, and Jetson's GPUs have none.
 UNIFIED_MEMORY = re.compile(r"NVIDIA (GB10|Thor|Orin)\b.*|Orin \(nvgpu\).*")
 MISSING = "gpus_missing"
+MARKET = "market"  # column of drivers/data/cards.csv; set on the element of each GPU
 SWITCHED = frozenset({"nvswitch", "nvlink5", "rack"})  # column fabric of drivers/data/cards.csv
 SHARED = "shared"  # of the parameter expect_nvswitch
 LEFT_TO_OWNER = ("fabric_failed", "fabric_limited", *LINK_METRICS)
@@ -133,7 +135,7 @@ def decompress_text(text_record: object) -> str | None:
 
 
 @lru_cache(maxsize=2)  # two checks read the report of one node
-def parse_nvidia_smi_report(xml: str) -> NvidiaSmiReport | None:
+def parse_nvidia_smi_report(xml: str, cards: SiteCards = NO_CARDS) -> NvidiaSmiReport | None:
     """Return the report of `nvidia-smi -q -x`, or None when the text is not one."""
     try:
         root = decode_xml(xml, "nvidia-smi", REPORT)
@@ -146,12 +148,14 @@ def parse_nvidia_smi_report(xml: str) -> NvidiaSmiReport | None:
     return NvidiaSmiReport(
         schema=version[1] if version else doctype[1] if doctype else "",
         attached=read_number(root, "attached_gpus"),
-        gpus=tuple(parse_gpu_element(node) for node in root.iter("gpu")),
+        gpus=tuple(parse_gpu_element(node, cards) for node in root.iter("gpu")),
     )
 
 
-def parse_gpu_element(gpu: Element) -> NvidiaGpuReport:
-    """Read one GPU's element."""
+def parse_gpu_element(gpu: Element, cards: SiteCards) -> NvidiaGpuReport:
+    """Read one GPU's element; its readers find the card's market as an attribute of it."""
+    card = find_card(gpu, cards)
+    gpu.set(MARKET, card.market if card else "")
     link = "pci/pci_gpu_link_info/link_widths"
     return NvidiaGpuReport(
         model=read_text(gpu, "product_name"),
@@ -167,7 +171,7 @@ def parse_gpu_element(gpu: Element) -> NvidiaGpuReport:
             read_number(gpu, "pci/pci_gpu_link_info/pcie_gen/max_link_gen"),
             read_number(gpu, f"{link}/max_link_width"),
         ),
-        is_switched=(card := find_card(gpu)) is not None and card.fabric in SWITCHED,
+        is_switched=card is not None and card.fabric in SWITCHED,
         has_mig=read_text(gpu, "mig_mode/current_mig") == "Enabled",
         fabric_problem=describe_fabric(gpu),
         recovery_action=read_text(gpu, "gpu_recovery_action"),
@@ -181,17 +185,16 @@ def is_server_card(gpu: Element) -> bool:
     return read_text(gpu, "product_brand") in SERVER_BRANDS and not has_unified_memory(gpu)
 
 
-def find_card(gpu: Element) -> GpuCard | None:
-    """Return the card of the PCI id in the report, if the table of cards has it."""
+def find_card(gpu: Element, cards: SiteCards) -> GpuCard | None:
+    """Return the card of the PCI id in the report, if the site's or the shipped table of cards has it."""
     match = re.fullmatch(r"(?:0x)?([0-9A-Fa-f]{4})10[Dd][Ee]", read_text(gpu, "pci/pci_device_id"))
-    return find_card_of_device(PciDevice("", "10de", match[1].lower(), "", "")) if match else None
+    return cards.find(PciDevice("", "10de", match[1].lower(), "", "")) if match else None
 
 
 def has_unified_memory(gpu: Element) -> bool:
     """Return whether the GPU shares the processor's memory, by the table of cards or by its name."""
-    card = find_card(gpu)
-    if card is not None:
-        return card.market == "embedded"
+    if market := gpu.get(MARKET):
+        return market == "embedded"
     return UNIFIED_MEMORY.fullmatch(read_text(gpu, "product_name")) is not None
 
 
@@ -352,7 +355,7 @@ def merge_readings(name: str, readings: Sequence[Reading]) -> Reading:
 def read_report(raw: Raw) -> NvidiaSmiReport | None:
     """Return the report of a record, with the readings that need more than one GPU's element."""
     xml = decompress_text(raw.get("xml"))
-    report = parse_nvidia_smi_report(xml) if xml is not None else None
+    report = parse_nvidia_smi_report(xml, get_site_cards(raw)) if xml is not None else None
     return None if report is None else replace(report, gpus=tuple(complete_gpus(raw, report.gpus)))
 
 

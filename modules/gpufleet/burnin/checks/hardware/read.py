@@ -15,7 +15,8 @@ from gpufleet.burnin.evidence import (
     to_finite_number,
 )
 from gpufleet.burnin.expected_hardware import VENDORS, parse_pci_device
-from gpufleet.drivers import PciDevice, find_card_of_device
+from gpufleet.burnin.site_card import SiteCards, get_site_cards
+from gpufleet.drivers import PciDevice
 
 BYTES_PER_SECTOR, BYTES_PER_GIB = 512, 2**30
 ETHERNET = "1"  # ARPHRD_ETHER, include/uapi/linux/if_arp.h
@@ -28,7 +29,8 @@ def read_record(raw: Raw) -> CheckReadings:
         return CheckReadings(unreadable="the record contains no list of devices and drives")
     devices = [parse_pci_device(mapping_or_empty(entry)) for entry in raw["devices"]]
     drives = [mapping_or_empty(entry) for entry in raw["drives"]]
-    gpus = [device for device in devices if not is_integrated(device)]
+    cards = get_site_cards(raw)
+    gpus = [device for device in devices if not is_integrated(device, cards)]
     fabric, history = compare_fabric(raw), compare_ports_with_history(raw)
     metrics: dict[str, float | None] = {
         "gpus": float(len(gpus)),
@@ -66,9 +68,9 @@ def list_present_numbers(raw: Raw, metrics: Mapping[str, float | None]) -> dict[
     return details
 
 
-def is_integrated(device: PciDevice) -> bool:
+def is_integrated(device: PciDevice, cards: SiteCards) -> bool:
     """Return whether a GPU is part of the processor."""
-    card = find_card_of_device(device)
+    card = cards.find(device)
     return card is not None and card.market == "integrated"
 
 
@@ -81,7 +83,8 @@ def count_wrong_models(gpus: list[PciDevice], raw: Raw) -> float | None:
     if not models:
         return None
     declared = sum(to_finite_number(raw.get(name)) or 0.0 for name in VENDORS)
-    cards = [find_card_of_device(device) for device in gpus]
+    site_cards = get_site_cards(raw)
+    cards = [site_cards.find(device) for device in gpus]
     others = sum(
         card is not None and bool(card.catalogue) and not models & {*card.catalogue} for card in cards
     )

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from functools import partial
 
 from gpufleet.burnin.evidence import CheckReadings, Raw, mapping_or_empty, to_finite_number
+from gpufleet.burnin.pcie_generation import count_replays_allowed_per_minute, find_generation
+from gpufleet.burnin.pi import parse_pcie_link_gt_per_s, parse_pcie_link_lanes
 
 Gains = Mapping[str, float]
 # A counter's rate is judged over at least this long: a single error in a short run is not a rate.
 HOUR_S, MINUTE_S = 3600.0, 60.0
 REPLAYS = "pcie_replay_count"
+FASTEST_OF_AMD = 5  # MI300X; the catalogue's pcie_gen
 
 
 @dataclass(frozen=True)
@@ -64,9 +67,12 @@ def read_record(raw: Raw) -> CheckReadings:
         metrics[metric] = max((gains.get(rule.counter, 0.0) * scale for gains in ports.values()), default=0.0)
         details[metric] = name_links(ports, partial(add_gains, counters=(rule.counter,)))
     if seconds and gpus:
-        scale = MINUTE_S / max(seconds, MINUTE_S)
-        metrics["replays_per_minute"] = max(gains.get(REPLAYS, 0.0) for gains in gpus.values()) * scale
-        details["replays_per_minute"] = name_links(gpus, partial(add_gains, counters=(REPLAYS,)))
+        allowed = {str(name): count_allowed_replays(link) for name, link in after["gpus"].items()}
+        minutes = max(seconds, MINUTE_S) / MINUTE_S
+        metrics["pcie_replay_excess"] = max(
+            gains.get(REPLAYS, 0.0) / minutes / allowed[name] for name, gains in gpus.items()
+        )
+        details["pcie_replay_excess"] = name_links(gpus, partial(add_gains, counters=(REPLAYS,)))
     return CheckReadings(metrics, float(len(ports) + len(interfaces) + len(gpus)), "links", details=details)
 
 
@@ -88,6 +94,15 @@ def compute_gains(before: Raw, after: Raw) -> Gains:
         for name, (first, last) in pairs.items()
         if first is not None and last is not None
     }
+
+
+def count_allowed_replays(link: object) -> float:
+    """Return how many replays a minute a good link may have; Gen5, AMD's fastest, where a record has no link."""
+    files = mapping_or_empty(link)
+    generation = find_generation(parse_pcie_link_gt_per_s(files.get("max_link_speed")))
+    return count_replays_allowed_per_minute(
+        generation or FASTEST_OF_AMD, parse_pcie_link_lanes(files.get("max_link_width"))
+    )
 
 
 def compute_elapsed_s(before: Raw, after: Raw) -> float:
