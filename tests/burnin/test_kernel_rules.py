@@ -90,8 +90,10 @@ HEALTHY = [
     # ROCm/legacy-rocm-build/issues/2995: the form of newer kernels.
     "amdgpu 0000:01:00.0: amdgpu: Will use PSP to load VCN firmware",
     "amdgpu 0000:0c:00.0: amdgpu: SECUREDISPLAY: query securedisplay TA failed. ret 0x0",
-    # ROCm/legacy-rocm-build/issues/651: an unknown command of an older card, which works.
+    # The power controller does not know this message: only no answer (0) is an event.
     "amdgpu: [powerplay] failed to send message 309 ret is 254",
+    # utkuozdemir/nvidia_gpu_exporter/issues/384: a guest with L40-16Q.
+    "NVRM: serverControl_ValidateCookie: Unsupported ROUTE_TO_PHYSICAL control 0x20801347 was called on vGPU guest",
     "amdgpu 0000:03:00.0: amdgpu: MES FW version must be >= 0x7f to enable LR compute workaround.",
     # QubesOS/qubes-issues/issues/7971
     "amdgpu 0000:00:06.0: amdgpu: SMU is initialized successfully!",
@@ -210,6 +212,13 @@ def test_rate_of_corrected_events_decides(line, seconds, outcome):
         event.last_seconds,
     )
     assert len(event.times) == min(8, len(seconds))
+
+
+def test_power_controller_that_is_silent_at_boot_only_is_recorded():
+    # ROCm/legacy-rocm-build/issues/146: Polaris cards that work; ishitatsuyuki/acominer/issues/9: a dead one.
+    log = "[{}] amdgpu: [powerplay]\n               failed to send message 260 ret is 0"
+    assert [event.outcome for event in events_of(log.format("3.485773"))] == ["record"]
+    assert [event.outcome for event in events_of(log.format("442366.409593"))] == ["review"]
 
 
 def test_storm_without_times_needs_ten_times_as_many():
