@@ -71,8 +71,8 @@ REPORT = DocumentLimits(bytes=UNPACKED_LIMIT, depth=32, values=100_000)  # 16 GP
 KNOWN_SCHEMAS = frozenset({"9", "10", "11", "12", "13", ""})
 # NVML_ERROR_GPU_IS_LOST and NVML_ERROR_RESET_REQUIRED, as nvidia-smi prints them in place of a value.
 LOST_TEXT, RESET_TEXT = "GPU is lost", "GPU requires reset"
-# What it prints in place of a value that the driver cannot read. No recorded report has one; a GPU that stopped answering
-# has it in most places (NVIDIA/gpu-operator #559, NVIDIA/dcgm-exporter #319).
+# What it prints in place of a value that the driver cannot read. No recorded report has one; a GPU that stopped
+# answering has it in most places (NVIDIA/gpu-operator #559, NVIDIA/dcgm-exporter #319).
 ERROR_TEXTS, MANY_ERRORS = ("Unknown Error", "ERR!"), 3
 # Some drivers cannot read these of a card that works (papampi/nvOC_by_fullzero_Community_Release #19: GTX 1050 Ti).
 OPTIONAL_SENSORS = re.compile(r"power|fan")
