@@ -128,6 +128,11 @@ HEALTHY = [
     "watchdog: watchdog0: watchdog did not stop!",
     "mlx5_core 0000:9a:00.0: mlx5_cmd_out_err:808:(pid 1): ACCESS_REG(0x805) op_mod(0x1) failed, status bad operation",
     "ena 0000:00:05.0: ENA device version: 0.10",
+    "x86/amd: Previous system reset reason [0x00080800]: software wrote 0x6 to reset control register 0xCF9",
+    # microsoft/lisa PR 4071
+    "NMI watchdog: Perf NMI watchdog permanently disabled",
+    "xe 0000:03:00.0: [drm] Using GuC firmware from xe/bmg_guc_70.bin version 70.36.0",
+    "mmc0: problem reading SD Status register.",
     "brcmfmac: brcmf_c_process_clm_blob: no clm_blob available (err=-2), device may have limited channels available",
 ]
 
