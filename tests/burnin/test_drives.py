@@ -155,6 +155,39 @@ def test_worn_nvme_drive_is_not_broken(changes, outcome, count):
     assert len([line for line in findings if "endurance" not in line or outcome == "warn"]) == count
 
 
+@pytest.mark.parametrize(
+    ("spare", "threshold", "used", "outcome"),
+    [
+        (64, 255, 255, "pass"),  # hiyohiyo/CrystalDiskInfo #186: a new drive, these values are reserved
+        (100, 100, 3, "pass"),  # hiyohiyo/CrystalDiskInfo #161: the threshold of some Kingston drives
+        (9, 10, 3, "fail"),
+    ],
+)
+def test_reserved_shares_of_an_nvme_drive_are_not_read(spare, threshold, used, outcome):
+    shares = {"available_spare": spare, "available_spare_threshold": threshold, "percentage_used": used}
+    report = read_used_up_nvme(critical_warning=0, **shares)
+    assert judge("smart", record_smart(report)).outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("model", "firmware", "number", "outcome"),
+    [
+        ("SanDisk pSSD", "6EB 1030", 232, "pass"),  # smartmontools #147, #163; AnalogJ/scrutiny #448
+        ("SanDisk pSSD", "6EB 1030", 5, "fail"),
+        ("SanDisk SDSSDHII240G", "X31200RL", 232, "fail"),
+    ],
+)
+def test_attribute_that_a_firmware_calls_failed_on_good_drives(model, firmware, number, outcome):
+    row = {"id": number, "name": "Perc_Avail_Resrvd_Space", "when_failed": "now", "raw": {"value": 0}}
+    report = {
+        "smart_status": {"passed": False},
+        "model_name": model,
+        "firmware_version": firmware,
+        "ata_smart_attributes": {"table": [{**row, "flags": {"prefailure": True}}]},
+    }
+    assert judge("smart", record_smart(json.dumps(report))).outcome == outcome
+
+
 def test_worn_drive_is_named_with_its_step():
     reason = judge("smart", record_smart(read_used_up_nvme(percentage_used=117))).reason
     assert reason == (

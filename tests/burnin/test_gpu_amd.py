@@ -164,6 +164,16 @@ def test_card_without_a_driver_is_a_fault(judge_server):
     assert "a GPU has no driver bound (8 GPUs)" in report.find_check_result("gpu_amd").reason
 
 
+@pytest.mark.parametrize("device", ["0x164e", "0x13c0"])
+@pytest.mark.parametrize("driver", ["", "vfio-pci"])
+def test_processors_own_graphics_need_no_driver(judge_server, device, driver):
+    """AlexsJones/llmfit issue #543: the graphics of a Ryzen (1002:13c0) beside the NVIDIA card that does the work."""
+    change = dict.fromkeys(CARD) | {"vendor": "0x1002", "device": device, "class": "0x038000"}
+    expected = {"expect_amd_gpus": 0, "expect_gpu_models": ""}
+    report = judge_server(change, count=1, driver=driver, expected=expected)
+    assert report.find_check_result("gpu_amd").outcome == "pass"
+
+
 # What cannot be read on a server card is never a pass.
 UNREADABLE = [
     WITHOUT_RAS,

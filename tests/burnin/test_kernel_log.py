@@ -23,12 +23,12 @@ CATALOGUE = read_packaged_rows("gpufleet.burnin", "data/xid.csv")
 OUTCOMES = {
     "RESTART_APP": "warn", "IGNORE": "pass", "RESET_GPU": "fail", "CONTACT_SUPPORT": "fail", "RESTART_BM": "fail",
     "RESTART_VM": "fail", "WORKFLOW_NVLINK_ERR": "fail", "WORKFLOW_NVLINK5_ERR": "fail", "WORKFLOW_XID_48": "fail",
-    "CHECK_MECHANICALS": "fail", "XID_154": "fail", "WORKFLOW_XID_45": "warn", "CHECK_UVM": "warn",
+    "CHECK_MECHANICALS": "fail", "XID_154": "fail", "WORKFLOW_XID_45": "pass", "CHECK_UVM": "warn",
     "UPDATE_SWFW": "warn",
 }  # fmt: skip
 # The catalogue names no resolution for these yet.
 UNRESOLVED = {
-    162: "warn", 163: "warn", 164: "warn", 165: "fail", 166: "warn", 167: "fail", 168: "fail", 169: "fail", 170: "warn",
+    162: "pass", 163: "warn", 164: "warn", 165: "fail", 166: "warn", 167: "fail", 168: "fail", 169: "fail", 170: "warn",
     171: "fail", 172: "fail",
 }  # fmt: skip
 

@@ -85,6 +85,63 @@ HEALTHY = [
     "md/raid1:md0: active with 2 out of 2 mirrors",
     "I/O error, dev sr0, sector 0 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2",
     "I/O error, dev fd0, sector 0 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2",
+    # enerc/VulkanXMRMiner/issues/6, FreeBSDDesktop/kms-drm/issues/206: each Vega prints it when it starts.
+    "[drm] PSP loading UVD firmware",
+    # ROCm/legacy-rocm-build/issues/2995: the form of newer kernels.
+    "amdgpu 0000:01:00.0: amdgpu: Will use PSP to load VCN firmware",
+    "amdgpu 0000:0c:00.0: amdgpu: SECUREDISPLAY: query securedisplay TA failed. ret 0x0",
+    # The power controller does not know this message: only no answer (0) is an event.
+    "amdgpu: [powerplay] failed to send message 309 ret is 254",
+    # utkuozdemir/nvidia_gpu_exporter/issues/384: a guest with L40-16Q.
+    "NVRM: serverControl_ValidateCookie: Unsupported ROUTE_TO_PHYSICAL control 0x20801347 was called on vGPU guest",
+    "amdgpu 0000:03:00.0: amdgpu: MES FW version must be >= 0x7f to enable LR compute workaround.",
+    # QubesOS/qubes-issues/issues/7971
+    "amdgpu 0000:00:06.0: amdgpu: SMU is initialized successfully!",
+    # NVIDIA/nvtrust/issues/128: H20 with confidential computing.
+    "NVRM: gpuClearFbhubPoisonIntrForBug2924523_GA100: FBHUB Interrupt detected. Clearing it.",
+    "NVRM: kgspCheckGspRmCcCleanup_GH100: CC secret cleanup successful!",
+    "nvidia: module verification failed: signature and/or required key missing - tainting kernel",
+    "NVRM: GPU 0000:01:00.0 is already bound to nouveau.",
+    "nvidia-gpu 0000:01:00.3: i2c timeout error e0000000",
+    "nvme nvme0: missing or invalid SUBNQN field.",
+    "nvme nvme0: Identify Descriptors failed (8194)",
+    "nvidia-peermem nv_get_p2p_free_callback:127 ERROR detected invalid context, skipping further processing",
+    "mlx5_core 0000:13:00.0: mlx5_pcie_event:297:(pid 11): PCIe slot power capability was not advertised.",
+    "NVRM: kceIsGenXorHigherSupported_GH100: Could not get root gen speed - check for GPU gen speed!",
+    "igc 0000:2e:00.0 enp46s0: Timeout reading IGC_PTM_STAT register",
+    "nvme nvme1: globally duplicate IDs for nsid 1",
+    "ena 0000:00:05.0 eth0: Feature 27 isn't supported",
+    "x86/cpu: SGX disabled by BIOS.",
+    "nvme nvme1: failed to set APST feature (2)",
+    "ACPI BIOS Error (bug): Could not resolve symbol [\\_SB.PCI0.GPP2.BCM5], AE_NOT_FOUND (20230628/dswload2-162)",
+    "ACPI Warning: \\_SB.PCI0.S60.S00._DSM: Argument #4 type mismatch - Found [Buffer], ACPI requires [Package]",
+    "[Firmware Bug]: the BIOS has corrupted hw-PMU resources (MSR 38d is b0)",
+    "EDAC amd64: Error: F0 not found, device 0x1650 (broken BIOS?)",
+    "EDAC ie31200: No ECC support",
+    "CPU0: Thermal LVT vector (0xfa) already installed",
+    "thermal thermal_zone0: failed to read out thermal zone (-61)",
+    "BERT: Error records from previous boot:",
+    "Uhhuh. NMI received for unknown reason 3d on CPU 0.",
+    "pcieport 0000:00:01.0: DPC: error containment capabilities: Int Msg #0, RPExt+ PoisonedTLP+ SwTrigger+",
+    "pcieport 0000:00:1c.0: pciehp: Slot(8): No link",
+    "mpt2sas_cm0: diag reset: SUCCESS",
+    "mpt3sas_cm2: log_info(0x31200206): originator(PL), code(0x20), sub_code(0x0206)",
+    "ata1.00: supports DRM functions and may not be fully accessible",
+    "sd 0:0:0:0: [sda] Asking for cache data failed",
+    "EXT4-fs (sda1): orphan cleanup on readonly fs",
+    "XFS (nvme0n1p2): Starting recovery (logdev: internal)",
+    "AMD-Vi: [Firmware Bug]: : IOAPIC[9] not in IVRS table",
+    "DMAR: [Firmware Bug]: No firmware reserved region can cover this RMRR [0x00000000000e0000]",
+    "arm-smmu-v3 arm-smmu-v3.0.auto: msi_domain absent - falling back to wired irqs",
+    "watchdog: watchdog0: watchdog did not stop!",
+    "mlx5_core 0000:9a:00.0: mlx5_cmd_out_err:808:(pid 1): ACCESS_REG(0x805) op_mod(0x1) failed, status bad operation",
+    "ena 0000:00:05.0: ENA device version: 0.10",
+    "x86/amd: Previous system reset reason [0x00080800]: software wrote 0x6 to reset control register 0xCF9",
+    # microsoft/lisa PR 4071
+    "NMI watchdog: Perf NMI watchdog permanently disabled",
+    "xe 0000:03:00.0: [drm] Using GuC firmware from xe/bmg_guc_70.bin version 70.36.0",
+    "mmc0: problem reading SD Status register.",
+    "brcmfmac: brcmf_c_process_clm_blob: no clm_blob available (err=-2), device may have limited channels available",
 ]
 
 
@@ -168,6 +225,13 @@ def test_rate_of_corrected_events_decides(line, seconds, outcome):
         event.last_seconds,
     )
     assert len(event.times) == min(8, len(seconds))
+
+
+def test_power_controller_that_is_silent_at_boot_only_is_recorded():
+    # ROCm/legacy-rocm-build/issues/146: Polaris cards that work; ishitatsuyuki/acominer/issues/9: a dead one.
+    log = "[{}] amdgpu: [powerplay]\n               failed to send message 260 ret is 0"
+    assert [event.outcome for event in events_of(log.format("3.485773"))] == ["record"]
+    assert [event.outcome for event in events_of(log.format("442366.409593"))] == ["review"]
 
 
 def test_storm_without_times_needs_ten_times_as_many():

@@ -305,6 +305,27 @@ def test_reset_fields_of_older_branches_are_read(fields, outcome):
     assert (result.outcome, "a GPU requires a reset" in result.reason) == (outcome, outcome == "fail")
 
 
+ERROR = "Unknown Error"
+
+
+@pytest.mark.parametrize(
+    ("fields", "outcome"),
+    [
+        # NVIDIA/gpu-operator #559, NVIDIA/dcgm-exporter #319: one of several GPUs answers with errors only
+        (dict.fromkeys(("product_brand", "current_ecc", "gpu_temp", "performance_state"), ERROR), "fail"),
+        (dict.fromkeys(("product_brand", "current_mig", "gpu_temp", "gpu_util"), "[ERR!]"), "fail"),
+        # papampi/nvOC_by_fullzero_Community_Release #19: a card that works, whose fan and power have no sensor
+        (dict.fromkeys(("fan_speed", "average_power_draw", "instant_power_draw"), ERROR), "pass"),
+    ],
+)
+def test_gpu_that_answers_with_errors_requires_a_reset(fields, outcome):
+    result = judge_raw({"xml": {"text": build_report([{}, fields])}})
+    assert result.outcome == outcome, result.reason
+    assert ("a GPU requires a reset (1 GPUs): 00000000:19:00.0: 4 values" in result.reason) == (
+        outcome == "fail"
+    )
+
+
 @pytest.mark.parametrize("name", ["NVIDIA GB10", "NVIDIA Thor"])
 def test_gpu_with_unified_memory_has_no_counters(name):
     # NVIDIA/gpu-operator #1794, vllm-project/vllm #34470

@@ -94,6 +94,39 @@ REPORTS = {
         lines((100, "18:00", sm(1, 2)), (7300, "18:00", sm(1, 2))),
         "faulty", "XID 13 twice in 24 h on GPU 0000:18:00.0, GPC 1 TPC 2",
     ),
+    "NVSentinel 1629 and 1710: XID 45 by the hundred where jobs end": (
+        lines(*[(1000 + n * 8.7, "18:00", f"45, pid={n}, name=python3, Ch 00000001") for n in range(200)]),
+        "healthy", "",
+    ),
+    "NVSentinel 1252: power smoothing is disengaged and engaged again": (
+        lines((10, "18:00", f"163, {UNKNOWN}PSHC disengaged"), (20, "18:00", f"162, {UNKNOWN}PSHC engaged")),
+        "healthy", "",
+    ),
+    "NVSentinel 1252: power smoothing stays disengaged": (
+        lines((10, "18:00", f"162, {UNKNOWN}PSHC engaged"), (20, "18:00", f"163, {UNKNOWN}PSHC disengaged")),
+        "degraded", "XID 163 on 0000:18:00.0",
+    ),
+    "nvtrust 124: SXid 22013 of every link when the switches start": (
+        "".join(
+            f"[{38 + n / 100:.6f}] nvidia-nvswitch3: SXid (PCI:0000:04:00.0): 22013, {text}\n"
+            for n, text in enumerate(
+                ("Non-fatal, Link 57 Minion Link DLREQ interrupt", "Severity 0 Engine instance 57", "Data {0x38}") * 9
+            )
+        ),
+        "healthy", "",
+    ),
+    "gpud 1271: a GPU does not see its neighbour's NVLinks": (
+        "[ 41.5] NVRM: knvlinkDiscoverPostRxDetLinks_GH100: Getting peer0's postRxDetLinkMask failed!\n",
+        "degraded", "nvrm_fabric",
+    ),
+    "VulkanXMRMiner 6: a Vega starts": ("[ 2.767] [drm] PSP loading UVD firmware\n", "healthy", ""),
+    "DietPi 4499: a USB drive is given up": (
+        "".join(
+            f"[ 406.913243] sd 1:0:0:0: {text}\n"
+            for text in ("[sda] tag#0 uas_eh_abort_handler 0", "Device offlined - not ready after error recovery")
+        ),
+        "faulty", "scsi_lost on 1:0:0:0",
+    ),
     "five fatal XIDs of one GPU": (
         lines(*[(hour * 3600, "18:00", "48, pid=1, name=a, DBE (double bit error) ECC Error") for hour in range(5)]),
         "faulty", "fatal XIDs 5 times in 24 h on GPU 0000:18:00.0: resets do not last: RMA",

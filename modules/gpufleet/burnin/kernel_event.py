@@ -30,6 +30,7 @@ MAX_EVENTS = 2000
 BOOT_SECONDS, NEAR_SECONDS = 10.0, 60.0
 # Without times a log says only how many: ten times the number of a storm is a storm however long it took.
 UNTIMED_FACTOR = 10
+REVOKED_BY = {"xid_163": "xid_162"}
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def list_kernel_events(raw: Raw, site_rules: tuple[KernelRule, ...] = ()) -> lis
         for group in _read_groups(raw, agent_rules)
         if (found := find_rule(group.line, agent_rules))
     ]
-    return drop_outdated_recovery_actions(fill_positions(events))
+    return drop_revoked_events(drop_outdated_recovery_actions(fill_positions(events)))
 
 
 def fill_positions(events: list[KernelEvent]) -> list[KernelEvent]:
@@ -211,6 +212,18 @@ def classify_xid(code: int, text: str) -> str:
     if kind == "nvlink":
         return "review" if NONFATAL.search(text) else "fatal"
     return "record" if kind == "ignore" else kind
+
+
+def drop_revoked_events(events: list[KernelEvent]) -> list[KernelEvent]:
+    """Leave out events that a later one of the same GPU takes back: power smoothing is there again after XID 162."""
+    return [
+        event
+        for number, event in enumerate(events)
+        if not any(
+            later.code == REVOKED_BY.get(event.code) and later.position == event.position
+            for later in events[number + 1 :]
+        )
+    ]
 
 
 def drop_outdated_recovery_actions(events: Iterable[KernelEvent]) -> list[KernelEvent]:

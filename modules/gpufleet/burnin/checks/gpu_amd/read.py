@@ -107,8 +107,14 @@ def count_corrected_errors(device: Raw) -> Reading:
 
 
 def read_driver(device: Raw) -> Reading:
-    """Return 1 without a driver; another driver (a card passed on to a VM) tells nothing about the card."""
+    """Return 1 without a driver; another driver (a card passed on to a VM) tells nothing about the card.
+
+    A processor's own graphics that nobody uses needs no driver: the node was not bought for it.
+    """
     driver = device.get("driver")
+    card = find_card_of_device(build_pci_device(device))
+    if driver != DRIVER and card and card.market == "integrated":
+        return NOT_APPLICABLE
     if not driver:
         return 1.0
     return 0.0 if driver == DRIVER else f"the GPU is bound to {str(driver)[:40]}"

@@ -27,7 +27,8 @@ WARNINGS = {
     "bandwidth": ("degraded",),
     "route_recovery_in_progress": ("true", "yes"),
 }
-HEALTHY_CONFIGURATIONS = frozenset({"", "none", "false", "no"})
+# An error in place of the value says nothing of the fabric: the GPU itself does not answer.
+HEALTHY_CONFIGURATIONS = frozenset({"", "none", "false", "no", "unknown error", "err!"})
 # Racks of several nodes: the fabric manager runs on the switch trays, and each node has nvidia-imex.
 MULTI_NODE = re.compile(r"GB[23]00\b")
 EMPTY_CLUSTER = re.compile(r"[0-]*")

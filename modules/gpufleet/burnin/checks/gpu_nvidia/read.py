@@ -72,6 +72,11 @@ REPORT = DocumentLimits(bytes=UNPACKED_LIMIT, depth=32, values=100_000)  # 16 GP
 KNOWN_SCHEMAS = frozenset({"9", "10", "11", "12", "13", ""})
 # NVML_ERROR_GPU_IS_LOST and NVML_ERROR_RESET_REQUIRED, as nvidia-smi prints them in place of a value.
 LOST_TEXT, RESET_TEXT = "GPU is lost", "GPU requires reset"
+# What it prints in place of a value that the driver cannot read. No recorded report has one; a GPU that stopped
+# answering has it in most places (NVIDIA/gpu-operator #559, NVIDIA/dcgm-exporter #319).
+ERROR_TEXTS, MANY_ERRORS = ("Unknown Error", "ERR!"), 3
+# Some drivers cannot read these of a card that works (papampi/nvOC_by_fullzero_Community_Release #19: GTX 1050 Ti).
+OPTIONAL_SENSORS = re.compile(r"power|fan")
 # Yes in either of these means an error from which only a reset recovers (nvidia-smi --help-query-gpu of 535 and 550).
 RESET_FIELDS = ("gpu_reset_status/reset_required", "gpu_reset_status/drain_and_reset_recommended")
 # GPUs that share the processor's memory: it has neither ECC counters nor row remapping of the GPU's. GB10 is in the
@@ -107,6 +112,7 @@ class NvidiaGpuReport:
     pcie_allowed: float = 0.0
     fabric_problem: str = ""
     recovery_action: str = ""
+    error_values: int = 0
     cluster: str = ""
     lacks_fabric: bool = False
     details: dict[str, str] = field(default_factory=dict)
@@ -175,6 +181,7 @@ def parse_gpu_element(gpu: Element, cards: SiteCards) -> NvidiaGpuReport:
         has_mig=read_text(gpu, "mig_mode/current_mig") == "Enabled",
         fabric_problem=describe_fabric(gpu),
         recovery_action=read_text(gpu, "gpu_recovery_action"),
+        error_values=count_error_values(gpu),
         cluster=read_cluster(gpu),
         lacks_fabric=lacks_fabric(gpu),
     )
@@ -203,10 +210,18 @@ def has_text(gpu: Element, start: str) -> bool:
     return any((element.text or "").strip().strip("[]").startswith(start) for element in gpu.iter())
 
 
+def count_error_values(gpu: Element) -> int:
+    """Return how many fields of a GPU have an error's text in place of their value, without fan and power."""
+    return sum(
+        (element.text or "").strip().strip("[]") in ERROR_TEXTS and not OPTIONAL_SENSORS.search(element.tag)
+        for element in gpu.iter()
+    )
+
+
 def read_reset_required(gpu: Element) -> Reading:
-    """Return 1 for a GPU that answers only that it needs a reset, or whose driver before 565 says so in its fields."""
+    """Return 1 for a GPU that needs a reset: it answers so, or only errors, or its driver before 565 has a field."""
     flags = add_up_counts(read_required_flag(gpu, path, is_required=False) for path in RESET_FIELDS)
-    if has_text(gpu, RESET_TEXT):
+    if has_text(gpu, RESET_TEXT) or count_error_values(gpu) >= MANY_ERRORS:
         return 1.0
     return min(flags, 1.0) if isinstance(flags, float) else flags
 
@@ -386,6 +401,8 @@ def complete_gpus(raw: Raw, gpus: Sequence[NvidiaGpuReport]) -> list[NvidiaGpuRe
         }
         details = dict.fromkeys(("fabric_failed", "fabric_limited"), gpu.fabric_problem)
         details["recovery_action"] = gpu.recovery_action
+        if gpu.error_values >= MANY_ERRORS:
+            details["reset_required"] = f"{gpu.error_values} values are errors"
         if link := links[place]:
             details["nvlinks_inactive"] = f"{len(link.rates)} links active"
         if place in strangers:

@@ -15,6 +15,7 @@ class FirmwareFault:
     """A model and a firmware that fail by a known bug, or that count something wrong.
 
     ``wrong_counter`` is the name of a metric of this check that the firmware gets wrong, up to ``up_to``.
+    ``wrong_attribute`` is the number of an ATA attribute that it calls failed on drives that work.
     """
 
     model: str
@@ -25,6 +26,12 @@ class FirmwareFault:
     date: str
     wrong_counter: str = ""
     up_to: float = 0.0
+    wrong_attribute: int = 0
+
+    @property
+    def is_fatal(self) -> bool:
+        """True if the drive stops by this fault; otherwise it only reports something wrong."""
+        return not self.wrong_counter and not self.wrong_attribute
 
     def matches(self, model: str, firmware: str) -> bool:
         """Return whether a drive is of this model with this firmware."""

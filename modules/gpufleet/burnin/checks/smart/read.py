@@ -26,6 +26,10 @@ from gpufleet.burnin.evidence import (
 SPARE_LOW, TOO_HOT, DEGRADED, READ_ONLY, BACKUP_FAILED = 0x01, 0x02, 0x04, 0x08, 0x10
 FAILING_BITS = SPARE_LOW | DEGRADED | READ_ONLY | BACKUP_FAILED
 USED_UP = 100.0
+# The values 101 to 255 of the spare capacity and its threshold are reserved (NVM Express base specification): a drive
+# that reports them reports no shares at all (hiyohiyo/CrystalDiskInfo #186: a new 980 PRO with 64, 255 and 255).
+ALL_SPARE, SPARE_SHARES = 100, ("available_spare", "available_spare_threshold")
+SHARES = (*SPARE_SHARES, "percentage_used")
 # SPC-5, additional sense code 5Dh/73h: impending failure, endurance limit met.
 ENDURANCE_MET = (0x5D, 0x73)
 # Each ATA counter with its attribute's number and what smartmontools' names of it have in common. Its drive database
@@ -73,7 +77,7 @@ def is_positive(reading: Reading) -> bool:
 
 def list_fatal_faults(drive: Raw) -> list[FirmwareFault]:
     """Return the known firmware faults that stop a drive: not those that only count something wrong."""
-    return [fault for fault in list_firmware_faults(drive) if not fault.wrong_counter]
+    return [fault for fault in list_firmware_faults(drive) if fault.is_fatal]
 
 
 def count_fatal_faults(drive: Raw) -> Reading:
@@ -95,13 +99,25 @@ def read_smart_status(drive: Raw) -> Reading:
 def is_status_explained(drive: Raw) -> bool:
     """Return whether a drive's failed status says nothing more than that it is worn or hot.
 
-    NVMe: smartctl derives the status from the critical warning. SAS: the drive gives the reason as a sense code.
+    NVMe: smartctl derives the status from the critical warning. SAS: the drive gives the reason as a sense code. ATA:
+    the firmware is known to call an attribute failed that is not.
     """
     bits = read_nvme_field(drive, "critical_warning")
     if isinstance(bits, float) and bits:
         return not find_failing_bits(drive, int(bits))
+    failed = [row for row in list_ata_attributes(drive) if row.get("when_failed") == "now"]
+    if failed and all(is_wrong_attribute(drive, row) for row in failed):
+        return True
     reason = mapping_or_empty(mapping_or_empty(drive.get("smart_status")).get("scsi"))
     return (reason.get("asc"), reason.get("ascq")) == ENDURANCE_MET
+
+
+def is_wrong_attribute(drive: Raw, row: Raw) -> bool:
+    """Return whether a drive's firmware is known to call this attribute failed while the drive works."""
+    return any(
+        fault.wrong_attribute and fault.wrong_attribute == row.get("id")
+        for fault in list_firmware_faults(drive)
+    )
 
 
 def find_failing_bits(drive: Raw, bits: int) -> int:
@@ -135,7 +151,10 @@ def read_optional(value: Any) -> Reading:
 
 def read_nvme_field(drive: Raw, name: str) -> Reading:
     """Return one value of an NVMe drive's health log."""
-    return read_optional(mapping_or_empty(drive.get("nvme_smart_health_information_log")).get(name))
+    log = mapping_or_empty(drive.get("nvme_smart_health_information_log"))
+    if name in SHARES and any((to_finite_number(log.get(share)) or 0) > ALL_SPARE for share in SPARE_SHARES):
+        return NOT_APPLICABLE
+    return read_optional(log.get(name))
 
 
 def read_other_warning(drive: Raw) -> Reading:
@@ -187,7 +206,12 @@ def read_ata_counter(drive: Raw, metric: str) -> Reading:
 def count_failed_attributes(drive: Raw) -> Reading:
     """Count the ATA attributes at their threshold now, without those that only say that the drive is old."""
     return count_attributes(
-        drive, lambda row: row.get("when_failed") == "now" and not is_usage_attribute(row)
+        drive,
+        lambda row: (
+            row.get("when_failed") == "now"
+            and not is_usage_attribute(row)
+            and not is_wrong_attribute(drive, row)
+        ),
     )
 
 
