@@ -46,7 +46,7 @@ def read_record(raw: Raw) -> CheckReadings:
     shares = [compute_memory_share(device, cards) for device in devices]
     readings: dict[str, Reading] = {
         "gpus_missing": max(0.0, max(declared or 0.0, 1.0) - len(devices)),
-        "without_driver": add_up_counts([read_driver(device) for device in devices] or [0.0]),
+        "without_driver": add_up_counts([read_driver(device, cards) for device in devices] or [0.0]),
         "ras_uncorrected": add_up_counts(count_uncorrected_errors(device, cards) for device in devices),
         "ras_corrected": add_up_counts(count_corrected_errors(device) for device in devices),
         "xgmi_errors": add_up_counts(read_xgmi_error(device) for device in devices),
@@ -106,13 +106,13 @@ def count_corrected_errors(device: Raw) -> Reading:
     return add_up_counts(float(match[1]) for match in matches if match)
 
 
-def read_driver(device: Raw) -> Reading:
+def read_driver(device: Raw, cards: SiteCards) -> Reading:
     """Return 1 without a driver; another driver (a card passed on to a VM) tells nothing about the card.
 
     A processor's own graphics that nobody uses needs no driver: the node was not bought for it.
     """
     driver = device.get("driver")
-    card = find_card_of_device(build_pci_device(device))
+    card = cards.find(build_pci_device(device))
     if driver != DRIVER and card and card.market == "integrated":
         return NOT_APPLICABLE
     if not driver:
