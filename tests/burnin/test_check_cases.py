@@ -115,7 +115,7 @@ def test_every_folder_is_a_check_and_no_two_share_a_place():
     assert len({check.order for check in load_checks().values()}) == len(load_checks())
 
 
-def test_every_check_of_the_agent_is_described_in_one_line():
+def test_every_check_is_described_in_one_line():
     page = (ROOT / "docs/burn-in.md").read_text().partition("## Checks")[2].partition("## Profiles")[0]
     rows = re.findall(r"^\| (\w+) \| \S.* \| \S.* \|$", page, re.MULTILINE)
-    assert sorted(rows) == sorted(["check", *(name for name, check in load_checks().items() if check.run)])
+    assert sorted(rows) == sorted(["check", *load_checks()])

@@ -434,7 +434,7 @@ def test_rule_of_the_site_replaces_the_shipped_one_of_its_id():
     [
         ("outcome: review", "outcome: deadly", "rules.0.outcome"),
         ("outcome: review", "outcome: xid", "only the shipped rule decides XIDs"),
-        ("[inspect, replace]", "[inspect, pray]", "'pray' is not a step; use reset"),
+        ("[inspect, replace]", "[inspect, pray]", "'pray' is not a step; use correct"),
         ("stalled'", "stalled.*'", "a repeat without a bound"),
         ("fan3 stalled", "fan3 turns", "the example must contain one of the words and match the pattern"),
         ('    example: "acme-fan: fan3 stalled"\n', "", "a rule must have an example"),
