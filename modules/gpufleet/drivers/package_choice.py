@@ -80,8 +80,49 @@ def driver_package_names(host: HostPlanContext, driver_choice: DriverChoice) -> 
         flavour = choose_kernel_flavour(host, entry)
         is_desktop = flavour in entry["desktop_flavours"]
         names = entry["sets"][1 if is_desktop else 0][driver_choice.module]
-    flavour += kernel.hwe_suffix(host, flavour)
+        flavour = choose_flavour_variant(host, names[0], driver_choice.branch, flavour)
     return tuple(name.format(branch=driver_choice.branch, flavour=flavour) for name in names)
+
+
+def choose_flavour_variant(host: HostPlanContext, template: str, branch: int, flavour: str) -> str:
+    """Return a flavour with the ending of the kernel's series: of a newer one -hwe-24.04, of a cloud's first -lts-24.04.
+
+    The package whose modules are built for the running kernel's series decides, if the host said what is offered.
+    """
+    default = f"{flavour}{kernel.hwe_suffix(host, flavour)}"
+    running = kernel.parse_ubuntu_build(host.facts.kernel)
+    release = host.key.partition("-")[2]
+    for variant in dict.fromkeys((default, flavour, f"{flavour}-hwe-{release}", f"{flavour}-lts-{release}")):
+        versions = host.offered_package_versions(template.format(branch=branch, flavour=variant))
+        if any(kernel.parse_ubuntu_build(version)[:2] == running[:2] for version in versions):
+            return variant
+    return default
+
+
+def check_module_kernel(host: HostPlanContext, package_names: Iterable[str]) -> None:
+    """Add the reason that signed modules are for a newer kernel; raise PlanRefusedError if they are for older ones."""
+    name = next((name for name in package_names if name.startswith("linux-modules-nvidia-")), "")
+    versions = host.offered_package_versions(name)
+    if not versions or host.facts.rehearsed or host.facts.container:
+        return
+    newest = max(versions, key=kernel.parse_ubuntu_build)
+    built, running = (kernel.parse_ubuntu_build(text) for text in (newest, host.facts.kernel))
+    values = {"name": name, "kernel": host.facts.kernel, "offered": ".".join(map(str, built[:3])) + f"-{built[-1]}"}
+    if built > running:
+        host.add_plan_reason("kernel.modules_newer", **values)
+    elif built < running:
+        raise build_refusal_error(
+            "kernel.modules_older", remedy=_describe_kernel_remedy(host, "start that kernel"), **values
+        )
+
+
+def _describe_kernel_remedy(host: HostPlanContext, remedy: str) -> str:
+    """Return a remedy with origin: vendor added, if DKMS could build the module for the running kernel."""
+    names = kernel.find_kernel_packages(host).exact
+    has_headers = host.facts.headers_installed or all(host.is_offered(name) for name in names)
+    if host.has_vendor_packages and has_headers and not kernel.is_realtime_kernel(host.facts.kernel):
+        remedy += ", or origin: vendor, whose modules are built by DKMS"
+    return remedy
 
 
 def fabric_manager_package_names(
@@ -99,13 +140,11 @@ def choose_kernel_flavour(host: HostPlanContext, package_table: Mapping[str, Any
     """Return the flavour of signed module packages that fits the running kernel: generic, aws, nvidia-64k."""
     release = host.facts.kernel
     flavours = (*package_table["flavours"], *package_table.get(f"{host.facts.arch}_flavours", ()))
-    fitting = [flavour for flavour in flavours if release.endswith(f"-{flavour}")]
-    if not fitting:
-        remedy = "use one of those kernels"
-        if host.has_vendor_packages:
-            remedy += ", or origin: vendor, whose modules are built by DKMS"
+    own = kernel.parse_ubuntu_flavour(release)
+    if own not in flavours:
+        remedy = _describe_kernel_remedy(host, "use one of those kernels")
         raise build_refusal_error("kernel.flavour", kernel=release, known=", ".join(flavours), remedy=remedy)
-    return str(max(fitting, key=len))
+    return own
 
 
 def choose_cuda_package_versions(
