@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from bmc_emulator import PASSWORD, USER, ScriptedBmc, build_fru, run_ipmi_simulator
-from gpufleet.nodes.identity import list_placeholder_serials
+from gpufleet.nodes.identity import list_placeholder_serials, list_placeholder_uuids
 from gpufleet.operations import power
 from gpufleet.remote.bmc.machine import MachineIdentity, NodeIdentifiers, compare_machine
 
@@ -85,6 +85,33 @@ CASES = {
         {"uuid": "03000200-0400-0500-0006-000700080009"},
         "not_compared",
     ),
+    # rockstor-core#2143, SolidRun/lx2160a_uefi#4, Dasharo#155: firmware gives one UUID to many machines.
+    "one uuid in every board": (
+        {"serial": "S100000001", "uuid": "8A95D198-7F46-11E5-BF8B-08002704D48E"},
+        {"serial": "S100000002", "uuid": "98d1958a-467f-e511-bf8b-08002704d48e"},
+        "other",
+    ),
+    "uuid of two digits": (
+        {"serial": "S100000001", "uuid": "FEFEFEFE-FEFE-FEFE-FEFE-FEFEFEFEFEFE"},
+        {"serial": "S100000002", "uuid": "fefefefe-fefe-fefe-fefe-fefefefefefe"},
+        "other",
+    ),
+    "dell without a service tag": (
+        {"serial": "ABC1234", "uuid": "4C4C4544-0000-2010-8020-80C04F202020"},
+        {"manufacturer": "Dell Inc.", "sku": "ABC1235", "uuid": "4c4c4544-0000-2010-8020-80c04f202020"},
+        "other",
+    ),
+    "counted uuid": (
+        {"uuid": "00000000-0000-0000-0807-060504030201"},
+        {"uuid": "00000000-0000-0000-0807-060504030201"},
+        "not_compared",
+    ),
+    # ironcore-dev/metal-operator#90: iLO 6 writes its UUID in the order of SMBIOS, the kernel in that of RFC 4122.
+    "hpe gen11": (
+        {"serial": "CZ22290 2Y", "uuid": "50353235-3334-435A-3233-323930323459"},
+        {"manufacturer": "HPE", "serial": "", "uuid": "35323550-3433-5A43-3233-323930323459"},
+        "same",
+    ),
     "board replaced, uuid kept": (
         {"serial": "S100000001", "uuid": OTHER_UUID},
         {"serial": "S100000002", "uuid": OTHER_UUID.lower()},
@@ -104,7 +131,9 @@ CASES = {
 def test_machine_is_compared_by_every_identifier(name):
     node, machine, match = CASES[name]
     identity = MachineIdentity.from_values(**machine)
-    comparison = compare_machine(NodeIdentifiers(**node), identity, list_placeholder_serials())
+    comparison = compare_machine(
+        NodeIdentifiers(**node), identity, list_placeholder_serials() | list_placeholder_uuids()
+    )
     assert (comparison.match, bool(comparison.reason)) == (match, match in ("other", "unknown"))
 
 

@@ -120,7 +120,9 @@ def choose_kernel_header_packages(host: HostPlanContext) -> tuple[str, ...]:
         exact_names = packages.older
     has_meta = packages.meta and host.is_offered(packages.meta)
     meta_names = (
-        (packages.meta,) if packages.meta and has_meta and not is_meta_package_behind(host, packages.meta) else ()
+        (packages.meta,)
+        if packages.meta and has_meta and not is_meta_package_behind(host, packages.meta)
+        else ()
     )
     missing = [name for name in exact_names if not host.is_offered(name)]
     # A rehearsed host runs the rehearsal machine's kernel, which may have no header packages.

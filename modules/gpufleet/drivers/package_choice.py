@@ -107,7 +107,11 @@ def check_module_kernel(host: HostPlanContext, package_names: Iterable[str]) -> 
         return
     newest = max(versions, key=kernel.parse_ubuntu_build)
     built, running = (kernel.parse_ubuntu_build(text) for text in (newest, host.facts.kernel))
-    values = {"name": name, "kernel": host.facts.kernel, "offered": ".".join(map(str, built[:3])) + f"-{built[-1]}"}
+    values = {
+        "name": name,
+        "kernel": host.facts.kernel,
+        "offered": ".".join(map(str, built[:3])) + f"-{built[-1]}",
+    }
     if built > running:
         host.add_plan_reason("kernel.modules_newer", **values)
     elif built < running:

@@ -92,3 +92,8 @@ def _read_values(name: str) -> frozenset[str]:
 def list_placeholder_serials() -> frozenset[str]:
     """Return the texts that identify nothing, without case, punctuation and blanks."""
     return _placeholders()
+
+
+def list_placeholder_uuids() -> frozenset[str]:
+    """Return the UUIDs that identify nothing, as 32 hexadecimal digits."""
+    return _uuids()

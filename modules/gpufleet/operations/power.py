@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from gpufleet import fleet
 from gpufleet.boundary import make_printable, validate_with_pydantic
 from gpufleet.errors import InputError
-from gpufleet.nodes.identity import list_placeholder_serials, normalize_serial
+from gpufleet.nodes.identity import list_placeholder_serials, list_placeholder_uuids, normalize_serial
 from gpufleet.nodes.inventory import is_rehearsal_address
 from gpufleet.remote.bmc import (
     NodeIdentifiers,
@@ -107,7 +107,7 @@ def build_request(bmc: fleet.Bmc, options: PowerOptions) -> PowerRequest:
             password=options.password,
             action=options.action,
             node=build_identifiers(options),
-            placeholders=list_placeholder_serials(),
+            placeholders=list_placeholder_serials() | list_placeholder_uuids(),
             force=options.force,
             shutdown_seconds=options.shutdown_seconds,
             contact_seconds=options.contact_seconds,

@@ -20,6 +20,7 @@ Match = Literal["same", "other", "unknown", "not_compared"]
 LONGEST_TEXT = 200
 SHORTEST_SERIAL = 4
 SERIAL_KINDS = ("serial", "board_serial", "chassis_serial")
+UUID_DIGITS, FEWEST_DIGITS = 32, 2  # one or two repeated digits identify nothing: FEFEFEFE-…
 ANY_SKU = "SKU without a rule"
 # Defaults of firmware, in either byte order: AMI's template, and one that several board makers left in.
 PLACEHOLDER_UUIDS = frozenset(
@@ -106,19 +107,22 @@ def compare_machine(
     """Compare both sides. ``placeholders`` are texts that identify nothing, without case and punctuation."""
     node_serials = {kind: _split_serials(getattr(node, kind), placeholders) for kind in SERIAL_KINDS}
     theirs = _list_machine_serials(machine, placeholders)
-    uuid, their_uuid = _normalize_uuid(node.uuid), _normalize_uuid(machine.uuid)
-    if uuid and {their_uuid, _normalize_uuid(machine.guid)} & _list_byte_orders(uuid):
-        return MachineComparison("same")
+    uuid, their_uuid, guid = (
+        _normalize_uuid(text, placeholders) for text in (node.uuid, machine.uuid, machine.guid)
+    )
     differing = [
         _NAMES[kind] for kind in SERIAL_KINDS if _differs(node_serials[kind], theirs.get(kind, frozenset()))
     ]
-    if uuid and their_uuid:
-        differing.append("UUID")
     known_serials, their_serials = (
         frozenset().union(*node_serials.values()),
         frozenset().union(*theirs.values()),
     )
-    if common := known_serials & their_serials:
+    common = known_serials & their_serials
+    if uuid and {their_uuid, guid} & _list_byte_orders(uuid):
+        return MachineComparison("same")
+    if uuid and their_uuid:
+        differing.append("UUID")
+    if common:
         # A chassis may have several nodes, and all of them may show its serial.
         is_chassis_only = common <= theirs.get("chassis_serial", frozenset()) & node_serials["chassis_serial"]
         if not differing or (differing == ["serial"] and not is_chassis_only):
@@ -188,10 +192,14 @@ def _split_serials(text: str, placeholders: Collection[str]) -> frozenset[str]:
     )
 
 
-def _normalize_uuid(text: str) -> str:
+def _normalize_uuid(text: str, placeholders: Collection[str]) -> str:
     """Return the 32 hexadecimal digits of a UUID; empty for a placeholder and for anything else."""
     digits = re.sub(r"[^0-9a-f]", "", text.casefold())
-    is_placeholder = len(digits) != 32 or len(set(digits)) == 1 or digits in PLACEHOLDER_UUIDS  # noqa: PLR2004 - digits of a UUID
+    if len(digits) != UUID_DIGITS or len(set(digits)) <= FEWEST_DIGITS:
+        return ""
+    is_placeholder = any(
+        order in PLACEHOLDER_UUIDS or order in placeholders for order in _list_byte_orders(digits)
+    )
     return "" if is_placeholder else digits
 
 
