@@ -85,7 +85,7 @@ def driver_package_names(host: HostPlanContext, driver_choice: DriverChoice) -> 
 
 
 def choose_flavour_variant(host: HostPlanContext, template: str, branch: int, flavour: str) -> str:
-    """Return a flavour with the ending of the kernel's series: of a newer one -hwe-24.04, of a cloud's first -lts-24.04.
+    """Return a flavour with the ending of the kernel's series: -hwe-24.04 is newer, -lts-24.04 a cloud's first.
 
     The package whose modules are built for the running kernel's series decides, if the host said what is offered.
     """
