@@ -175,7 +175,10 @@ def plan_reboot(
     is_newer_usable = (
         bool(facts.newest_kernel)
         and facts.newest_kernel != facts.kernel
-        and not any(reason.code == "driver.newest_kernel_breaks" for reason in host.reasons)
+        and not any(
+            reason.code in ("driver.newest_kernel_breaks", "kernel.newest_without_modules")
+            for reason in host.reasons
+        )
     )
     if is_newer_usable:
         host.add_plan_reason("kernel.newer_installed", newest=facts.newest_kernel, kernel=facts.kernel)

@@ -99,25 +99,43 @@ def choose_flavour_variant(host: HostPlanContext, template: str, branch: int, fl
     return default
 
 
-def check_module_kernel(host: HostPlanContext, package_names: Iterable[str]) -> None:
-    """Add the reason that signed modules are for a newer kernel; raise PlanRefusedError if they are for older ones."""
-    name = next((name for name in package_names if name.startswith("linux-modules-nvidia-")), "")
-    versions = host.offered_package_versions(name)
-    if not versions or host.facts.rehearsed or host.facts.container:
+def check_module_kernel(host: HostPlanContext, packages: Iterable[PlannedPackage], *, is_kept: bool) -> None:
+    """Check which kernel signed modules are for.
+
+    Newer ones bring their kernel, which is a reason to restart. Raise PlanRefusedError if they are older than the
+    running kernel, or than the one that starts next; a driver that is kept runs until then, so no restart is planned.
+    """
+    facts = host.facts
+    package = next((each for each in packages if each.name.startswith("linux-modules-nvidia-")), None)
+    if package is None or facts.rehearsed or facts.container:
         return
-    newest = max(versions, key=kernel.parse_ubuntu_build)
-    built, running = (kernel.parse_ubuntu_build(text) for text in (newest, host.facts.kernel))
-    values = {
-        "name": name,
-        "kernel": host.facts.kernel,
+    versions = (
+        (facts.packages.get(package.name, ""),) if is_kept else host.offered_package_versions(package.name)
+    )
+    built = max(map(kernel.parse_ubuntu_build, versions), default=())
+    if not built:
+        return
+    running, following = (kernel.parse_ubuntu_build(text) for text in (facts.kernel, facts.newest_kernel))
+    values: dict[str, object] = {
+        "name": package.name,
         "offered": ".".join(map(str, built[:3])) + f"-{built[-1]}",
+        "kernel": facts.kernel,
     }
+    if built < following:
+        values["kernel"] = facts.newest_kernel
+        if is_kept:
+            host.add_plan_reason("kernel.newest_without_modules", **values)
+            return
+        raise build_refusal_error(
+            "kernel.modules_older", remedy="start that kernel, and remove the newer one", **values
+        )
+    if is_kept:
+        return
     if built > running:
         host.add_plan_reason("kernel.modules_newer", **values)
     elif built < running:
-        raise build_refusal_error(
-            "kernel.modules_older", remedy=_describe_kernel_remedy(host, "start that kernel"), **values
-        )
+        remedy = _describe_kernel_remedy(host, "start that kernel")
+        raise build_refusal_error("kernel.modules_older", remedy=remedy, **values)
 
 
 def _describe_kernel_remedy(host: HostPlanContext, remedy: str) -> str:
