@@ -116,7 +116,7 @@ def check_module_kernel(host: HostPlanContext, packages: Iterable[PlannedPackage
     if not built:
         return
     running, following = (kernel.parse_ubuntu_build(text) for text in (facts.kernel, facts.newest_kernel))
-    values: dict[str, object] = {
+    values = {
         "name": package.name,
         "offered": ".".join(map(str, built[:3])) + f"-{built[-1]}",
         "kernel": facts.kernel,
