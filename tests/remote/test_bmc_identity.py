@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 from bmc_emulator import PASSWORD, USER, ScriptedBmc, build_fru, run_ipmi_simulator
+from gpufleet.errors import InputError
 from gpufleet.nodes.identity import list_placeholder_serials, list_placeholder_uuids
 from gpufleet.operations import power
 from gpufleet.remote.bmc.machine import MachineIdentity, NodeIdentifiers, compare_machine
@@ -215,3 +216,46 @@ def test_ipmi_machine_is_identified_by_its_chassis_and_guid(tmp_path):
         report = power.control_power(bmc, options)
         assert (report.match, report.chassis_serial, report.problem) == ("same", "130124A", "")
         assert report.guid == "a123456789abcdefa123456789abcdef"
+
+
+@pytest.mark.parametrize(
+    ("node", "machine", "named"),
+    [
+        # redhat-cip/edeploy#206: the serial of the chassis is the node's already, so naming it again changes nothing.
+        (
+            {"serial": "DB3KYV1", "uuid": SUPERMICRO_UUIDS[0]},
+            {"serial": "DB3KYV1", "uuid": OTHER_UUID},
+            OTHER_UUID,
+        ),
+        # oshi#2417 and netbox-agent#402: a placeholder identifies nothing.
+        (
+            {"serial": "S100000001", "uuid": SUPERMICRO_UUIDS[0]},
+            {"serial": "To be filled by O.E.M.", "uuid": OTHER_UUID},
+            OTHER_UUID,
+        ),
+        (
+            {"serial": "JEXMP00001"},
+            {"manufacturer": "Lenovo", "model": "ThinkSystem GB300", "serial": "J9EXMPAB1"},
+            "J9EXMPAB1",
+        ),
+        (
+            {"serial": "0AB1C23"},
+            {"manufacturer": "Dell Inc.", "serial": "CNEXMP0000A1B2", "sku": "0AB1C24"},
+            "CNEXMP0000A1B2",
+        ),
+    ],
+)
+def test_serial_that_a_message_names_makes_the_machine_the_nodes(node, machine, named):
+    options = power.PowerOptions("off", USER, PASSWORD, node.get("serial", ""), node)
+    assert power.choose_serial(power.PowerReport(**machine), options) == named
+    chosen = power.build_identifiers(power.PowerOptions("off", USER, PASSWORD, named, node))
+    comparison = compare_machine(chosen, MachineIdentity(**machine), power.list_placeholders())
+    assert comparison.match == "same"
+
+
+@pytest.mark.parametrize("serial", ["To be filled by O.E.M.", "0000000000"])
+def test_placeholder_as_the_serial_that_a_person_set_is_refused(serial):
+    """It would compare nothing, and any machine could be switched off."""
+    options = power.PowerOptions("off", USER, PASSWORD, serial, {"serial": "S100000001"})
+    with pytest.raises(InputError, match="identifies nothing: many machines report it"):
+        power.build_identifiers(options)

@@ -23,6 +23,7 @@ from gpufleet.burnin.mesh import (
     read_pair_session,
     summarize_node,
 )
+from gpufleet.burnin.mesh_uplink import explain_uplinks
 
 PAIRS, REPEAT = "all pairs", "suspect pairs again"
 # More suspect pairs than so many a node are no noise: measuring them again takes long and clears nothing.
@@ -174,6 +175,7 @@ def judge_run(
     lines = [f"{len(sessions)} sessions of {len(plan.names)} nodes, all pairs"]
     if plan.mode == "pairs":
         nodes = judge_mesh(plan.names, sessions)
+        lines += explain_uplinks(nodes, sessions, plan.complete_domains())
     else:
         report = advance_isolation(plan.complete_domains(), results, most_between=plan.between_at_once)
         if not isinstance(report, IsolationReport):
