@@ -266,3 +266,16 @@ def test_architecture_without_packages_gets_a_remedy_that_names_one():
     }
     refusal = plan_drivers(HostFacts.from_json(facts), RequestedSoftware()).refusal
     assert refusal.remedy.startswith("use a machine of x86_64 or aarch64")
+
+
+def test_stream_that_keeps_the_branch_is_of_the_planned_module():
+    facts = {
+        "pci": [{"vendor": "10de", "device": "1db1", "class": "030200"}],
+        "os": {"id": "rhel", "version_id": "9.6"},
+        "kernel": "5.14.0-570.12.1.el9_6.x86_64",
+        "arch": "x86_64",
+    }
+    plan = plan_drivers(HostFacts.from_json(facts), RequestedSoftware())
+    text = next(reason.message for reason in plan.reasons if reason.code == "packages.unresolved")
+    assert "nvidia-driver:580-dkms keeps the branch" in text
+    assert plan.streams == ("nvidia-driver:580-dkms",)

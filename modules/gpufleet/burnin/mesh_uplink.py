@@ -43,8 +43,8 @@ def explain_uplinks(
             is_usual = not usual or level >= median(usual) + log(1 - FAIL_DROP)
             if is_usual and median(outside) < level + log(1 - MIN_DROP):
                 text = (
-                    f"link of {make_printable(domain, 60)} to the others: {exp(median(outside)):.4g} {kind.unit}, inside it"
-                    f" {exp(level):.4g}"
+                    f"link of {make_printable(domain, 60)} to the others: {exp(median(outside)):.4g} {kind.unit},"
+                    f" inside it {exp(level):.4g}"
                 )
                 lines.append(f"{text}: its {len(own)} nodes are good with each other")
                 for node in own:

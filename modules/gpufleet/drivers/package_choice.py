@@ -262,11 +262,8 @@ def refuse_unoffered_packages(
 
 def _note_unresolved(host: HostPlanContext, choice: DriverChoice, lead_package: str) -> None:
     entry = choice.get_package_table(host)
-    pins = (
-        entry.get("pinning")
-        or list((entry.get("stream") or {}).values())[:1]
-        or [f"{lead_package} {{branch}}.*"]
-    )
+    stream = (entry.get("stream") or {}).get(choice.module)
+    pins = entry.get("pinning") or ([stream] if stream else [f"{lead_package} {{branch}}.*"])
     repository_names = (
         ", ".join(row["name"] for row in entry.get("repositories", ())) or f"{host.system_title}'s archive"
     )
