@@ -102,6 +102,12 @@ CASES = {
         {"manufacturer": "Dell Inc.", "sku": "ABC1235", "uuid": "4c4c4544-0000-2010-8020-80c04f202020"},
         "other",
     ),
+    # lf-edge/eve#6381: each unit of a model reports the same text.
+    "one text in every board": (
+        {"serial": "Not Provided"},
+        {"serial": "Not Provided", "chassis_serial": "01234567890123456789AB"},
+        "not_compared",
+    ),
     "counted uuid": (
         {"uuid": "00000000-0000-0000-0807-060504030201"},
         {"uuid": "00000000-0000-0000-0807-060504030201"},
