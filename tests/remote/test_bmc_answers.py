@@ -97,7 +97,7 @@ def test_success_is_not_the_answer_but_the_state(bmc):
 
 @pytest.mark.parametrize("action", ["off", "cycle"])
 def test_shutdown_that_a_bmc_does_not_offer_is_named(bmc, action):
-    """Test a BMC that lists no GracefulShutdown: nothing is sent, and the reason is the BMC's (Redfish-Tacklebox#82)."""
+    """Test a BMC without GracefulShutdown: nothing is sent, and the reason is the BMC's (Redfish-Tacklebox#82)."""
     bmc.system["PowerState"] = "On"
     bmc.action["ResetType@Redfish.AllowableValues"].remove("GracefulShutdown")
     report = act(bmc.declaration, action)

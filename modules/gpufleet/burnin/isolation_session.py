@@ -98,6 +98,12 @@ def describe_spreads(
                     f"rates {place} are from {exp(values[edge]):.4g} to {exp(values[-1 - edge]):.4g} {kind.unit}:"
                     f" a node stands out only below {lowest:.4g}; if many may be slow, set a bound for the rate"
                 )
+            fast = sum(value > reference.middle - log(1 - FAIL_DROP) for value in values)
+            if fast > MOST_SLIGHT * len(values):
+                notes.append(
+                    f"{fast} of {len(values)} rates {place} are at least {FAIL_DROP:.0%} above the middle,"
+                    f" {middles[-1]:.4g} {kind.unit}: many nodes or links may be slow; set a bound for the rate"
+                )
         if len(middles) > 1 and middles[1] < (1 - UNSEEN_DROP) * middles[0]:
             notes.append(
                 f"rates between groups are {middles[1]:.4g} {kind.unit}, inside groups {middles[0]:.4g}: by design, or"

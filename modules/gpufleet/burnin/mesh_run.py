@@ -14,6 +14,7 @@ from typing import Any
 from gpufleet.boundary import OWN_STATE, decode_json_object
 from gpufleet.burnin.isolation import GroupTest, IsolationReport, advance_isolation, color_pairs
 from gpufleet.burnin.isolation_report import format_isolation, judge_isolated_nodes
+from gpufleet.burnin.isolation_session import Purpose, describe_spreads
 from gpufleet.burnin.mesh import (
     PairMeasurement,
     assign_roles,
@@ -175,7 +176,11 @@ def judge_run(
     lines = [f"{len(sessions)} sessions of {len(plan.names)} nodes, all pairs"]
     if plan.mode == "pairs":
         nodes = judge_mesh(plan.names, sessions)
-        lines += explain_uplinks(nodes, sessions, plan.complete_domains())
+        domains = plan.complete_domains()
+        lines += explain_uplinks(nodes, sessions, domains)
+        if all(node.outcome == "pass" for node in nodes.values()):
+            screened: list[tuple[Purpose, PairMeasurement]] = [("screen", session) for session in sessions]
+            lines += describe_spreads(screened, lambda ends: domains[ends[0]] != domains[ends[1]])
     else:
         report = advance_isolation(plan.complete_domains(), results, most_between=plan.between_at_once)
         if not isinstance(report, IsolationReport):
