@@ -37,7 +37,7 @@ LARGEST_GROUP_SHARE, SMALLEST_GROUP = 2, 3
 # when six had at most one bad: a flapping link is good now and then, a burst of noise is not bad twice.
 # A pair is named at the third bad session, if both of its ends were cleared.
 BAD_TO_NAME, BAD_TO_NAME_PAIR, GOOD_TO_CLEAR, MOST_SESSIONS = 2, 3, 4, 6
-# So many sessions at most look for partners where most nodes are bad; GOOD_TO_CLEAR if nobody had a good one so far.
+# So many sessions at most look for partners where most nodes are bad; GOOD_TO_CLEAR if no node had a good one so far.
 MOST_EXPLORED = 12
 # A node that is slow by less than FAIL_DROP is so in nearly all sessions; one that is now and then is noise.
 BAD_TO_NAME_SLIGHT, STEADY_SHARE = 4, 0.75
@@ -412,7 +412,7 @@ class Isolation:
             len(good) < CONFIRM_PARTNERS
         ):  # everybody met a bad node: those that were good with somebody will do
             good = (met & proven) - suspects or met & proven
-        if not good:  # nobody was good yet: a partner that it has not met
+        if not good:  # no node was good yet: a partner that it has not met
             good = met - {session.partner_of(name) for session in self.sessions if name in session.ends}
         ordered = sorted(good, key=lambda one: (self.group_of[one] != own, taken.get(one, 0), one))
         # Of other groups one each: two partners over the same bad link would spoil a good node. No link explains that
