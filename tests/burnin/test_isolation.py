@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 
 import pytest
 
@@ -15,6 +16,7 @@ from gpufleet.burnin.isolation import (
     build_orders,
     color_pairs,
 )
+from gpufleet.burnin.isolation_report import format_isolation, judge_isolated_nodes
 from gpufleet.burnin.mesh import PairMeasurement
 from simulated_cluster import SimulatedCluster
 
@@ -179,3 +181,93 @@ def test_a_test_without_results_is_an_error_of_its_pairs():
         results.update(dict.fromkeys((test.name for test in step), ()))
     assert step.nodes == ()
     assert all("no result" in found.evidence for found in step.pairs)
+
+
+class UnevenCluster(SimulatedCluster):
+    """A cluster of racks of any sizes, of which given nodes have a kind of fault."""
+
+    def __init__(self, sizes, seed, faults, *, slow=0.8):
+        super().__init__(sum(sizes), seed)
+        racks = [f"rack{number:02}" for number, size in enumerate(sizes) for _ in range(size)]
+        self.racks = dict(zip(self.names, racks, strict=True))
+        self.bad = {self.names[at]: kind for at, kind in faults.items()}
+        self.slow = dict.fromkeys(self.bad, slow)
+
+
+def find_wrong_and_missed(cluster):
+    report = cluster.isolate()
+    named = {name for found in report.nodes for name in found.names}
+    return report, named - set(cluster.bad), set(cluster.bad) - named
+
+
+@pytest.mark.parametrize(
+    ("sizes", "dead"),
+    [
+        ([8] * 8, range(0, 64, 2)),
+        ([8] * 8, range(8, 16)),
+        ([8] * 8, range(8, 15)),
+        ([8, 8], range(8, 16)),
+        ([6], range(3)),
+        ([1, 1, 1, 2, 3, 15, 17], range(0, 40, 3)),
+        ([8] * 4, range(30)),
+    ],
+    ids=["every second", "a rack", "a rack but one", "one of two racks", "three of six", "odd racks", "all but two"],
+)  # fmt: skip
+@pytest.mark.parametrize("seed", range(3))
+def test_many_dead_nodes_are_named_and_no_good_one(sizes, dead, seed):
+    """Where a good node meets only dead ones, a session says nothing until one of its ends was good once."""
+    report, wrong, missed = find_wrong_and_missed(UnevenCluster(sizes, seed, dict.fromkeys(dead, "dead")))
+    assert (wrong, missed, report.links, report.pairs) == (set(), set(), (), ())
+
+
+def test_nodes_of_which_none_answers_are_neither_named_nor_cleared():
+    cluster = UnevenCluster([8] * 4, 1, dict.fromkeys(range(32), "dead"))
+    report, _, _ = find_wrong_and_missed(cluster)
+    assert (report.nodes, report.links, report.pairs, report.cleared) == ((), (), (), ())
+    assert set(report.unclear) == set(cluster.names)
+    outcomes = judge_isolated_nodes(cluster.names, report, [])
+    assert {node.outcome for node in outcomes.values()} == {"not_run"}
+    assert "not tested by a good node: node0000" in "\n".join(format_isolation(report))
+
+
+@pytest.mark.parametrize("count", [3, 4, 5, 8])
+@pytest.mark.parametrize("seed", range(5))
+def test_slow_node_of_few_is_named(count, seed):
+    _, wrong, missed = find_wrong_and_missed(UnevenCluster([count], seed, {0: "slow"}, slow=0.88))
+    assert (wrong, missed) == (set(), set())
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_rates_of_two_usual_levels_name_no_node(seed):
+    """Three sessions of ten take a route that is 7 % slower, each for itself (NVIDIA/nccl#325 has two levels too)."""
+    cluster = SimulatedCluster(64, seed, per_rack=8)
+    healthy = cluster.measure
+
+    def measure(one, two):
+        found = healthy(one, two)
+        return replace(found, sent_mbit=found.sent_mbit * (0.93 if cluster.random.random() < 0.3 else 1))
+
+    cluster.measure = measure
+    report = cluster.isolate()
+    assert (report.nodes, report.links) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("faults", "note"),
+    [
+        (dict.fromkeys(range(0, 64, 2), "slow"), "rates between groups are from"),
+        (dict.fromkeys(range(32), "slow"), "rates inside groups are from"),
+    ],
+)
+def test_half_a_slow_cluster_is_reported_as_two_levels(faults, note):
+    report, wrong, _ = find_wrong_and_missed(UnevenCluster([8] * 8, 1, faults, slow=0.7))
+    assert wrong == set()
+    assert any(text.startswith(note) and "set a bound" in text for text in report.notes), report.notes
+
+
+def test_uplink_of_one_of_two_racks_is_reported_as_a_difference_of_place():
+    cluster = SimulatedCluster(16, 1, per_rack=8)
+    cluster.bad_link = frozenset(("rack00", "rack01"))
+    report = cluster.isolate()
+    assert report.nodes == ()
+    assert any("inside groups" in text and "by design, or most links" in text for text in report.notes)

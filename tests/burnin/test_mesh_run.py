@@ -130,3 +130,31 @@ def test_state_of_other_hosts_is_not_used():
     text = mesh_run.format_run(plan, [{"name": "1", "pairs": []}], [])
     assert mesh_run.read_run(text, "state", mesh_run.MeshPlan(NAMES[:9], RACKS, "groups")) == ([], [])
     assert mesh_run.read_run('{"names": 1, "launched": {}}', "state", plan) == ([], [])
+
+
+def test_half_a_slow_cluster_passes_with_a_line_that_says_so():
+    plan = mesh_run.MeshPlan(NAMES[:12], {}, "pairs")
+    result, _, _ = run_plan(plan, slow=NAMES[:6])
+    assert {node["outcome"] for node in result["nodes"].values()} == {"pass"}
+    assert "30 of 132 rates inside groups are at least 10% above the middle" in result["lines"][-1]
+    assert "set a bound for the rate" in result["lines"][-1]
+    healthy, _, _ = run_plan(plan)
+    assert healthy["lines"] == ["66 sessions of 12 nodes, all pairs"]
+
+
+def test_thin_uplink_of_a_rack_is_a_line_of_the_run():
+    names, plan = NAMES[:12], mesh_run.MeshPlan(NAMES[:12], RACKS, "pairs")
+    launched = [
+        {"name": mesh_run.PAIRS, "pairs": [[one, two] for one in names for two in names if one < two]}
+    ]
+    measured = [
+        {
+            "node": one,
+            "partner": two,
+            "test": mesh_run.PAIRS,
+            **run_session(one, two, slow=[one] if RACKS[one] != RACKS[two] else []),
+        }
+        for one, two in launched[0]["pairs"]
+    ]
+    result = mesh_run.judge_run(plan, launched, measured)
+    assert "fail" not in {node["outcome"] for node in result["nodes"].values()}

@@ -328,3 +328,31 @@ def test_each_metric_of_recorded_runs_can_be_named_in_the_file():
         unknown |= {(check, metric) for metric in metrics if not (of_cards and metric.endswith(of_cards))}
     # Lines of the kernel that mean nothing are counted and cannot be bounded.
     assert unknown <= {("gpu_xid", "recorded")}
+
+
+@pytest.mark.parametrize(
+    ("name", "card"),
+    [
+        ("H100 SXM5 80GB", "h100_sxm"),
+        ("h100 sxm5 80gb", "h100_sxm"),
+        ("A100 SXM4 40GB", "a100_sxm_40gb"),
+        ("A100 PCIe 80GB", "a100_pcie_80gb"),
+        ("GB200 (per GPU)", "gb200"),
+        ("Instinct MI250X (one GCD)", "mi250x"),
+        ("RTX PRO 6000 Blackwell WS", "rtx_pro_6000_workstation"),
+    ],
+)
+def test_card_of_the_catalogue_is_the_one_that_records_have(name, card):
+    """The name of a machine's page would else bound a metric that no record has."""
+    entry = {key: ENTRY[key] for key in ("reason", "by", "date")} | {
+        "check": "gpu_copy", "metric": "both_gb_per_s", "value": 20, "card": name, "kind": "gpu_server",
+    }  # fmt: skip
+    assert [override.site.card for override in parse(entry)] == [card]
+
+
+@pytest.mark.parametrize("value", [0, -5])
+def test_floor_that_never_fails_is_refused(value):
+    entry = {key: ENTRY[key] for key in ("reason", "by", "date")}
+    entry |= {"check": "nccl", "metric": "all_reduce_gb_per_s", "value": value, "kind": "gpu_server"}
+    with pytest.raises(InputError, match=r"must be above 0, got .*: a rate is never below 0"):
+        parse(entry)

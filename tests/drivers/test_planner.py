@@ -247,3 +247,35 @@ def test_incompatible_kernel_is_reported_with_its_bug_report():
 def test_plan_is_deterministic():
     host = facts("10de:2330", count=8)
     assert plan_drivers(host, RequestedSoftware()) == plan_drivers(host, RequestedSoftware())
+
+
+@pytest.mark.parametrize("kernel", ["6.8.0-55-generic\n rm -rf /", "6.8 0", "x" * 101, "6.8.0-55;reboot"])
+def test_release_of_a_kernel_that_is_none_is_refused(kernel):
+    """It becomes part of the names of packages."""
+    facts = {"pci": [], "os": {"id": "ubuntu", "version_id": "24.04"}, "kernel": kernel, "arch": "x86_64"}
+    with pytest.raises(InputError, match="the release of a kernel has other characters"):
+        HostFacts.from_json(facts)
+
+
+def test_architecture_without_packages_gets_a_remedy_that_names_one():
+    facts = {
+        "pci": [{"vendor": "10de", "device": "26b9", "class": "030200"}],
+        "os": {"id": "ubuntu", "version_id": "24.04"},
+        "kernel": "6.8.0-55-generic",
+        "arch": "riscv64",
+    }
+    refusal = plan_drivers(HostFacts.from_json(facts), RequestedSoftware()).refusal
+    assert refusal.remedy.startswith("use a machine of x86_64 or aarch64")
+
+
+def test_stream_that_keeps_the_branch_is_of_the_planned_module():
+    facts = {
+        "pci": [{"vendor": "10de", "device": "1db1", "class": "030200"}],
+        "os": {"id": "rhel", "version_id": "9.6"},
+        "kernel": "5.14.0-570.12.1.el9_6.x86_64",
+        "arch": "x86_64",
+    }
+    plan = plan_drivers(HostFacts.from_json(facts), RequestedSoftware())
+    text = next(reason.message for reason in plan.reasons if reason.code == "packages.unresolved")
+    assert "nvidia-driver:580-dkms keeps the branch" in text
+    assert plan.streams == ("nvidia-driver:580-dkms",)

@@ -280,3 +280,47 @@ def test_reasons_and_nodes_are_bounded():
     assert (len(reasons), reasons[-1]) == (pure.MAX_REASONS + 1, "and 30 more")
     assert all(len(reason) <= pure.LONGEST_REASON + 1 for reason in reasons)
     assert pure.build_acceptance([], [], {})["verdict"] == "not_accepted"
+
+
+PASSED = {"name": "memory", "outcome": "pass", "measured": 9.0, "unit": "GB/s", "reason": ""}
+FAILED = {"name": "gpu_xid", "outcome": "fail", "reason": "XID 79"}
+HEAD = {"issued_at": "2026-11-29T00:00:00Z", "issued_by": "ann", "pattern": "all"}
+
+
+def build_evidence(verdict="healthy", checks=(PASSED,), mesh=None):
+    return pure.NodeEvidence(
+        identity={"name": "node01"},
+        state="healthy",
+        state_reason="",
+        is_out_of_use=False,
+        report={"verdict": verdict, "profile": "quick", "checks": list(checks)},
+        recorded_at="2026-11-28T00:00:00Z",
+        mesh=mesh,
+    )
+
+
+@pytest.mark.parametrize(
+    ("evidence", "status", "reason"),
+    [
+        (build_evidence(), "accepted", ""),
+        (build_evidence(checks=[]), "rejected", "the result is healthy, but has no checks"),
+        (build_evidence(checks=[PASSED, FAILED]), "rejected", "gpu_xid (fail): XID 79"),
+        (build_evidence(verdict="HEALTHY"), "rejected", "burn-in: HEALTHY"),
+        (build_evidence(verdict="degraded"), "reservation", "burn-in: degraded"),
+        (build_evidence(mesh={"outcome": "passed"}), "rejected", "the test ended in passed"),
+        (build_evidence(mesh={"reasons": []}), "rejected", "the test ended in None"),
+        (build_evidence(mesh={"outcome": "pass"}), "accepted", ""),
+    ],
+)
+def test_result_that_contradicts_itself_is_not_accepted(evidence, status, reason):
+    row = pure.build_acceptance([evidence], [], HEAD)["nodes"][0]
+    assert row["status"] == status
+    assert reason in " ".join([*row["rejections"], *row["reservations"]])
+
+
+def test_number_that_json_does_not_have_is_signed_as_text():
+    key = Ed25519PrivateKey.generate()
+    odd = PASSED | {"measured": float("nan")}
+    signed = pure.sign_acceptance(pure.build_acceptance([build_evidence(checks=[odd])], [], HEAD), key)
+    document = pure.verify_acceptance(signed.encode(), key.public_key(), "fleet.json")
+    assert document["nodes"][0]["checks"][0]["measured"] == "nan"

@@ -95,6 +95,18 @@ def test_success_is_not_the_answer_but_the_state(bmc):
     assert (report.state, report.problem) == ("off", "the BMC still reports off 3 seconds after On")
 
 
+@pytest.mark.parametrize("action", ["off", "cycle"])
+def test_shutdown_that_a_bmc_does_not_offer_is_named(bmc, action):
+    """Test a BMC without GracefulShutdown: nothing is sent, and the reason is the BMC's (Redfish-Tacklebox#82)."""
+    bmc.system["PowerState"] = "On"
+    bmc.action["ResetType@Redfish.AllowableValues"].remove("GracefulShutdown")
+    report = act(bmc.declaration, action)
+    assert (report.state, report.orders, bmc.orders) == ("on", (), [])
+    assert report.problem.startswith(
+        "the system was not shut down: the BMC does not offer GracefulShutdown; it offers "
+    )
+
+
 @pytest.mark.parametrize(
     ("states", "problem"),
     [

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from bmc_emulator import PASSWORD, USER, ScriptedBmc, build_fru, run_ipmi_simulator
+from gpufleet.errors import InputError
 from gpufleet.nodes import NodeIdentity, NodeObservation
 from gpufleet.nodes.identity import normalize_uuid
 from gpufleet.nodes.inventory import list_bmc_identifiers
@@ -117,6 +118,39 @@ CASES = {
         {"uuid": "8a95d198-7f46-11e5-bf8b-08002704d48e"},
         {"uuid": "8A95D198-7F46-11E5-BF8B-08002704D48E"},
         "not_compared",
+    ),
+    # rockstor-core#2143, SolidRun/lx2160a_uefi#4, Dasharo#155: firmware gives one UUID to many machines.
+    "one uuid in every board": (
+        {"serial": "S100000001", "uuid": "8A95D198-7F46-11E5-BF8B-08002704D48E"},
+        {"serial": "S100000002", "uuid": "98d1958a-467f-e511-bf8b-08002704d48e"},
+        "other",
+    ),
+    "uuid of two digits": (
+        {"serial": "S100000001", "uuid": "FEFEFEFE-FEFE-FEFE-FEFE-FEFEFEFEFEFE"},
+        {"serial": "S100000002", "uuid": "fefefefe-fefe-fefe-fefe-fefefefefefe"},
+        "other",
+    ),
+    "dell without a service tag": (
+        {"serial": "ABC1234", "uuid": "4C4C4544-0000-2010-8020-80C04F202020"},
+        {"manufacturer": "Dell Inc.", "sku": "ABC1235", "uuid": "4c4c4544-0000-2010-8020-80c04f202020"},
+        "other",
+    ),
+    # lf-edge/eve#6381: each unit of a model reports the same text.
+    "one text in every board": (
+        {"serial": "Not Provided"},
+        {"serial": "Not Provided", "chassis_serial": "01234567890123456789AB"},
+        "not_compared",
+    ),
+    "counted uuid": (
+        {"uuid": "00000000-0000-0000-0807-060504030201"},
+        {"uuid": "00000000-0000-0000-0807-060504030201"},
+        "not_compared",
+    ),
+    # ironcore-dev/metal-operator#90: iLO 6 writes its UUID in the order of SMBIOS, the kernel in that of RFC 4122.
+    "hpe gen11": (
+        {"serial": "CZ22290 2Y", "uuid": "50353235-3334-435A-3233-323930323459"},
+        {"manufacturer": "HPE", "serial": "", "uuid": "35323550-3433-5A43-3233-323930323459"},
+        "same",
     ),
     "board replaced, uuid kept": (
         {"serial": "S100000001", "uuid": OTHER_UUID},
@@ -243,3 +277,46 @@ def test_ipmi_machine_is_identified_by_its_chassis_and_guid(tmp_path):
         report = power.control_power(bmc, options)
         assert (report.match, report.chassis_serial, report.problem) == ("same", "130124A", "")
         assert report.guid == "a123456789abcdefa123456789abcdef"
+
+
+@pytest.mark.parametrize(
+    ("node", "machine", "named"),
+    [
+        # redhat-cip/edeploy#206: the serial of the chassis is the node's already, so naming it again changes nothing.
+        (
+            {"serial": "DB3KYV1", "uuid": SUPERMICRO_UUIDS[0]},
+            {"serial": "DB3KYV1", "uuid": OTHER_UUID},
+            OTHER_UUID,
+        ),
+        # oshi#2417 and netbox-agent#402: a placeholder identifies nothing.
+        (
+            {"serial": "S100000001", "uuid": SUPERMICRO_UUIDS[0]},
+            {"serial": "To be filled by O.E.M.", "uuid": OTHER_UUID},
+            OTHER_UUID,
+        ),
+        (
+            {"serial": "JEXMP00001"},
+            {"manufacturer": "Lenovo", "model": "ThinkSystem GB300", "serial": "J9EXMPAB1"},
+            "J9EXMPAB1",
+        ),
+        (
+            {"serial": "0AB1C23"},
+            {"manufacturer": "Dell Inc.", "serial": "CNEXMP0000A1B2", "sku": "0AB1C24"},
+            "CNEXMP0000A1B2",
+        ),
+    ],
+)
+def test_serial_that_a_message_names_makes_the_machine_the_nodes(node, machine, named):
+    options = power.PowerOptions("off", USER, PASSWORD, node.get("serial", ""), node)
+    assert power.choose_serial(power.PowerReport(**machine), options) == named
+    chosen = power.build_identifiers(power.PowerOptions("off", USER, PASSWORD, named, node))
+    comparison = compare_machine(chosen, MachineIdentity(**machine))
+    assert comparison.match == "same"
+
+
+@pytest.mark.parametrize("serial", ["To be filled by O.E.M.", "0000000000"])
+def test_placeholder_as_the_serial_that_a_person_set_is_refused(serial):
+    """It would compare nothing, and any machine could be switched off."""
+    options = power.PowerOptions("off", USER, PASSWORD, serial, {"serial": "S100000001"})
+    with pytest.raises(InputError, match="identifies nothing: many machines report it"):
+        power.build_identifiers(options)

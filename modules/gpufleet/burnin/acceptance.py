@@ -153,17 +153,28 @@ def list_rejections(node: NodeEvidence) -> Iterable[str]:
         outcomes = ("fail",) if verdict == "faulty" else ("fail", "not_run")
         wrong = [describe_check(check) for check in list_checks(report) if check.get("outcome") in outcomes]
         yield from wrong or [f"burn-in: {verdict}"]
+    else:  # a stored result may have been changed, or be of another program
+        checks = list_checks(report)
+        if not checks:
+            yield f"burn-in: the result is {verdict}, but has no checks"
+        yield from (describe_check(check) for check in checks if check.get("outcome") == "fail")
     if node.is_out_of_use:
         yield f"{node.state}: {node.state_reason}"
     mesh = mapping_or_empty(node.mesh)
-    if mesh.get("outcome") in ("fail", "not_run"):
+    if node.mesh and mesh.get("outcome") not in ("pass", "warn"):
         reasons = [str(reason) for reason in list_or_empty(mesh.get("reasons"))]
-        yield from (f"network: {reason}" for reason in reasons or [f"the test ended in {mesh['outcome']}"])
+        yield from (
+            f"network: {reason}" for reason in reasons or [f"the test ended in {mesh.get('outcome')}"]
+        )
 
 
 def list_reservations(node: NodeEvidence) -> Iterable[str]:
     """Yield what a person should know of a node that may be accepted."""
     report = mapping_or_empty(node.report)
+    if report.get("verdict") == "degraded" and not any(
+        check.get("outcome") == "warn" for check in list_checks(report)
+    ):
+        yield "burn-in: degraded"
     for check in list_checks(report):
         if check.get("outcome") == "warn":
             yield describe_check(check)

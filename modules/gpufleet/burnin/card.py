@@ -80,6 +80,13 @@ def map_cards_by_name() -> dict[str, tuple[str, ...]]:
     return names
 
 
+@cache
+def map_cards_by_catalogue() -> dict[str, str]:
+    """Return the card of each name of the catalogue: of several the narrowest, which fewest drivers' names mean."""
+    cards = sorted(load_cards(), key=lambda card: -len(card.names.split(NAME_SEPARATOR)))
+    return {normalize_card_name(card.catalogue): card.card for card in cards}
+
+
 def normalize_card_name(name: str) -> str:
     """Return a driver's name as metrics have it: `NVIDIA GeForce RTX 4090` is `geforce_rtx_4090`."""
     plain = CHIP.sub("", VENDOR.sub("", name[:200].strip(), count=1))

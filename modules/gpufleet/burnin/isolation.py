@@ -20,18 +20,15 @@ single pair that is in no ring, and a link between groups that no ring had; the 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice, pairwise
-from math import ceil, exp, log
-from statistics import median
-from typing import Literal
+from itertools import combinations, islice, pairwise
+from math import ceil
 
-from gpufleet.burnin.mesh import LOSS_FLOOR, RATE_KINDS, PairMeasurement
-from gpufleet.burnin.outliers import MIN_CUTOFF
-from gpufleet.burnin.pair_rates import MIN_DROP, Pair, estimate_spread
+from gpufleet.burnin.isolation_session import Purpose, Session, describe_spreads, judge_sessions, list_rates
+from gpufleet.burnin.mesh import FAIL_DROP, RATE_KINDS, PairMeasurement
+from gpufleet.burnin.pair_rates import Pair, compare_rates
 
-Purpose = Literal["screen", "repeat", "confirm", "between", "link"]
 Results = Mapping[str, Sequence[PairMeasurement]]
 
 # A group is a rack of at most so many times √N nodes; larger ones are divided. Two nodes have only one pair.
@@ -40,9 +37,13 @@ LARGEST_GROUP_SHARE, SMALLEST_GROUP = 2, 3
 # when six had at most one bad: a flapping link is good now and then, a burst of noise is not bad twice.
 # A pair is named at the third bad session, if both of its ends were cleared.
 BAD_TO_NAME, BAD_TO_NAME_PAIR, GOOD_TO_CLEAR, MOST_SESSIONS = 2, 3, 4, 6
+# So many sessions at most look for partners where most nodes are bad; GOOD_TO_CLEAR if no node had a good one so far.
+MOST_EXPLORED = 12
+# A node that is slow by less than FAIL_DROP is so in nearly all sessions; one that is now and then is noise.
+BAD_TO_NAME_SLIGHT, STEADY_SHARE = 4, 0.75
 CONFIRM_PARTNERS = 2
-# Below this many sessions there is no median to compare with.
-MIN_REFERENCE = 3
+# So few nodes are one group, of which all pairs are measured.
+FEW_NODES = 8
 # A group has a bad link of its own if this share of its sessions is bad, with this share of the other groups.
 UPLINK_SHARE = 0.6
 
@@ -55,20 +56,6 @@ class GroupTest:
     purpose: Purpose
     members: tuple[str, ...]
     pairs: tuple[Pair, ...]
-
-
-@dataclass(frozen=True)
-class Session:
-    """One measured pair: why it is bad, empty if it is good, and the share of the expected rate that is missing."""
-
-    ends: Pair
-    purpose: Purpose
-    problem: str = ""
-    drop: float = 0.0
-
-    def partner_of(self, name: str) -> str:
-        """Return the other end."""
-        return self.ends[1] if self.ends[0] == name else self.ends[0]
 
 
 @dataclass(frozen=True)
@@ -86,7 +73,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class IsolationReport:
-    """What was found; ``links`` are between groups (their nodes are in ``groups``), ``cleared`` were suspects."""
+    """What was found; ``links`` are between groups (their nodes are in ``groups``), ``cleared`` were suspects.
+
+    ``unclear`` are nodes that no good node could test; ``notes`` say what the rates could not show.
+    """
 
     groups: Mapping[str, tuple[str, ...]]
     nodes: tuple[Finding, ...]
@@ -97,6 +87,8 @@ class IsolationReport:
     sessions: int
     links_measured: int
     links_total: int
+    unclear: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def build_groups(domains: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
@@ -184,20 +176,24 @@ class Isolation:
     pairs: dict[frozenset[str], Finding] = field(default_factory=dict)
     links: dict[frozenset[str], Finding] = field(default_factory=dict)
     cleared: dict[str, int] = field(default_factory=dict)
+    unclear: set[str] = field(default_factory=set)
     repeated: Counter[frozenset[str]] = field(default_factory=Counter)
     tests: int = 0
 
     def __post_init__(self) -> None:
-        self.groups = build_groups(self.domains)
+        few = len(self.domains) <= FEW_NODES
+        self.groups = {"all nodes": tuple(sorted(self.domains))} if few else build_groups(self.domains)
         self.group_of = {name: group for group, members in self.groups.items() for name in members}
 
     def run(self) -> Generator[list[GroupTest], Results, IsolationReport]:
         """Give tests and take their results, until all is known."""
         screens = [
-            self.new_test("screen", members, build_ring(members), group)
+            self.new_test("screen", members, self.list_screened_pairs(members), group)
             for group, members in self.groups.items()
         ]
         yield from self.measure(screens)
+        if len(self.domains) <= FEW_NODES:
+            self.find_slow_among_few()
         yield from self.find_causes()
         between = self.list_between_tests()
         for at in range(0, len(between), self.most_between):
@@ -206,18 +202,40 @@ class Isolation:
         yield from self.find_bad_links()
         yield from self.find_causes()
         self.merge_pairs_of_links()
+        self.withdraw_usual_rates()
         met = {self.link_of(session.ends) for session in self.sessions if self.is_between(session.ends)}
         return IsolationReport(
             self.groups,
             tuple(self.nodes[name] for name in sorted(self.nodes)),
             tuple(found for found in self.pairs.values() if not self.is_explained(found.names)),
             tuple(self.links.values()),
-            tuple(sorted(set(self.cleared) - set(self.nodes))),
+            tuple(sorted(set(self.cleared) - set(self.nodes) - self.unclear)),
             self.tests,
             len(self.measured),
             len(met),
             len(self.groups) * (len(self.groups) - 1) // 2,
+            tuple(sorted(self.unclear - set(self.nodes))),
+            describe_spreads(self.measured, self.is_between),
         )
+
+    def list_screened_pairs(self, members: Sequence[str]) -> tuple[Pair, ...]:
+        """Return the pairs of a group's first test: a ring, of few nodes all pairs."""
+        return tuple(combinations(members, 2)) if len(self.domains) <= FEW_NODES else build_ring(members)
+
+    def find_slow_among_few(self) -> None:
+        """Name slow nodes where one bad node spoils so many pairs that no single rate stands out."""
+        for number, kind in enumerate(RATE_KINDS):
+            rates: dict[Pair, float] = {}
+            for _, pair in self.measured:
+                found = [] if pair.error else list_rates(pair)[number]
+                rates |= zip((pair.ends, pair.ends[::-1]), found, strict=False)
+            compared = compare_rates(rates)
+            for end in (*compared.senders, *compared.receivers):
+                text = (
+                    f"{end.measured:.4g} {kind.unit} with most partners, its peers {end.expected:.4g}"
+                    f" ({end.drop:.0%} less)"
+                )
+                self.nodes.setdefault(end.name, Finding((end.name,), text, end.drop))
 
     def new_test(
         self, purpose: Purpose, members: Sequence[str], pairs: Sequence[Pair], label: str = ""
@@ -293,8 +311,9 @@ class Isolation:
             if suspects:
                 yield from self.confirm(sorted(suspects), {name: len(partners[name]) for name in suspects})
                 continue
+            proven = self.list_proven()
             for pair, count in counts.items():
-                if count >= BAD_TO_NAME_PAIR:
+                if count >= BAD_TO_NAME_PAIR and pair <= proven:
                     bad = [session for session in unexplained if frozenset(session.ends) == pair]
                     self.pairs[pair] = Finding(
                         bad[0].ends,
@@ -304,7 +323,7 @@ class Isolation:
             lone = [
                 pair
                 for pair, count in counts.items()
-                if pair not in self.pairs and self.repeated[pair] < count
+                if pair not in self.pairs and self.repeated[pair] < count and not pair & self.unclear
             ]
             if not lone:
                 return
@@ -324,14 +343,14 @@ class Isolation:
             used = {
                 session.partner_of(end) for session in self.sessions for end in ends if end in session.ends
             }
-            before, after = (self.list_good_partners(end, used | set(ends), taken)[:1] for end in ends)
+            before, after = (self.list_good_partners(end, used | set(ends), set(), taken)[:1] for end in ends)
             taken.update([*before, *after])
             chain = [*before, *ends, *(name for name in after if name not in before)]
         self.repeated[frozenset(ends)] += 1
         return chain
 
     def confirm(self, suspects: list[str], seen: Mapping[str, int]) -> Steps:
-        """Let suspects meet good nodes; name them or clear them."""
+        """Let suspects meet good nodes; name them or clear them. One that met none is neither."""
         evidence: dict[str, list[Session]] = {name: [] for name in suspects}
         left = list(suspects)
         while left:
@@ -339,7 +358,7 @@ class Isolation:
             tests, owners = [], []
             for name in left:
                 used = {session.partner_of(name) for session in evidence[name]}
-                good = self.list_good_partners(name, used | set(suspects), taken)
+                good = self.list_good_partners(name, used, set(suspects), taken)
                 if not good:
                     continue
                 taken.update(good)
@@ -352,28 +371,59 @@ class Isolation:
             fresh = iter(self.sessions[before:])
             for name, test in zip(owners, tests, strict=True):
                 evidence[name] += islice(fresh, len(test.pairs))
-            left = [name for name in owners if not is_decided(evidence[name])]
+            proven = self.list_proven()
+            left = [
+                name
+                for name in owners
+                if not is_decided(select_telling(name, evidence[name], proven))
+                and len(evidence[name]) < (MOST_EXPLORED if proven else GOOD_TO_CLEAR)
+            ]
+        proven = self.list_proven()
         for name in suspects:
-            if sum(bool(session.problem) for session in evidence[name]) >= BAD_TO_NAME:
-                self.nodes[name] = describe_node(name, evidence[name], self.sessions)
-            else:
+            telling = select_telling(name, evidence[name], proven)
+            every = [s for s in self.sessions if name in s.ends]
+            is_named = is_bad(telling) and is_bad(select_telling(name, every, proven))
+            if is_named:
+                self.nodes[name] = describe_node(name, telling, self.sessions)
+                continue
+            if any(not session.problem for session in telling):
                 self.cleared[name] = seen[name]
+                self.unclear.discard(name)
+            else:
+                self.cleared[name] = len(self.domains)
+                self.unclear.add(name)
 
-    def list_good_partners(self, name: str, excluded: set[str], taken: Mapping[str, int]) -> list[str]:
+    def list_proven(self) -> set[str]:
+        """Return nodes that had a good session: a bad session between two others says nothing of either."""
+        return {end for session in self.sessions if not session.problem for end in session.ends} - set(
+            self.nodes
+        )
+
+    def list_good_partners(
+        self, name: str, used: set[str], suspects: set[str], taken: Mapping[str, int]
+    ) -> list[str]:
         """Return nodes that were good with everybody, those of the same group first, and the least busy."""
         bad = {end for session in self.sessions if session.problem for end in session.ends}
-        met = {end for session in self.sessions for end in session.ends}
-        good = met - bad - excluded - set(self.nodes) - {name}
-        if len(good) < CONFIRM_PARTNERS:  # everybody met a bad node: those that were cleared will do
-            good = met - excluded - set(self.nodes) - {name}
+        met = {end for session in self.sessions for end in session.ends} - used - set(self.nodes) - {name}
+        proven = self.list_proven()
         own = self.group_of[name]
+        good = met - bad - suspects
+        if (
+            len(good) < CONFIRM_PARTNERS
+        ):  # everybody met a bad node: those that were good with somebody will do
+            good = (met & proven) - suspects or met & proven
+        if not good:  # no node was good yet: a partner that it has not met
+            good = met - {session.partner_of(name) for session in self.sessions if name in session.ends}
         ordered = sorted(good, key=lambda one: (self.group_of[one] != own, taken.get(one, 0), one))
-        # Of other groups one each: two partners over the same bad link would spoil a good node.
-        met_groups = {self.group_of[one] for one in excluded if one in met} - {own}
+        # Of other groups one each: two partners over the same bad link would spoil a good node. No link explains that
+        # a node is bad inside its own group too.
+        inside = [s for s in self.sessions if name in s.ends and not self.is_between(s.ends)]
+        is_good_inside = any(not session.problem for session in inside) or not inside
+        met_groups = {self.group_of[one] for one in used} - {own}
         partners: list[str] = []
         for one in ordered:
             group = self.group_of[one]
-            if group == own or group not in met_groups:
+            if group == own or group not in met_groups or not is_good_inside:
                 partners.append(one)
                 met_groups.add(group)
         return partners[:CONFIRM_PARTNERS]
@@ -398,13 +448,14 @@ class Isolation:
 
     def find_bad_uplinks(self) -> None:
         """Name groups of which several nodes are bad with nodes of most other groups."""
+        proven = self.list_proven()
         for group in self.groups:
             between = [
                 session
                 for session in self.sessions
                 if session.purpose == "between"
                 and group in self.link_of(session.ends)
-                and not set(session.ends) & set(self.nodes)
+                and set(session.ends) <= proven
             ]
             bad = [session for session in between if session.problem]
             own = {end for session in bad for end in session.ends if self.group_of[end] == group}
@@ -441,13 +492,14 @@ class Isolation:
                 pairs.append((other[0], other[1]))
             tests += [self.new_test("link", pair, [pair]) for pair in pairs]
         yield from self.measure(tests)
+        proven = self.list_proven()
         for link in by_link:
             all_of_it = [
                 session
                 for session in self.sessions
                 if self.is_between(session.ends)
                 and self.link_of(session.ends) == link
-                and not set(session.ends) & set(self.nodes)
+                and set(session.ends) <= proven
             ]
             worst = [session for session in all_of_it if session.problem]
             again = [session for session in all_of_it if session.purpose != "between"]
@@ -467,11 +519,25 @@ class Isolation:
         for link, pairs in by_link.items():
             if len(pairs) > 1:
                 bad = [s for s in self.sessions if s.problem and frozenset(s.ends) in pairs]
+                if len(bad) < BAD_TO_NAME_PAIR:  # later sessions showed that these rates are usual
+                    continue
                 measured = sum(
                     self.is_between(session.ends) and self.link_of(session.ends) == link
                     for session in self.sessions
                 )
                 self.links[link] = describe_link(link, bad, measured)
+
+    def withdraw_usual_rates(self) -> None:
+        """Take back nodes and pairs of which all sessions together, compared with the whole run, are not bad."""
+        if len(self.domains) <= FEW_NODES:
+            return
+        proven = {end for session in self.sessions if not session.problem for end in session.ends}
+        for name in list(self.nodes):
+            if not is_bad(select_telling(name, [s for s in self.sessions if name in s.ends], proven)):
+                del self.nodes[name]
+                self.cleared.setdefault(name, 1)
+        counts = Counter(frozenset(session.ends) for session in self.sessions if session.problem)
+        self.pairs = {pair: found for pair, found in self.pairs.items() if counts[pair] >= BAD_TO_NAME_PAIR}
 
     def find_other(self, name: str, used: set[str]) -> str:
         """Return another good node of the same group, empty if there is none."""
@@ -490,12 +556,24 @@ def list_ends(sessions: Iterable[Session]) -> tuple[str, ...]:
     return tuple(sorted({end for session in sessions for end in session.ends}))
 
 
+def select_telling(name: str, sessions: Sequence[Session], proven: set[str]) -> list[Session]:
+    """Return the sessions that say something of a node: good ones, and bad ones with a node that was good once."""
+    return [s for s in sessions if not s.problem or s.partner_of(name) in proven]
+
+
+def is_bad(sessions: Sequence[Session]) -> bool:
+    """Return whether the sessions with good partners name a suspect."""
+    drops = [session.drop for session in sessions if session.problem]
+    if len(drops) < BAD_TO_NAME:
+        return False
+    is_steady = len(drops) >= max(BAD_TO_NAME_SLIGHT, STEADY_SHARE * len(sessions))
+    return sorted(drops)[-BAD_TO_NAME] >= FAIL_DROP or is_steady
+
+
 def is_decided(sessions: Sequence[Session]) -> bool:
     """Return whether the sessions with good partners name or clear a suspect."""
     bad = sum(bool(session.problem) for session in sessions)
-    return (
-        bad >= BAD_TO_NAME or (bad == 0 and len(sessions) >= GOOD_TO_CLEAR) or len(sessions) >= MOST_SESSIONS
-    )
+    return is_bad(sessions) or (bad == 0 and len(sessions) >= GOOD_TO_CLEAR) or len(sessions) >= MOST_SESSIONS
 
 
 def describe_node(name: str, confirmed: Sequence[Session], sessions: Sequence[Session]) -> Finding:
@@ -520,80 +598,3 @@ def describe_link(link: Iterable[str], bad: Sequence[Session], measured: int) ->
         max(session.drop for session in bad),
         list_ends(bad),
     )
-
-
-@dataclass(frozen=True)
-class Reference:
-    """What good sessions of a kind measure: the middle and the lowest of them, in logarithms."""
-
-    middle: float
-    lowest: float
-
-
-def judge_sessions(
-    measured: Sequence[tuple[Purpose, PairMeasurement]], is_between: Callable[[Pair], bool]
-) -> list[Session]:
-    """Return each measurement with its problem, compared with those inside groups or those between groups."""
-    between = [is_between(pair.ends) for _, pair in measured]
-    samples: dict[tuple[int, bool], list[float]] = defaultdict(list)
-    losses = []
-    for (purpose, pair), crosses in zip(measured, between, strict=True):
-        if purpose in ("screen", "between") and not pair.error:
-            for kind, rates in enumerate(list_rates(pair)):
-                samples[kind, crosses] += [log(rate) for rate in rates]
-            losses += [pair.loss_share] if pair.loss_share is not None else []
-    references = {
-        key: build_reference(values) for key, values in samples.items() if len(values) >= MIN_REFERENCE
-    }
-    most_loss = (median(losses) if losses else 0.0) + MIN_CUTOFF * LOSS_FLOOR
-    return [
-        judge_session(purpose, pair, references, crosses=crosses, most_loss=most_loss)
-        for (purpose, pair), crosses in zip(measured, between, strict=True)
-    ]
-
-
-def list_rates(pair: PairMeasurement) -> list[list[float]]:
-    """Return the rates of a pair by their kind (mesh.RATE_KINDS)."""
-    kinds = ((pair.sent_mbit, pair.received_mbit), (pair.rdma_gbit,), (pair.collective_gb_per_s,))
-    return [[rate for rate in rates if rate] for rates in kinds]
-
-
-def build_reference(values: Sequence[float]) -> Reference:
-    """Return the middle of the values, and the lowest that is not an outlier among so many."""
-    middle = median(values)
-    spread = estimate_spread([value - middle for value in values], len(values) - 1)
-    return Reference(middle, middle - max(-log(1 - MIN_DROP), spread.limit(len(values))))
-
-
-def judge_session(
-    purpose: Purpose,
-    pair: PairMeasurement,
-    references: Mapping[tuple[int, bool], Reference],
-    *,
-    crosses: bool,
-    most_loss: float,
-) -> Session:
-    """Return a session with what is wrong with it: an error, the largest missing share of a rate, or lost frames."""
-    if pair.error:
-        return Session(pair.ends, purpose, f"fails ({pair.error})", 1.0)
-    if pair.collective_error:
-        return Session(pair.ends, purpose, f"fails to all-reduce ({pair.collective_error})", 1.0)
-    if pair.collective_wrong_values:
-        return Session(
-            pair.ends, purpose, f"gets {pair.collective_wrong_values:g} wrong values of an all-reduce", 1.0
-        )
-    if pair.has_narrow_path:
-        return Session(pair.ends, purpose, f"passes {pair.path_mtu or 0:g} of {pair.full_mtu:g} bytes", 1.0)
-    worst = Session(pair.ends, purpose)
-    for number, (kind, rates) in enumerate(zip(RATE_KINDS, list_rates(pair), strict=True)):
-        reference = references.get((number, crosses)) or references.get((number, not crosses))
-        for rate in rates:
-            if reference and log(rate) < reference.lowest:
-                expected = exp(reference.middle)
-                drop = 1 - rate / expected
-                if drop > worst.drop:
-                    text = f"{rate:.4g} {kind.unit} of {expected:.4g} ({drop:.0%} less)"
-                    worst = Session(pair.ends, purpose, text, drop)
-    if not worst.problem and (pair.loss_share or 0.0) > most_loss:
-        return Session(pair.ends, purpose, f"loses {pair.loss_share:.1%} of its datagrams", 1.0)
-    return worst

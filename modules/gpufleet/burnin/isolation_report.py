@@ -32,6 +32,10 @@ def judge_isolated_nodes(
         summarize_pairs(node, own_pairs[node.name])
         if node.failed_pairs == node.pairs:
             node.outcome = "not_run"
+    for name in report.unclear:
+        if nodes[name].outcome == "pass":
+            nodes[name].outcome = "not_run"
+            nodes[name].reasons.append("no session with a node that was good with others")
     for name, node in report_missing_collectives(nodes).items():
         node.outcome = "warn" if nodes[name].outcome == "pass" else node.outcome
     for bad_pair in report.pairs:
@@ -68,4 +72,6 @@ def format_isolation(report: IsolationReport) -> list[str]:
         lines += [f"{label} {' - '.join(found.names)}: {found.evidence}" for found in findings]
     if report.cleared:
         lines.append(f"cleared: {', '.join(report.cleared)}")
-    return lines
+    if report.unclear:
+        lines.append(f"not tested by a good node: {', '.join(report.unclear)}")
+    return [*lines, *report.notes]

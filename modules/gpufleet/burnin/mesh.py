@@ -23,6 +23,7 @@ from gpufleet.errors import InputError
 MIN_NODES, MIN_PARTNERS = 3, 2
 # A node fails from this drop of a rate on, and warns below: NVIDIA/aicr#2784 accepts 10 % below its floor.
 FAIL_DROP = 0.1
+SLOW_NODE_TEXT = "with most partners"  # in the reason of a node that is slow by its rates
 # A node or pair is worse if it is off by more than 3.5 times these values (outliers.find_outliers).
 LOSS_FLOOR = 0.002
 SHARE_FLOOR = 0.1
@@ -347,7 +348,7 @@ def blame_slow_nodes(
 def format_slow_end(verb: str, end: SlowEnd, unit: str) -> str:
     """Return the evidence against a slow node."""
     return (
-        f"{verb} {end.measured:.4g} {unit} with most partners, its peers {end.expected:.4g}: {end.drop:.1%} less,"
+        f"{verb} {end.measured:.4g} {unit} {SLOW_NODE_TEXT}, its peers {end.expected:.4g}: {end.drop:.1%} less,"
         f" {end.score:.1f} times the spread"
     )
 

@@ -14,6 +14,7 @@ from typing import Any
 from gpufleet.boundary import OWN_STATE, decode_json_object
 from gpufleet.burnin.isolation import GroupTest, IsolationReport, advance_isolation, color_pairs
 from gpufleet.burnin.isolation_report import format_isolation, judge_isolated_nodes
+from gpufleet.burnin.isolation_session import Purpose, describe_spreads
 from gpufleet.burnin.mesh import (
     PairMeasurement,
     assign_roles,
@@ -23,6 +24,7 @@ from gpufleet.burnin.mesh import (
     read_pair_session,
     summarize_node,
 )
+from gpufleet.burnin.mesh_uplink import explain_uplinks
 
 PAIRS, REPEAT = "all pairs", "suspect pairs again"
 # More suspect pairs than so many a node are no noise: measuring them again takes long and clears nothing.
@@ -174,6 +176,11 @@ def judge_run(
     lines = [f"{len(sessions)} sessions of {len(plan.names)} nodes, all pairs"]
     if plan.mode == "pairs":
         nodes = judge_mesh(plan.names, sessions)
+        domains = plan.complete_domains()
+        lines += explain_uplinks(nodes, sessions, domains)
+        if all(node.outcome == "pass" for node in nodes.values()):
+            screened: list[tuple[Purpose, PairMeasurement]] = [("screen", session) for session in sessions]
+            lines += describe_spreads(screened, lambda ends: domains[ends[0]] != domains[ends[1]])
     else:
         report = advance_isolation(plan.complete_domains(), results, most_between=plan.between_at_once)
         if not isinstance(report, IsolationReport):

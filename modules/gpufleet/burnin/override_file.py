@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 from gpufleet.boundary import decode_yaml, make_printable, validate_with_pydantic
 from gpufleet.burnin.check_definition import ANY, KINDS, REHEARSAL
 from gpufleet.burnin.overrides import ThresholdOverride, apply_overrides
-from gpufleet.burnin.site_metric import SiteMetric, choose_bound, find_site_metric
+from gpufleet.burnin.site_metric import RATES, SiteMetric, choose_bound, find_site_metric
 from gpufleet.burnin.threshold_lint import is_iso_date, lint_thresholds
 from gpufleet.burnin.thresholds import Threshold, load_thresholds, select_thresholds
 from gpufleet.errors import InputError
@@ -121,6 +121,17 @@ def build_overrides(entry: OverrideEntry, where: str, key: str) -> list[Threshol
         overrides = [add_bound(entry, metric, rows, where, key)]
     else:
         overrides = replace_bounds(entry, metric, rows, where, key)
+    if (
+        RATES.fullmatch(metric.unit)
+        and any(row.site.bound == "floor" for row in overrides)
+        and entry.value <= 0
+    ):
+        raise InputError(
+            f"must be above 0, got {entry.value:g}: a rate is never below 0",
+            where=where,
+            key=f"{key}.value",
+            remedy="to see misses without a failure, set on_miss: warn",
+        )
     faults = lint_thresholds(tuple(override.site for override in overrides))
     if faults:
         raise InputError(faults[0], where=where, key=key)

@@ -10,6 +10,7 @@ import base64
 import binascii
 import hashlib
 from dataclasses import dataclass
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from gpufleet.boundary import OWN_STATE, DocumentLimits, Json, decode_json_object, make_printable
@@ -115,5 +116,7 @@ def _make_exact(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_make_exact(item) for item in value]
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > _EXACT_INTEGERS:
+        return str(value)
+    if isinstance(value, float) and not isfinite(value):
         return str(value)
     return value

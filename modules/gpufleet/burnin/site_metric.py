@@ -9,7 +9,13 @@ from functools import cache
 from typing import Protocol
 
 from gpufleet.boundary import make_printable
-from gpufleet.burnin.card import list_cards_of_name, load_card_floors, load_cards, normalize_card_name
+from gpufleet.burnin.card import (
+    list_cards_of_name,
+    load_card_floors,
+    load_cards,
+    map_cards_by_catalogue,
+    normalize_card_name,
+)
 from gpufleet.burnin.check_definition import ThresholdEntry, load_checks
 from gpufleet.burnin.thresholds import COLLECTIVE, find_card_peak, find_metric, find_peak
 from gpufleet.errors import InputError
@@ -89,8 +95,10 @@ def split_card(entry: MetricEntry, where: str, key: str) -> tuple[str, str]:
 
 
 def find_card(name: str, *, is_unlisted: bool, where: str, key: str) -> str:
-    """Return a card as metrics have it, from a driver's name or a name in metrics."""
+    """Return a card as metrics have it, from a driver's name, the catalogue's, or a name in metrics."""
     cards = list_known_cards()
+    if known := map_cards_by_catalogue().get(normalize_card_name(name)):
+        return known
     if name in cards:
         return name
     names = list_cards_of_name(name)

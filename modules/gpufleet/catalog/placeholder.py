@@ -32,8 +32,20 @@ def is_placeholder_uuid(uuid: str) -> bool:
     return (
         not re.fullmatch(rf"[0-9a-f]{{{UUID_DIGITS}}}", plain)
         or len(set(plain)) < FEWEST_CHARACTERS
-        or plain in _load_placeholders("uuids")
+        or not list_byte_orders(plain).isdisjoint(_load_placeholders("uuids"))
     )
+
+
+def list_byte_orders(uuid: str) -> set[str]:
+    """Return the 32 digits of a UUID as RFC 4122, SMBIOS from 2.6 and IPMI write its bytes.
+
+    SMBIOS swaps the first three fields, IPMI reverses all bytes.
+    """
+    content = bytes.fromhex(uuid)
+    orders = set()
+    for each in (content, content[::-1]):
+        orders |= {each.hex(), (each[3::-1] + each[5:3:-1] + each[7:5:-1] + each[8:]).hex()}
+    return orders
 
 
 @cache

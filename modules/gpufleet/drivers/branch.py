@@ -308,7 +308,9 @@ def _build_refusal(
             origin=origin,
             title=title,
             arch=host.facts.arch,
-            known=", ".join(list_systems_of_architecture(host.facts.arch)) or "none",
+            remedy=f"use one of: {', '.join(systems)}; or the manufacturer's image that contains the driver"
+            if (systems := list_systems_of_architecture(host.facts.arch))
+            else "use a machine of x86_64 or aarch64: NVIDIA has no packages for others",
         )
     if not usable_origins and requested.cuda and not cuda_package_names(entry, requested.cuda):
         known = ", ".join(entry.get("cuda", {})) or "none"

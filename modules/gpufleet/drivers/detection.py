@@ -15,6 +15,7 @@ DISPLAY_CLASS, PROCESSING_CLASS = (
     "03",
     "12",
 )  # PCI base classes; Instinct cards and Gaudi are processing accelerators
+FIRST_MAXWELL = 0x1340  # NVIDIA numbers its cards upwards: smaller ids are Kepler, Fermi and older
 IGNORED_MARKETS = ("integrated", "switch")
 
 
@@ -80,6 +81,8 @@ def refuse_unknown_cards(detected_cards: DetectedCards) -> None:
     if not detected_cards.unknown:
         return
     device = detected_cards.unknown[0]
+    if device.vendor == NVIDIA and int(device.device, 16) < FIRST_MAXWELL:
+        raise build_refusal_error("cards.too_old", pci=device.pci_id, address=device.address or "?")
     subsystem = f" (subsystem {device.subsystem})" if device.subsystem else ""
     raise build_refusal_error(
         "cards.unknown", pci=device.pci_id, address=device.address or "?", subsystem=subsystem

@@ -272,7 +272,7 @@ def _build_facts(raw: Mapping[str, Any]) -> HostFacts:
         os_version=str(system["version_id"]),
         codename=str(system.get("codename") or ""),
         os_like=tuple(str(system.get("like") or "").split()),
-        kernel=str(raw["kernel"]),
+        kernel=_read_kernel_release(raw["kernel"]),
         arch=ARCHITECTURES.get(str(raw["arch"]), str(raw["arch"])),
         secure_boot=raw.get("secure_boot"),
         headers_installed=bool(raw.get("headers_installed")),
@@ -282,7 +282,7 @@ def _build_facts(raw: Mapping[str, Any]) -> HostFacts:
         else {name: _read_text_list(versions) for name, versions in candidates.items()},
         loaded=_read_versions(raw.get("loaded")),
         held_packages=_read_text_list(raw.get("held") or []),
-        newest_kernel=str(raw.get("newest_kernel") or ""),
+        newest_kernel=_read_kernel_release(raw.get("newest_kernel") or ""),
         container=str(raw.get("container") or ""),
         virtual=str(raw.get("virtual") or ""),
         raspberry=bool(raw.get("raspberry")),
@@ -290,6 +290,14 @@ def _build_facts(raw: Mapping[str, Any]) -> HostFacts:
         firmware=None if raw.get("firmware") is None else _read_text_list(raw["firmware"]),
         date=str(raw.get("date") or ""),
     )
+
+
+def _read_kernel_release(raw: Any) -> str:
+    """Return the release of a kernel, which becomes part of package names."""
+    text = str(raw)
+    if not re.fullmatch(r"[\w.+~-]{0,100}", text, re.ASCII):
+        raise ValueError("the release of a kernel has other characters than letters, digits and . + ~ - _")
+    return text
 
 
 def _read_versions(raw: Any) -> dict[str, Any]:

@@ -33,6 +33,22 @@ def hwe_suffix(host: HostPlanContext, flavour: str) -> str:
     return "" if is_own_kernel else f"-{hwe['name']}"
 
 
+def is_realtime_kernel(kernel_release: str) -> bool:
+    """Return whether a kernel is built with PREEMPT_RT, by its name: -rt-amd64, -realtime, +rt, .rt7."""
+    return re.search(r"[-+.]rt\d{0,4}([-+.]|$)|-realtime$", kernel_release) is not None
+
+
+def parse_ubuntu_flavour(kernel_release: str) -> str:
+    """Return the flavour of an Ubuntu kernel, all after its build: 6.8.0-1013-azure-nvidia → azure-nvidia."""
+    match = re.fullmatch(r"[\d.]{1,40}-\d{1,9}-(.{1,80})", kernel_release)
+    return match.group(1) if match else ""
+
+
+def parse_ubuntu_build(version: str) -> tuple[int, ...]:
+    """Return the numbers of a kernel's release or of its package: 6.8.0-55-generic and 6.8.0-55.57 are one build."""
+    return tuple(int(number) for number in re.findall(r"\d{1,9}", version)[:4])
+
+
 @dataclass(frozen=True)
 class KernelPackages:
     """Packages of a kernel's headers; ``older`` are the names before, ``meta`` brings those of later kernels."""
@@ -49,7 +65,7 @@ def find_kernel_packages(host: HostPlanContext) -> KernelPackages:
     row = next((row for row in host.system.get("kernels", ()) if re.search(row["match"], release)), None)
     values = {
         "kernel": release,
-        "release": release.partition("+64k")[0],
+        "release": release.partition("+")[0],
         "series": ".".join(map(str, parse_kernel_series(release))),
     }
     names, older = (
@@ -63,10 +79,34 @@ def find_kernel_packages(host: HostPlanContext) -> KernelPackages:
 
 def _find_meta_package(host: HostPlanContext) -> str | None:
     """Return the package that brings the headers of later kernels."""
+    if host.distribution == "ubuntu":
+        flavour = parse_ubuntu_flavour(host.facts.kernel)
+        name = host.system["meta"].get(f"-{flavour}")
+        return f"{name}{hwe_suffix(host, flavour)}" if name else None
     for suffix, name in host.system["meta"].items():
         if host.facts.kernel.endswith(suffix):
-            return f"{name}{hwe_suffix(host, suffix.removeprefix('-'))}"
+            return str(name)
     return None
+
+
+def is_meta_package_behind(host: HostPlanContext, name: str) -> bool:
+    """Return whether a meta package is of an older kernel than the running one, which is of another repository.
+
+    So it is with a kernel of backports or of kernel.org: the meta package brings headers that fit no kernel here.
+    """
+    versions = [text for text in host.offered_package_versions(name) if "~bpo" not in text]
+    if not versions or host.distribution not in ("debian", "ubuntu") or not name.startswith("linux-"):
+        return False
+    newest, running = max(map(parse_ubuntu_build, versions)), parse_ubuntu_build(host.facts.kernel)
+    return newest < running if host.distribution == "ubuntu" else newest[:2] < running[:2]
+
+
+def find_kernel_image(host: HostPlanContext, meta: str) -> tuple[str, ...]:
+    """Return the package that brings the kernel of a meta package of headers, if one must be installed."""
+    if host.facts.newest_kernel not in ("", host.facts.kernel) or host.facts.candidates is None:
+        return ()
+    name = meta.replace("linux-headers-", "linux-image-").replace("-default-headers", "-default-kernel")
+    return (name,) if name != meta and host.is_offered(name) else ()
 
 
 def choose_kernel_header_packages(host: HostPlanContext) -> tuple[str, ...]:
@@ -78,14 +118,19 @@ def choose_kernel_header_packages(host: HostPlanContext) -> tuple[str, ...]:
     exact_names = packages.exact
     if packages.older and not host.is_offered(exact_names[0]) and host.is_offered(packages.older[0]):
         exact_names = packages.older
-    meta_names = (packages.meta,) if packages.meta and host.is_offered(packages.meta) else ()
+    has_meta = packages.meta and host.is_offered(packages.meta)
+    meta_names = (
+        (packages.meta,)
+        if packages.meta and has_meta and not is_meta_package_behind(host, packages.meta)
+        else ()
+    )
     missing = [name for name in exact_names if not host.is_offered(name)]
     # A rehearsed host runs the rehearsal machine's kernel, which may have no header packages.
     if facts.headers_installed or facts.rehearsed:
         return (*(name for name in exact_names if name not in missing), *meta_names)
     if missing and meta_names:
         host.add_plan_reason("kernel.headers_gone", names=", ".join(exact_names), meta=meta_names[0])
-        return meta_names
+        return (*meta_names, *find_kernel_image(host, meta_names[0]))
     if missing:
         raise build_refusal_error(
             "packages.not_offered",
@@ -130,7 +175,10 @@ def plan_reboot(
     is_newer_usable = (
         bool(facts.newest_kernel)
         and facts.newest_kernel != facts.kernel
-        and not any(reason.code == "driver.newest_kernel_breaks" for reason in host.reasons)
+        and not any(
+            reason.code in ("driver.newest_kernel_breaks", "kernel.newest_without_modules")
+            for reason in host.reasons
+        )
     )
     if is_newer_usable:
         host.add_plan_reason("kernel.newer_installed", newest=facts.newest_kernel, kernel=facts.kernel)
@@ -145,6 +193,10 @@ def plan_reboot(
         (
             any(noted_reason.code == "kernel.headers_gone" for noted_reason in host.reasons),
             "the newest kernel must be running first",
+        ),
+        (
+            any(noted_reason.code == "kernel.modules_newer" for noted_reason in host.reasons),
+            "the modules are of a newer kernel",
         ),
     ):
         if needed:

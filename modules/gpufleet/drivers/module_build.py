@@ -9,6 +9,7 @@ from gpufleet.drivers.branch import DriverChoice
 from gpufleet.drivers.data_file import NvidiaKernelBreak, load_driver_branches, load_nvidia_kernel_breaks
 from gpufleet.drivers.host import HostPlanContext
 from gpufleet.drivers.installed import InstalledDriver
+from gpufleet.drivers.kernel import is_realtime_kernel
 from gpufleet.drivers.package_choice import DriverPackageSet
 from gpufleet.drivers.rule import build_refusal_error
 from gpufleet.drivers.version import parse_kernel_series, parse_upstream_version, version_sort_key
@@ -32,6 +33,8 @@ def check_module_build(
         return
     version = _find_module_version(host, choice, package_set)
     facts, is_loaded = host.facts, bool(installed.loaded) and installed.loaded == package_set.version
+    if not is_loaded and is_realtime_kernel(facts.kernel):
+        raise build_refusal_error("kernel.realtime", kernel=facts.kernel)
     broken = None if is_loaded else find_kernel_break(host, choice, version, facts.kernel)
     if broken is not None:
         values = _describe_break(host, choice, version, broken, facts.kernel)
@@ -39,6 +42,18 @@ def check_module_build(
             raise build_refusal_error("driver.kernel_breaks", broken.sources[0], **values)
         host.add_sourced_reason("driver.kernel_reported", broken.sources[0], **values)
     if not facts.newest_kernel or facts.newest_kernel == facts.kernel:
+        return
+    if is_realtime_kernel(facts.newest_kernel):
+        if not (is_kept and is_loaded):
+            raise build_refusal_error("kernel.realtime", kernel=facts.newest_kernel)
+        remedy = "start a kernel without PREEMPT_RT"
+        host.add_sourced_reason(
+            "driver.newest_kernel_breaks",
+            "nvidia-1240",
+            version=version,
+            kernel=facts.newest_kernel,
+            remedy=remedy,
+        )
         return
     broken = find_kernel_break(host, choice, version, facts.newest_kernel)
     if broken is None or broken.certainty != "confirmed":

@@ -59,6 +59,7 @@ def plan_nvidia_driver(host: HostPlanContext) -> DriverPlan:
     module_build.check_module_build(
         host, installed_driver, choice, package_set, is_kept=change.action == "keep"
     )
+    package_choice.check_module_kernel(host, package_set.packages, is_kept=change.action == "keep")
     _check_mig(host, package_set.version)
     toolkit = cuda.plan_cuda_toolkit(host, choice)
     gpudirect_packages = gpudirect.plan_gpudirect_packages(host, choice)

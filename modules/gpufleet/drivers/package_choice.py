@@ -80,8 +80,71 @@ def driver_package_names(host: HostPlanContext, driver_choice: DriverChoice) -> 
         flavour = choose_kernel_flavour(host, entry)
         is_desktop = flavour in entry["desktop_flavours"]
         names = entry["sets"][1 if is_desktop else 0][driver_choice.module]
-    flavour += kernel.hwe_suffix(host, flavour)
+        flavour = choose_flavour_variant(host, names[0], driver_choice.branch, flavour)
     return tuple(name.format(branch=driver_choice.branch, flavour=flavour) for name in names)
+
+
+def choose_flavour_variant(host: HostPlanContext, template: str, branch: int, flavour: str) -> str:
+    """Return a flavour with the ending of the kernel's series: -hwe-24.04 is newer, -lts-24.04 a cloud's first.
+
+    The package whose modules are built for the running kernel's series decides, if the host said what is offered.
+    """
+    default = f"{flavour}{kernel.hwe_suffix(host, flavour)}"
+    running = kernel.parse_ubuntu_build(host.facts.kernel)
+    release = host.key.partition("-")[2]
+    for variant in dict.fromkeys((default, flavour, f"{flavour}-hwe-{release}", f"{flavour}-lts-{release}")):
+        versions = host.offered_package_versions(template.format(branch=branch, flavour=variant))
+        if any(kernel.parse_ubuntu_build(version)[:2] == running[:2] for version in versions):
+            return variant
+    return default
+
+
+def check_module_kernel(host: HostPlanContext, packages: Iterable[PlannedPackage], *, is_kept: bool) -> None:
+    """Check which kernel signed modules are for.
+
+    Newer ones bring their kernel, which is a reason to restart. Raise PlanRefusedError if they are older than the
+    running kernel, or than the one that starts next; a driver that is kept runs until then, so no restart is planned.
+    """
+    facts = host.facts
+    package = next((each for each in packages if each.name.startswith("linux-modules-nvidia-")), None)
+    if package is None or facts.rehearsed or facts.container:
+        return
+    versions = (
+        (facts.packages.get(package.name, ""),) if is_kept else host.offered_package_versions(package.name)
+    )
+    built = max(map(kernel.parse_ubuntu_build, versions), default=())
+    if not built:
+        return
+    running, following = (kernel.parse_ubuntu_build(text) for text in (facts.kernel, facts.newest_kernel))
+    values = {
+        "name": package.name,
+        "offered": ".".join(map(str, built[:3])) + f"-{built[-1]}",
+        "kernel": facts.kernel,
+    }
+    if built < following:
+        values["kernel"] = facts.newest_kernel
+        if is_kept:
+            host.add_plan_reason("kernel.newest_without_modules", **values)
+            return
+        raise build_refusal_error(
+            "kernel.modules_older", remedy="start that kernel, and remove the newer one", **values
+        )
+    if is_kept:
+        return
+    if built > running:
+        host.add_plan_reason("kernel.modules_newer", **values)
+    elif built < running:
+        remedy = _describe_kernel_remedy(host, "start that kernel")
+        raise build_refusal_error("kernel.modules_older", remedy=remedy, **values)
+
+
+def _describe_kernel_remedy(host: HostPlanContext, remedy: str) -> str:
+    """Return a remedy with origin: vendor added, if DKMS could build the module for the running kernel."""
+    names = kernel.find_kernel_packages(host).exact
+    has_headers = host.facts.headers_installed or all(host.is_offered(name) for name in names)
+    if host.has_vendor_packages and has_headers and not kernel.is_realtime_kernel(host.facts.kernel):
+        remedy += ", or origin: vendor, whose modules are built by DKMS"
+    return remedy
 
 
 def fabric_manager_package_names(
@@ -99,13 +162,11 @@ def choose_kernel_flavour(host: HostPlanContext, package_table: Mapping[str, Any
     """Return the flavour of signed module packages that fits the running kernel: generic, aws, nvidia-64k."""
     release = host.facts.kernel
     flavours = (*package_table["flavours"], *package_table.get(f"{host.facts.arch}_flavours", ()))
-    fitting = [flavour for flavour in flavours if release.endswith(f"-{flavour}")]
-    if not fitting:
-        remedy = "use one of those kernels"
-        if host.has_vendor_packages:
-            remedy += ", or origin: vendor, whose modules are built by DKMS"
+    own = kernel.parse_ubuntu_flavour(release)
+    if own not in flavours:
+        remedy = _describe_kernel_remedy(host, "use one of those kernels")
         raise build_refusal_error("kernel.flavour", kernel=release, known=", ".join(flavours), remedy=remedy)
-    return str(max(fitting, key=len))
+    return own
 
 
 def choose_cuda_package_versions(
@@ -201,11 +262,8 @@ def refuse_unoffered_packages(
 
 def _note_unresolved(host: HostPlanContext, choice: DriverChoice, lead_package: str) -> None:
     entry = choice.get_package_table(host)
-    pins = (
-        entry.get("pinning")
-        or list((entry.get("stream") or {}).values())[:1]
-        or [f"{lead_package} {{branch}}.*"]
-    )
+    stream = (entry.get("stream") or {}).get(choice.module)
+    pins = entry.get("pinning") or ([stream] if stream else [f"{lead_package} {{branch}}.*"])
     repository_names = (
         ", ".join(row["name"] for row in entry.get("repositories", ())) or f"{host.system_title}'s archive"
     )

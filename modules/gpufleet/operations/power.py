@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from typing import Any
 
@@ -16,10 +16,12 @@ from gpufleet.errors import InputError
 from gpufleet.nodes.identity import normalize_serial
 from gpufleet.nodes.inventory import is_rehearsal_address
 from gpufleet.remote.bmc import (
+    MachineIdentity,
     NodeIdentifiers,
     PowerAction,
     PowerReport,
     PowerRequest,
+    compare_machine,
     describe_identifiers,
     run_power_action,
 )
@@ -61,7 +63,7 @@ def control_power(declaration: Mapping[str, Any], options: PowerOptions) -> Powe
         return report
     theirs = describe_identifiers(report.model_dump())
     sides = f"it reports {theirs}; the node has {request.node.describe()}"
-    remedy = f"after a look at the machine, set power_serial: {choose_serial(report)} for this node"
+    remedy = f"after a look at the machine, set power_serial: {choose_serial(report, options)} for this node"
     if report.match == "unknown" and options.action == "on":
         note = f"the BMC {bmc.address} could not be identified, {report.match_reason}: {sides}; {remedy}"
         return report.model_copy(update={"notes": (*report.notes, make_printable(note, 500))})
@@ -76,9 +78,21 @@ def control_power(declaration: Mapping[str, Any], options: PowerOptions) -> Powe
     return report.model_copy(update={"problem": make_printable(problem, 500)})
 
 
-def choose_serial(report: PowerReport) -> str:
-    """Return the identifier of a BMC that a person can name as the node's."""
-    return report.serial or report.board_serial or report.chassis_serial or report.uuid or "''"
+def choose_serial(report: PowerReport, options: PowerOptions) -> str:
+    """Return the identifier of a BMC that a person can name as the node's: one with which the node is the same.
+
+    A placeholder is none, and neither is a serial that all nodes of a chassis have.
+    """
+    names = ("manufacturer", "model", "serial", "sku", "board_serial", "chassis_serial", "uuid", "guid")
+    machine = MachineIdentity(**{name: getattr(report, name) for name in names})
+    for name in ("serial", "board_serial", "chassis_serial", "uuid"):
+        text = str(getattr(machine, name))
+        if normalize_serial(text) is None:
+            continue
+        node = build_identifiers(replace(options, serial=text))
+        if compare_machine(node, machine).match == "same":
+            return text
+    return report.serial or report.uuid or "''"
 
 
 def build_identifiers(options: PowerOptions) -> NodeIdentifiers:
@@ -89,6 +103,12 @@ def build_identifiers(options: PowerOptions) -> NodeIdentifiers:
     if serial == registered:
         return NodeIdentifiers(
             **{key: str(text or "")[:200] for key, text in known.items()} | {"serial": serial or ""}
+        )
+    if serial is None and options.serial.strip():
+        raise InputError(
+            f"{make_printable(options.serial, 60)!r} identifies nothing: many machines report it",
+            where="power_serial",
+            remedy="name the machine's UUID or board serial",
         )
     is_uuid = re.fullmatch(UUID, serial or "") is not None  # a person may name that too
     return NodeIdentifiers(uuid=serial or "") if is_uuid else NodeIdentifiers(serial=serial or "")

@@ -7,14 +7,21 @@ or never stop answering. What the child prints is decoded within limits.
 from __future__ import annotations
 
 from gpufleet.remote.bmc.control import run_power_action
-from gpufleet.remote.bmc.machine import NodeIdentifiers, describe_identifiers
+from gpufleet.remote.bmc.machine import (
+    MachineIdentity,
+    NodeIdentifiers,
+    compare_machine,
+    describe_identifiers,
+)
 from gpufleet.remote.bmc.model import PowerAction, PowerReport, PowerRequest
 
 __all__ = [
+    "MachineIdentity",
     "NodeIdentifiers",
     "PowerAction",
     "PowerReport",
     "PowerRequest",
+    "compare_machine",
     "describe_identifiers",
     "run_power_action",
 ]

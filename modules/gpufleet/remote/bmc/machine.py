@@ -12,7 +12,12 @@ from functools import cache
 from typing import Any, Literal
 
 from gpufleet.boundary import read_packaged_yaml
-from gpufleet.catalog.placeholder import is_placeholder_serial, is_placeholder_uuid, remove_punctuation
+from gpufleet.catalog.placeholder import (
+    is_placeholder_serial,
+    is_placeholder_uuid,
+    list_byte_orders,
+    remove_punctuation,
+)
 from gpufleet.fleet.frozen_model import FrozenModel
 
 Match = Literal["same", "other", "unknown", "not_compared"]
@@ -103,7 +108,7 @@ def compare_machine(node: NodeIdentifiers, machine: MachineIdentity) -> MachineC
     ours, theirs = _list_node_serials(node), _list_machine_serials(machine)
     shared = _split_serials(node.shared_serial)
     uuid, their_uuid = _normalize_uuid(node.uuid), _normalize_uuid(machine.uuid)
-    if uuid and {their_uuid, _normalize_uuid(machine.guid)} & _list_byte_orders(uuid):
+    if uuid and {their_uuid, _normalize_uuid(machine.guid)} & list_byte_orders(uuid):
         return MachineComparison("same")
     differing = [
         _NAMES[kind]
@@ -192,12 +197,3 @@ def _split_serials(text: str) -> frozenset[str]:
 def _normalize_uuid(text: str) -> str:
     """Return the 32 hexadecimal digits of a UUID; empty for a placeholder and for anything else."""
     return "" if is_placeholder_uuid(text) else remove_punctuation(text)
-
-
-def _list_byte_orders(uuid: str) -> set[str]:
-    """Return a UUID as RFC 4122, SMBIOS from 2.6 (first three fields swapped) and IPMI (reversed) write its bytes."""
-    content = bytes.fromhex(uuid)
-    orders = set()
-    for each in (content, content[::-1]):
-        orders |= {each.hex(), (each[3::-1] + each[5:3:-1] + each[7:5:-1] + each[8:]).hex()}
-    return orders

@@ -69,6 +69,7 @@ class PowerSequence:
         self.record = record
         self.report = PowerReport()
         self.has_tried = False  # an order that was refused may show that the machine has changed since
+        self.refused_shutdown = ""
         self.orders: list[str] = []
         self.doubts: dict[str, str] = {}
 
@@ -112,7 +113,11 @@ class PowerSequence:
             if self.request.action == "cycle":
                 self._power_on("on")
         elif not self.request.force:
-            raise BmcError(f"the system did not shut down within {self.request.shutdown_seconds} seconds")
+            raise BmcError(
+                f"the system was not shut down: {self.refused_shutdown}"
+                if self.refused_shutdown
+                else f"the system did not shut down within {self.request.shutdown_seconds} seconds"
+            )
         elif self.request.action == "cycle":
             self._restart()
         else:
@@ -137,6 +142,10 @@ class PowerSequence:
         """Request a shutdown of the operating system; True if the machine is off in time."""
         try:
             self._send("shutdown", "off")
+        except BmcError as error:
+            self.refused_shutdown = str(error)
+            return False
+        try:
             self._wait_for("off", self.request.shutdown_seconds)
         except BmcError:
             return False

@@ -67,19 +67,21 @@ DRIVER_PACKAGE = re.compile(
 CANDIDATE = re.compile(
     r"^(nvidia-(open|driver|kernel-dkms|open-kernel-dkms|kernel-open-dkms|smi|driver-pinning-\d+|fabricmanager(-\d+)?|imex(-\d+)?|gds(-\d+-\d+)?"
     r"|headless-no-dkms-\d+(-server)?(-open)?|utils-\d+(-server)?|cuda-toolkit)|libcuda1|libnvidia-ml1|cuda-drivers|nvlsm"
-    r"|cuda-(toolkit|compat)-\d+-\d+|linux-modules-nvidia-\d+-(server-)?(open-)?[a-z]+(-(64k|fde|iotg|lowlatency))?(-hwe-[\d.]+)?|amdgpu-dkms"
-    r"|amdrocm[\d.]*(-gfx\w+)?|rocm|firmware-amd-graphics|mesa-vulkan-drivers|linux-firmware(-amd-graphics)?|proxmox-default-headers|linux-headers-[a-z][\w.-]*"
+    r"|cuda-(toolkit|compat)-\d+-\d+|linux-modules-nvidia-\d+-(server-)?(open-)?[a-z]+(-(64k|fde|iotg|lowlatency))?(-(hwe|lts)-[\d.]+)?|amdgpu-dkms"
+    r"|amdrocm[\d.]*(-gfx\w+)?|rocm|firmware-amd-graphics|mesa-vulkan-drivers|linux-firmware(-amd-graphics)?|proxmox-default-(headers|kernel)|linux-headers-[a-z][\w.-]*"
+    r"|linux-image-(?!unsigned|extra|uc)[a-z][a-z0-9-]*(-[\d.]+)?"
     r"|nvidia-fs-dkms|gdrdrv-dkms|libgdrapi|gdrcopy-tests|rocminfo|rocm-smi|rocm-opencl-icd|hipcc|librocblas0|libhipblas0)$"
 )
 DNF_CANDIDATES = (
     "nvidia-open", "cuda-drivers", "nvidia-fabricmanager", "nvidia-fabric-manager", "nvlsm",
     "cuda-toolkit-*", "cuda-compat-*", "nvidia-gds*", "gdrcopy*", "amdgpu-dkms",
     "amdrocm*", "rocm", "kernel-devel", "kernel-devel-matched", "kernel-headers", "kernel-64k-devel",
-    "kernel-64k-devel-matched", "kernel-modules-extra", "kernel6.*-devel", "kernel6.*-headers",
+    "kernel-64k-devel-matched", "kernel-rt-devel", "kernel-debug-devel", "kernel-uek-devel", "kernel-ml-devel",
+    "kernel-lt-devel", "kernel-modules-extra", "kernel6.*-devel", "kernel6.*-headers",
     "kernel6.*-modules-extra", "linux-firmware", "mesa-vulkan-drivers", "nvidia-imex*",
 )  # fmt: skip
 # Packages of one kernel, of which dnf offers several versions: RHEL's, and those of Amazon Linux.
-KERNEL_PACKAGE = re.compile(r"kernel(-64k|6\.\d+)?-(devel|headers|modules-extra)")
+KERNEL_PACKAGE = re.compile(r"kernel(-64k|-rt|-debug|-uek|-ml|-lt|6\.\d+)?-(devel|headers|modules-extra)")
 FIRMWARE_FOLDERS = ("lib/firmware/amdgpu", "usr/lib/firmware/amdgpu")
 FIRMWARE_FILE = re.compile(r"([a-z0-9_]+?)_(?:rlc|sos|mec|mes|pfp|me|ce|sdma)\w*\.bin(?:\.\w+)?")
 SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
