@@ -12,7 +12,7 @@ from gpufleet.nodes import HOLDS, STATES, NodeIdentity, NodeObservation
 
 SCHEMA = json.loads(files("gpufleet.nodes").joinpath("data/nodes-list.schema.json").read_text())
 PLACE = ("id", "name", "kind", "cloud", "region", "pool", "rack", "slot", "template", "address")
-KEYS = [*PLACE, "reachable", "state", "holds", "accelerators", "usd_per_hour", "sources"]
+KEYS = [*PLACE, "reachable", "state", "why", "holds", "accelerators", "usd_per_hour", "sources"]
 
 
 @pytest.fixture
