@@ -119,7 +119,7 @@ def test_missing_context_length_is_unknown(tmp_path):
         {"layer_types": 3},
         {"mlp_only_layers": 3},
         {"attn_config": {"kv_n_heads": "two"}},
-        {"quantization_config": {"quant_method": "awq", "bits": [4]}},
+        {"quantization_config": {"quant_method": "fp8", "weight_block_size": 128}},
     ],
 )
 def test_setting_of_unexpected_type_is_refused_in_one_line(tmp_path, more):
@@ -209,9 +209,17 @@ def test_sliding_windows_are_read(tmp_path, more, window, layers):
     [
         ({"quant_method": "gptq", "bits": 4, "group_size": 32}, "int4-g32"),
         ({"quant_method": "awq", "bits": 4, "group_size": 128}, "int4-g128"),
-        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "nf4"),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "nf4-single"),
+        (
+            {
+                "quant_method": "bitsandbytes",
+                "load_in_4bit": True,
+                "bnb_4bit_quant_type": "nf4",
+                "bnb_4bit_use_double_quant": True,
+            },
+            "nf4",
+        ),
         ({"quant_method": "fp8"}, "fp8"),
-        ({"quant_method": "of-tomorrow"}, ""),
     ],
 )
 def test_stored_precision_is_read_from_the_file(tmp_path, quantised, precision):

@@ -47,6 +47,24 @@ class LinearAttention:
 
 
 @dataclass(frozen=True)
+class StoredQuantization:
+    """How a published model stores its weights.
+
+    ``precision`` is its name for ``--precision``. ``bits`` pairs a tensor's name (``WeightMatrixGroup.tensor_name``)
+    with its bits per weight, scales included and averaged over the layers; all other tensors have 16 bits.
+    """
+
+    method: str
+    precision: str
+    bits: tuple[tuple[str, float], ...]
+    source: str = ""
+
+    def get_bits(self, tensor_name: str) -> float:
+        """Return the bits per weight of these tensors."""
+        return next((bits for name, bits in self.bits if name == tensor_name), 16.0)
+
+
+@dataclass(frozen=True)
 class ModelArchitecture:
     """One model. ``parameters`` counts all weights, ``active_parameters`` those that one token uses.
 
@@ -83,6 +101,9 @@ class ModelArchitecture:
     query_gate: bool = False  # queries carry a gate of their own size (Qwen3-Next)
     stored: tuple[tuple[str, float], ...] = ()
     stored_precision: str = ""  # the precision that the file states: q4_k_m, bf16 …
+    quantization: StoredQuantization | None = (
+        None  # how the published model stores its weights; None: in 16 bits
+    )
 
     @property
     def dense_layer_count(self) -> int:

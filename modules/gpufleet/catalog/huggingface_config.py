@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ from gpufleet.catalog.architecture import (
     ModelArchitecture,
 )
 from gpufleet.catalog.parameter_count import with_parameter_counts
+from gpufleet.catalog.quantization_method import read_quantization_method
+from gpufleet.catalog.quantized_modules import resolve_quantization
 from gpufleet.errors import InputError
 
 UNGATED_FAMILIES = {
@@ -63,6 +65,7 @@ STATE_SPACE_KEYS = (
     "ssm_state_size",
     "ssm_cfg",
 )
+MODELOPT_FILE = "hf_quant_config.json"  # NVIDIA's Model Optimizer states its formats beside the config.json
 MAX_SHOWN_CHARACTERS = 40  # characters of a wrong value in a message
 MAX_SETTING = 10**12  # of any setting: larger values are infinity or typing errors
 DEFAULT_CONTEXT = {"falcon": 2048, "RefinedWebModel": 2048, "RefinedWeb": 2048}
@@ -103,7 +106,10 @@ class HuggingFaceConfig:
 
 def read_huggingface_model(path: Path) -> ModelArchitecture:
     """Return the model that a config.json describes."""
-    return parse_huggingface_config(_load_document(path), where=str(path), name=_model_name(path))
+    document, separate = _load_document(path), path.with_name(MODELOPT_FILE)
+    if "quantization_config" not in document and separate.is_file():
+        document["quantization_config"] = {"quant_method": "modelopt", **_load_document(separate)}
+    return parse_huggingface_config(document, where=str(path), name=_model_name(path))
 
 
 def parse_huggingface_config(document: dict[str, Any], *, where: str, name: str) -> ModelArchitecture:
@@ -131,7 +137,7 @@ def _build_architecture(document: dict[str, Any], *, where: str, name: str) -> M
     head_dim = config.get_integer("head_dim", "kv_channels", default=hidden // heads)
     experts = _build_experts(config, layers)
     window, window_layers = _sliding_window(config, layers, linear.layers if linear else 0)
-    return with_parameter_counts(
+    model = with_parameter_counts(
         ModelArchitecture(
             name=name,
             family=config.model_type or "unknown",
@@ -169,9 +175,9 @@ def _build_architecture(document: dict[str, Any], *, where: str, name: str) -> M
             positions=config.get_integer("n_positions", default=0) if config.model_type == "gpt2" else 0,
             query_gate=bool(config.get_first_value("attn_output_gate")) or config.model_type == "qwen3_next",
             source=where,
-            stored_precision=_stored_precision(config),
         )
     )
+    return _with_quantization(model, config)
 
 
 def _shorten_repr(value: Any) -> str:
@@ -331,15 +337,17 @@ def _bias_names(config: HuggingFaceConfig) -> tuple[str, ...]:
     return tuple(sorted(biases))
 
 
-def _stored_precision(config: HuggingFaceConfig) -> str:
-    """Return the precision that the file states for quantised weights, or an empty text."""
-    quantization = config.get_first_value("quantization_config")
-    if not isinstance(quantization, dict):
-        return ""
-    method = str(quantization.get("quant_method") or "").lower()
-    bits, group = quantization.get("bits"), quantization.get("group_size")
-    if method in {"gptq", "awq"} and bits in {4, 8}:
-        return f"int{bits}-g{group}" if isinstance(group, int) and group > 0 else f"int{bits}"
-    if method == "bitsandbytes":
-        return "nf4" if quantization.get("load_in_4bit") else "int8"
-    return {"fp8": "fp8", "mxfp4": "mxfp4", "nvfp4": "nvfp4"}.get(method, "")
+def _with_quantization(model: ModelArchitecture, config: HuggingFaceConfig) -> ModelArchitecture:
+    """Return the model with the bits of its quantised weights, if the file states a quantisation."""
+    values = config.get_first_value("quantization_config", "compression_config", "quantization")
+    if values is None:
+        return model
+    if not isinstance(values, dict):
+        raise InputError(
+            f"{_shorten_repr(values)} is not an object", where=config.where, key="quantization_config"
+        )
+    if config.get_first_value("expert_dtype"):  # DeepSeek V4 states its experts' format outside
+        values = {"expert_dtype": config.get_first_value("expert_dtype"), **values}
+    method, quantization = read_quantization_method(values, config.where)
+    stored = resolve_quantization(model, method, quantization, config.where)
+    return replace(model, quantization=stored, stored_precision=stored.precision if stored else "")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
-from gpufleet.boundary import build_from_row
+from gpufleet.boundary import build_from_row, decode_json_object
 from gpufleet.catalog.accelerator_name import is_part_of_name
 from gpufleet.catalog.architecture import LatentAttention, MixtureOfExperts, ModelArchitecture
 from gpufleet.catalog.data_file import Row, load_catalog_rows
@@ -123,7 +125,7 @@ def _load_model(name: str) -> ModelArchitecture:
 
 
 def _build_architecture(row: Row) -> ModelArchitecture:
-    return with_parameter_counts(
+    model = with_parameter_counts(
         build_from_row(
             ModelArchitecture,
             row,
@@ -133,6 +135,28 @@ def _build_architecture(row: Row) -> ModelArchitecture:
             latent=build_from_row(LatentAttention, row) if row["kv_rank"] else None,
         )
     )
+    return _with_published_format(model)
+
+
+def _with_published_format(model: ModelArchitecture) -> ModelArchitecture:
+    """Return the model with the quantisation in which its owner publishes it, if it is not in 16 bits."""
+    row = next(
+        (row for row in _load_published_formats() if fnmatchcase(model.name.lower(), row["models"])), None
+    )
+    if row is None:
+        return model
+    from gpufleet.catalog.quantization_method import read_quantization_method
+    from gpufleet.catalog.quantized_modules import resolve_quantization
+
+    where = f"published_formats.csv: {row['models']}"
+    method, quantization = read_quantization_method(decode_json_object(row["settings"], where), where)
+    stored = resolve_quantization(model, method, quantization, row["source"])
+    return replace(model, quantization=stored, stored_precision=stored.precision if stored else "")
+
+
+@cache
+def _load_published_formats() -> list[Row]:
+    return load_catalog_rows("published_formats.csv")
 
 
 def _build_experts(row: Row) -> MixtureOfExperts | None:

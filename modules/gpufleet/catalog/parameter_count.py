@@ -17,11 +17,19 @@ class WeightMatrixGroup:
     count: int = 1
     layers: int = 1
     routed: bool = False  # one expert of several: a token uses some of them
+    shared: bool = False  # an expert that every token passes
 
     @property
     def element_count(self) -> float:
         """Return the number of weights in all of them."""
         return float(self.rows) * self.columns * self.count * self.layers
+
+    @property
+    def tensor_name(self) -> str:
+        """Return the kind, with the part of the layer for feed-forward matrices: "q", "routed gate"."""
+        if self.kind not in {"gate", "up", "down"}:
+            return self.kind
+        return f"{'routed' if self.routed else 'shared' if self.shared else 'dense'} {self.kind}"
 
 
 def list_weight_matrices(model: ModelArchitecture) -> list[WeightMatrixGroup]:
@@ -115,18 +123,24 @@ def _feed_forward_matrices(model: ModelArchitecture) -> list[WeightMatrixGroup]:
     groups += _block_matrices(model, experts.intermediate, experts.count, layers, routed=True)
     if experts.shared:
         width = experts.shared_intermediate or experts.intermediate
-        groups += _block_matrices(model, width, experts.shared, layers)
+        groups += _block_matrices(model, width, experts.shared, layers, shared=True)
     return [*groups, WeightMatrixGroup("router", experts.count, model.hidden, layers=layers)]
 
 
 def _block_matrices(
-    model: ModelArchitecture, width: int, count: int, layers: int, *, routed: bool = False
+    model: ModelArchitecture,
+    width: int,
+    count: int,
+    layers: int,
+    *,
+    routed: bool = False,
+    shared: bool = False,
 ) -> list[WeightMatrixGroup]:
     if not layers or not width:
         return []
     kinds = ["gate", "up"] if model.gated else ["up"]
-    inputs = [WeightMatrixGroup(kind, width, model.hidden, count, layers, routed) for kind in kinds]
-    return [*inputs, WeightMatrixGroup("down", model.hidden, width, count, layers, routed)]
+    inputs = [WeightMatrixGroup(kind, width, model.hidden, count, layers, routed, shared) for kind in kinds]
+    return [*inputs, WeightMatrixGroup("down", model.hidden, width, count, layers, routed, shared)]
 
 
 def _small_matrices(model: ModelArchitecture) -> list[WeightMatrixGroup]:

@@ -81,12 +81,15 @@ def list_matrix_bytes(
 
 
 def _matrix_bits_per_weight(matrix: WeightMatrixGroup, model: ModelArchitecture, precision: str) -> float:
+    published = model.quantization
+    if published and precision == normalize_precision(published.precision):
+        return published.get_bits(matrix.tensor_name)
     if precision in UNQUANTIZED_FORMATS:
         return bits_per_element(precision)
     if is_gguf_precision(precision):
         return gguf_mixture_bits_per_weight(matrix, model, precision)
     if precision == "w8a8" and matrix.kind in {"embedding", "output"}:
         return 8.0  # RKNN converts the whole graph
-    if matrix.kind in UNQUANTIZED_KINDS or (precision == "mxfp4" and not matrix.routed):
+    if matrix.kind in UNQUANTIZED_KINDS or (precision == "mxfp4" and model.experts and not matrix.routed):
         return 16.0
     return bits_per_element(precision)

@@ -8,7 +8,7 @@ from gpufleet.catalog import ModelArchitecture
 from gpufleet.sizing.memory.quantization import bits_per_element, normalize_precision
 from gpufleet.sizing.memory.weights import active_weight_bytes
 
-MATRIX_UNIT_FORMATS = {"fp8": "fp8", "fp4": "fp4", "nvfp4": "fp4"}
+MATRIX_UNIT_FORMATS = {"fp8": "fp8", "fp4": "fp4", "nvfp4": "fp4", "mxfp8": "fp8"}
 MIN_HALF_BITS, MIN_BYTE_BITS = 16, 6
 
 
