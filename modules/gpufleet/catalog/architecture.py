@@ -47,6 +47,19 @@ class LinearAttention:
 
 
 @dataclass(frozen=True)
+class LayerCache:
+    """What ``layers`` equal layers keep of each token: ``elements`` of keys and values, in the last ``window`` tokens.
+
+    ``window`` 0: of all tokens. ``byte_elements`` are stored in one byte each whatever the cache's precision.
+    """
+
+    layers: int
+    elements: int
+    window: int = 0
+    byte_elements: int = 0
+
+
+@dataclass(frozen=True)
 class StoredQuantization:
     """How a published model stores its weights.
 
@@ -68,6 +81,8 @@ class StoredQuantization:
 class ModelArchitecture:
     """One model. ``parameters`` counts all weights, ``active_parameters`` those that one token uses.
 
+    ``caches`` are those of layers whose caches differ; empty: all follow from heads and windows. ``state_bytes`` is
+    what recurrent layers keep of a sequence; ``recurrent_layers`` of them have no keys and values.
     ``sliding_layers`` of ``layers`` attend to the last ``sliding_window`` tokens only.
     ``biases`` names the matrices that have one: qkv, o, mlp, experts, norm, head.
     ``stored`` is the content of a file as pairs of tensor type and bytes; empty if no file was read.
@@ -101,6 +116,9 @@ class ModelArchitecture:
     query_gate: bool = False  # queries carry a gate of their own size (Qwen3-Next)
     stored: tuple[tuple[str, float], ...] = ()
     stored_precision: str = ""  # the precision that the file states: q4_k_m, bf16 …
+    caches: tuple[LayerCache, ...] = ()
+    state_bytes: float = 0.0
+    recurrent_layers: int = 0
     quantization: StoredQuantization | None = (
         None  # how the published model stores its weights; None: in 16 bits
     )
@@ -113,4 +131,4 @@ class ModelArchitecture:
     @property
     def attention_layer_count(self) -> int:
         """Return how many layers keep keys and values."""
-        return self.layers - (self.linear.layers if self.linear else 0)
+        return self.layers - (self.linear.layers if self.linear else self.recurrent_layers)

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from gpufleet.boundary import shorten_repr
-from gpufleet.catalog.architecture import LatentAttention, MixtureOfExperts, ModelArchitecture
+from gpufleet.catalog.architecture import (
+    LatentAttention,
+    MixtureOfExperts,
+    ModelArchitecture,
+    StoredQuantization,
+)
+from gpufleet.catalog.gguf_cache import (
+    count_recurrent_layers,
+    count_state_bytes,
+    list_layer_caches,
+    list_sliding_layers,
+)
 from gpufleet.catalog.gguf_file import MAGIC, GgufArray, GgufFileHeader, read_gguf_header
 from gpufleet.catalog.gguf_type import FILE_TYPES
+from gpufleet.catalog.parameter_count import list_weight_matrices
 from gpufleet.errors import InputError
 
-FULL_ATTENTION_INTERVALS = {
-    "gemma2": 2,
-    "gemma3": 6,
-    "gpt-oss": 2,
-    "cohere2": 4,
-    "llama4": 4,
-}  # one layer in n attends to all tokens
-SLIDING_WINDOW_FAMILIES = {"phi3", "mistral", "starcoder2"}  # every layer has the window
 UNGATED_FAMILIES = {"gpt2", "gptneox", "gptj", "starcoder", "starcoder2", "bloom", "mpt", "falcon", "phi2"}
 MAX_SETTING = 10**12  # of any setting: beyond it is damage
 SPLIT_FILE_SUFFIX = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
@@ -86,7 +91,9 @@ def read_gguf_model(path: Path) -> ModelArchitecture:
     sizes: Counter[str] = Counter()
     for tensor in header.tensors:
         sizes[tensor.kind] += tensor.bytes
-    return ModelArchitecture(
+    recurrent = count_recurrent_layers(header, layers, heads)
+    near_layers = sum(list_sliding_layers(header, layers))
+    model = ModelArchitecture(
         name=str(header.get_field("general.name") or path.stem),
         family=header.kind,
         parameters=total,
@@ -103,12 +110,16 @@ def read_gguf_model(path: Path) -> ModelArchitecture:
         experts=experts,
         latent=latent,
         sliding_window=window,
-        sliding_layers=_sliding_layer_count(header.kind, layers) if window else 0,
+        sliding_layers=min(near_layers, layers - recurrent) if window else 0,
+        caches=list_layer_caches(header, layers, hidden, heads),
+        state_bytes=count_state_bytes(header, layers, hidden, heads),
+        recurrent_layers=recurrent,
         gated=header.kind not in UNGATED_FAMILIES,
         source=header.where,
         stored=tuple((kind, float(size)) for kind, size in sorted(sizes.items())),
         stored_precision=_stored_precision(header, sizes),
     )
+    return _with_exact_bytes(model, header)
 
 
 def _read_file(path: Path) -> GgufFileHeader:
@@ -200,16 +211,40 @@ def _array_length(field: Any) -> int:
     return field.count if isinstance(field, GgufArray) else 0
 
 
-def _sliding_layer_count(kind: str, layers: int) -> int:
-    if kind in FULL_ATTENTION_INTERVALS:
-        return layers - layers // FULL_ATTENTION_INTERVALS[kind]
-    return layers if kind in SLIDING_WINDOW_FAMILIES else 0
-
-
 def _stored_precision(header: GgufModelHeader, sizes: Counter[str]) -> str:
     """Return the quantisation mixture that the file states, or the type of most of its bytes."""
     number = header.get_field("general.file_type")
     try:
-        return FILE_TYPES[int(number)]
+        name = FILE_TYPES[int(number)]
     except (KeyError, TypeError, ValueError, OverflowError):
-        return sizes.most_common(1)[0][0]
+        name = "guessed"
+    return sizes.most_common(1)[0][0] if name == "guessed" else name
+
+
+def _with_exact_bytes(model: ModelArchitecture, header: GgufModelHeader) -> ModelArchitecture:
+    """Return the model with the bits of its tensors, which sum up to the bytes of the file."""
+    sizes: Counter[str] = Counter()
+    for tensor in header.tensors:
+        sizes[_tensor_group(tensor.name)] += tensor.bytes
+    elements: Counter[str] = Counter()
+    groups: dict[str, str] = {}
+    for matrix in list_weight_matrices(model):
+        group = "routed" if matrix.routed else matrix.kind
+        groups[matrix.tensor_name] = group if sizes[group] else "rest"
+        elements[groups[matrix.tensor_name]] += int(matrix.element_count)
+    for group in set(sizes) - set(elements):
+        sizes["rest"] += sizes.pop(group)
+    bits = tuple(
+        (name, sizes[group] * 8 / elements[group])
+        for name, group in sorted(groups.items())
+        if elements[group]
+    )
+    return replace(model, quantization=StoredQuantization("gguf", model.stored_precision, bits, header.where))
+
+
+def _tensor_group(name: str) -> str:
+    if name.startswith("token_embd."):
+        return "embedding"
+    if name.startswith("output."):
+        return "output"
+    return "routed" if "_exps" in name else "rest"

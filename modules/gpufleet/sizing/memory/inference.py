@@ -102,7 +102,10 @@ def estimate_inference_memory(
     )
     if engine.name == "rknn":
         return _rknn_memory(workload, share)
-    cache = workload.batch * kv_cache_bytes(model, workload.context_tokens, workload.kv_precision)
+    micro_batch = engine.prefill_chunk_tokens if engine.name == "llama.cpp" else 0
+    cache = workload.batch * kv_cache_bytes(
+        model, workload.context_tokens, workload.kv_precision, micro_batch=micro_batch
+    )
     share.kv_cache = cache / _cache_devices(model, layout)
     share.activations = _activation_bytes(workload, engine, layout)
     share.overhead = (engine.graphs_gib + engine.runtime_gib) * GIB

@@ -2,24 +2,51 @@
 
 from __future__ import annotations
 
-from gpufleet.catalog.architecture import ModelArchitecture
+from gpufleet.catalog.architecture import LayerCache, ModelArchitecture
 from gpufleet.sizing.memory.quantization import bits_per_element, normalize_precision
 
+CACHE_BLOCK = 256  # tokens
 STATE_BYTES = 2  # linear attention stores its state in 16 bits
 
 
 def kv_cache_bytes_per_token(model: ModelArchitecture, kv_precision: str = "f16") -> float:
     """Return the bytes that one more token adds while it is inside every sliding window."""
+    if model.caches:
+        return sum(cache.layers * _cache_bytes_per_token(cache, kv_precision) for cache in model.caches)
     return _bytes_per_layer(model, kv_precision) * model.attention_layer_count
 
 
-def kv_cache_bytes(model: ModelArchitecture, tokens: float, kv_precision: str = "f16") -> float:
-    """Return the cache bytes of one sequence of that many tokens; sliding-window layers store at most their window."""
+def kv_cache_bytes(
+    model: ModelArchitecture, tokens: float, kv_precision: str = "f16", *, micro_batch: int = 0
+) -> float:
+    """Return the cache bytes of one sequence of that many tokens; sliding-window layers store at most their window.
+
+    llama.cpp's windows also hold the ``micro_batch`` that is being computed, in blocks of 256 tokens.
+    """
+    linear_state = (
+        model.linear.layers * model.linear.state_elements_per_layer * STATE_BYTES if model.linear else 0
+    )
+    state = model.state_bytes or linear_state
+    if model.caches:
+        return state + sum(
+            cache.layers
+            * _cache_bytes_per_token(cache, kv_precision)
+            * (min(tokens, _padded_window(cache.window, micro_batch)) if cache.window else tokens)
+            for cache in model.caches
+        )
     windowed = model.sliding_layers if model.sliding_window else 0
     full_layers = model.attention_layer_count - windowed
-    cached_tokens = full_layers * tokens + windowed * min(tokens, model.sliding_window)
-    state = model.linear.layers * model.linear.state_elements_per_layer * STATE_BYTES if model.linear else 0
-    return _bytes_per_layer(model, kv_precision) * cached_tokens + state
+    near = min(tokens, _padded_window(model.sliding_window, micro_batch))
+    return _bytes_per_layer(model, kv_precision) * (full_layers * tokens + windowed * near) + state
+
+
+def _padded_window(window: int, micro_batch: int) -> int:
+    """Return the tokens that a window's cache holds; llama-kv-cache-iswa.cpp pads window and micro-batch to 256."""
+    return -(-(window + micro_batch) // CACHE_BLOCK) * CACHE_BLOCK if micro_batch else window
+
+
+def _cache_bytes_per_token(cache: LayerCache, kv_precision: str) -> float:
+    return cache.elements * bits_per_element(normalize_precision(kv_precision)) / 8 + cache.byte_elements
 
 
 def _bytes_per_layer(model: ModelArchitecture, kv_precision: str) -> float:

@@ -12,7 +12,7 @@ from gpufleet.errors import InputError
 GGUF_BLOCKS: dict[str, tuple[int, int]] = {
     name: (weights, size)
     for name, weights, size in TENSOR_TYPES.values()
-    if name not in {"f64", "i8", "i16", "i32", "i64", "q1_0"}  # q1_0 is experimental, in no mixture we know
+    if name not in {"f64", "i8", "i16", "i32", "i64"}
 }
 # Other formats: bits per weight of a quantised matrix.
 # int4: group of 128 with a 16-bit scale and a 4-bit zero (GPTQ, AWQ); gN: a group of N.
@@ -87,6 +87,7 @@ GGUF_FILE_TYPES: dict[str, str] = {
     "q8_0": "q8_0",
     "tq1_0": "tq1_0",
     "tq2_0": "tq2_0",
+    "q1_0": "q1_0",
     "mxfp4": "mxfp4",
     "mxfp4_moe": "mxfp4",
 }

@@ -266,7 +266,12 @@ def _placement_warnings(request: SizingRequest, plans: tuple[SizingPlan, ...]) -
 def _published_format_warnings(workload: Workload) -> Iterator[PlanWarning]:
     """Yield a warning if the weights are counted in the quantisation in which the model is published."""
     published = workload.model.quantization
-    if workload.is_training or not published or workload.precision != published.precision:
+    if (
+        workload.is_training
+        or not published
+        or published.method == "gguf"
+        or workload.precision != published.precision
+    ):
         return
     text = (
         f"{workload.model.name} is published in {published.precision}, the default: "
