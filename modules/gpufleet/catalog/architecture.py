@@ -15,6 +15,7 @@ class MixtureOfExperts:
     intermediate: int  # width of one expert
     dense_layers: int = 0  # layers without experts
     shared_intermediate: int = 0  # width of one shared expert; 0: as wide as the others
+    hidden: int = 0  # width that routed experts read and write; 0: the model's
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,19 @@ class LayerCache:
     elements: int
     window: int = 0
     byte_elements: int = 0
+
+
+@dataclass(frozen=True)
+class ExtraWeights:
+    """Matrices that only some families have, in ``layers`` layers; ``kind`` as in ``WeightMatrixGroup``, or its name.
+
+    Negative rows are weights that these layers do not have.
+    """
+
+    kind: str
+    rows: int
+    columns: int
+    layers: int = 1
 
 
 @dataclass(frozen=True)
@@ -119,6 +133,7 @@ class ModelArchitecture:
     caches: tuple[LayerCache, ...] = ()
     state_bytes: float = 0.0
     recurrent_layers: int = 0
+    extra: tuple[ExtraWeights, ...] = ()
     quantization: StoredQuantization | None = (
         None  # how the published model stores its weights; None: in 16 bits
     )

@@ -45,6 +45,11 @@ def list_weight_matrices(model: ModelArchitecture) -> list[WeightMatrixGroup]:
         *_linear_matrices(model),
         *_feed_forward_matrices(model),
         *_small_matrices(model),
+        *(
+            WeightMatrixGroup(part.kind.split()[-1], part.rows, part.columns, layers=part.layers)
+            for part in model.extra
+            if part.layers
+        ),
     ]
 
 
@@ -139,8 +144,9 @@ def _block_matrices(
     if not layers or not width:
         return []
     kinds = ["gate", "up"] if model.gated else ["up"]
-    inputs = [WeightMatrixGroup(kind, width, model.hidden, count, layers, routed, shared) for kind in kinds]
-    return [*inputs, WeightMatrixGroup("down", model.hidden, width, count, layers, routed, shared)]
+    hidden = (routed and model.experts and model.experts.hidden) or model.hidden
+    inputs = [WeightMatrixGroup(kind, width, hidden, count, layers, routed, shared) for kind in kinds]
+    return [*inputs, WeightMatrixGroup("down", hidden, width, count, layers, routed, shared)]
 
 
 def _small_matrices(model: ModelArchitecture) -> list[WeightMatrixGroup]:
