@@ -12,13 +12,14 @@ from pathlib import Path
 import pytest
 
 from gpufleet import catalog, sizing
+from gpufleet.catalog.data_file import load_catalog_rows
 from gpufleet.catalog.huggingface_config import parse_huggingface_config
 from gpufleet.errors import InputError
 from tests.catalog.test_configfile import LLAMA, write_config
 
 WITNESS = json.loads((Path(__file__).parents[1] / "cases" / "catalog" / "model_families.json").read_text())
 ENCODER_KEYS = ("vision_config", "audio_config")  # only the language part of these is counted
-REFUSAL = re.compile(r"is missing|is not supported|which are not supported")
+REFUSAL = re.compile(r"is missing|is not supported|which are not supported|is not understood")
 # transformers' class makes the input matrices of the 256 experts that do nothing; the model has 560 billion weights
 # (arXiv 2509.01322)
 OTHER_COUNTS = {"longcat_flash": 560e9}
@@ -125,3 +126,30 @@ def test_cache_of_deepseek_v4_is_compressed():
     config = WITNESS["families"]["deepseek_v4"]["config"]
     model = parse_huggingface_config(config, where="config.json", name="v4")
     assert sizing.kv_cache_bytes(model, 128_000) == 2 * (43 * 512 * 128 + 128_000 * (20 * 160 + 23 * 4))
+
+
+def test_structural_key_of_an_unknown_family_is_refused(tmp_path):
+    config = LLAMA | {"model_type": "of-tomorrow", "memory_bank_size": 4096}
+    with pytest.raises(
+        InputError, match=r"memory_bank_size: is not understood in a model of type of-tomorrow"
+    ):
+        catalog.get_model(str(write_config(tmp_path, config)))
+
+
+@pytest.mark.parametrize("more", [{}, {"n_group": 8}, {"memory_bank_size": 0}, {"memory_bank_size": None}])
+def test_unknown_family_with_standard_keys_is_counted(tmp_path, more):
+    config = LLAMA | {"model_type": "of-tomorrow"} | more
+    assert catalog.get_model(str(write_config(tmp_path, config))).parameters == pytest.approx(
+        8.03e9, rel=0.001
+    )
+
+
+def test_lists_of_families_do_not_overlap():
+    counted = {row["model_type"] for row in load_catalog_rows("counted_families.csv")}
+    refused = {row["model_type"] for row in load_catalog_rows("refused_families.csv")}
+    assert not counted & refused
+    assert counted | refused <= {*WITNESS["families"], *(find_type(c) for c in WITNESS["published"].values())}
+
+
+def find_type(case):
+    return (case["config"].get("text_config") or case["config"])["model_type"]

@@ -7,14 +7,11 @@ n_layer_kv_from_start of gemma3n. Recurrent states have 32 bits.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from gpufleet.catalog.architecture import LayerCache
 from gpufleet.catalog.gguf_file import GgufArray
+from gpufleet.catalog.gguf_header import GgufModelHeader
 from gpufleet.errors import InputError
-
-if TYPE_CHECKING:
-    from gpufleet.catalog.gguf_architecture import GgufModelHeader
 
 FULL_ATTENTION_INTERVALS = {
     "gemma2": 2,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,9 @@ from gpufleet.catalog.architecture import (
     MixtureOfExperts,
     ModelArchitecture,
 )
+from gpufleet.catalog.huggingface_document import HuggingFaceConfig, shorten_value
 from gpufleet.catalog.huggingface_family import add_family_parts, check_family
+from gpufleet.catalog.huggingface_key import check_structural_keys
 from gpufleet.catalog.parameter_count import with_parameter_counts
 from gpufleet.catalog.quantization_method import read_quantization_method
 from gpufleet.catalog.quantized_modules import resolve_quantization
@@ -129,42 +131,7 @@ STATE_SPACE_KEYS = (
     "ssm_cfg",
 )
 MODELOPT_FILE = "hf_quant_config.json"  # NVIDIA's Model Optimizer states its formats beside the config.json
-MAX_SHOWN_CHARACTERS = 40  # characters of a wrong value in a message
-MAX_SETTING = 10**12  # of any setting: larger values are infinity or typing errors
 DEFAULT_CONTEXT = {"falcon": 2048, "RefinedWebModel": 2048, "RefinedWeb": 2048}
-
-
-@dataclass(frozen=True)
-class HuggingFaceConfig:
-    """The keys of a config.json, with its path for messages."""
-
-    where: str
-    keys: dict[str, Any]
-
-    def get_first_value(self, *names: str) -> Any:
-        """Return the first of these keys that has a value, else None."""
-        return next((self.keys[name] for name in names if self.keys.get(name) is not None), None)
-
-    def get_integer(self, *names: str, default: int | None = None) -> int:
-        """Return a non-negative integer; raise InputError if it is missing and has no default."""
-        key = next((name for name in names if self.keys.get(name) is not None), names[0])
-        value = self.keys.get(key)
-        if value is None:
-            if default is not None:
-                return default
-            raise InputError(
-                "is missing", where=self.where, key=key, remedy="the model's size is computed from it"
-            )
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < MAX_SETTING:
-            raise InputError(f"{_shorten_repr(value)} is not an integer", where=self.where, key=key)
-        if value != int(value):
-            raise InputError(f"{value!r} is not an integer", where=self.where, key=key)
-        return int(value)
-
-    @property
-    def model_type(self) -> str:
-        """Return the model type, or an empty text."""
-        return str(self.keys.get("model_type") or "")
 
 
 def read_huggingface_model(path: Path) -> ModelArchitecture:
@@ -189,6 +156,7 @@ def _build_architecture(document: dict[str, Any], *, where: str, name: str) -> M
     keys = {**document, **_language_config(document)}
     config = HuggingFaceConfig(where, keys)
     check_family(config)
+    check_structural_keys(_language_config(document) or document, config.model_type, where)
     state_space = next((key for key in STATE_SPACE_KEYS if keys.get(key) is not None), None)
     if state_space and config.model_type not in HYBRID_FAMILIES:
         raise InputError("has state-space layers, which are not supported", where=where, key=state_space)
@@ -244,11 +212,6 @@ def _build_architecture(document: dict[str, Any], *, where: str, name: str) -> M
         config,
     )
     return _with_quantization(with_parameter_counts(model), config)
-
-
-def _shorten_repr(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}..."
 
 
 def _load_document(path: Path) -> dict[str, Any]:
@@ -441,7 +404,7 @@ def _with_quantization(model: ModelArchitecture, config: HuggingFaceConfig) -> M
         return model
     if not isinstance(values, dict):
         raise InputError(
-            f"{_shorten_repr(values)} is not an object", where=config.where, key="quantization_config"
+            f"{shorten_value(values)} is not an object", where=config.where, key="quantization_config"
         )
     if config.get_first_value("expert_dtype"):  # DeepSeek V4 states its experts' format outside
         values = {"expert_dtype": config.get_first_value("expert_dtype"), **values}

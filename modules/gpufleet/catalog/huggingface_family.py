@@ -9,18 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING
 
 from gpufleet.catalog.architecture import ExtraWeights, LayerCache, ModelArchitecture
 from gpufleet.catalog.data_file import load_catalog_rows
+from gpufleet.catalog.huggingface_document import HuggingFaceConfig
 from gpufleet.errors import InputError
-
-if TYPE_CHECKING:
-    from gpufleet.catalog.huggingface_config import HuggingFaceConfig
 
 STATE_BYTES, WINDOW_BYTES = 4.0, 2.0  # of one element of a recurrent matrix, of a convolution's window
 INDEXER_SCALE_BYTES = 4  # beside a token's indexer key in 8 bits; DeepSeek-V3.2 inference/model.py
-Family = Callable[[ModelArchitecture, "HuggingFaceConfig"], ModelArchitecture]
+Family = Callable[[ModelArchitecture, HuggingFaceConfig], ModelArchitecture]
 
 
 def check_family(config: HuggingFaceConfig) -> None:
