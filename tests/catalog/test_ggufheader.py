@@ -106,6 +106,19 @@ def test_latent_attention_is_read(tmp_path):
     assert sizing.kv_cache_bytes_per_token(model) == 2 * (32 + 16) * 2
 
 
+def test_key_of_an_indexer_is_cached(tmp_path):
+    """DeepSeek V3.2 keeps a key of 128 for its indexer beside the 576 values of latent attention."""
+    keys = {
+        "attention.kv_lora_rank": 512,
+        "rope.dimension_count": 64,
+        "attention.key_length": 192,
+        "attention.value_length": 128,
+        "attention.indexer.key_length": 128,
+    }
+    model = catalog.get_model(str(write_gguf(tmp_path / "dsa.gguf", kind="deepseek32", **keys)))
+    assert sizing.kv_cache_bytes_per_token(model) == 2 * (512 + 64 + 128) * 2
+
+
 def test_sliding_windows_follow_the_architecture(tmp_path):
     model = catalog.get_model(
         str(write_gguf(tmp_path / "w.gguf", kind="gemma2", **{"attention.sliding_window": 4096}))
@@ -262,4 +275,12 @@ def test_window_holds_the_micro_batch_only_in_llama_cpp(tmp_path):
 def test_list_shorter_than_the_layers_is_refused(tmp_path):
     path = write_gguf(tmp_path / "short.gguf", kind="lfm2", **LFM2 | {"attention.head_count_kv": [0, 8]})
     with pytest.raises(InputError, match=r"lfm2\.attention\.head_count_kv: has 2 numbers for 16 layers"):
+        catalog.get_model(str(path))
+
+
+def test_impossible_number_of_layers_is_refused(tmp_path):
+    path = write_gguf(tmp_path / "deep.gguf", block_count=4_000_000_000)
+    with pytest.raises(
+        InputError, match=r"llama\.block_count: 4,000,000,000 layers are more than any model has"
+    ):
         catalog.get_model(str(path))

@@ -221,3 +221,24 @@ def test_models_published_quantised_default_to_their_format(name, precision, gig
 @pytest.mark.parametrize("name", ["DeepSeek-R1-Distill-Llama-8B", "Llama-3.1-8B", "DeepSeek-V2"])
 def test_models_published_in_sixteen_bits_have_no_other_default(name):
     assert catalog.get_model(name).quantization is None
+
+
+def test_impossible_number_of_layers_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"has 900,000,000,000 layers, more than any model"):
+        read(tmp_path, {"quant_method": "fp8"}, LLAMA | {"num_hidden_layers": 900_000_000_000})
+
+
+@pytest.mark.parametrize(
+    ("pattern", "kept"),
+    [
+        ("model.layers.1.self_attn*", {1}),
+        ("model.layers.1*", {1, *range(10, 20)}),
+        ("model.layers.1.*", {1}),
+        ("*self_attn*", set(range(32))),
+        (r"re:.*layers\.(1|2)\..*q_proj", {1, 2}),
+    ],
+)
+def test_patterns_select_layers(tmp_path, pattern, kept):
+    quantization = {"quant_method": "modelopt", "quant_algo": "FP8", "ignore": [pattern]}
+    bits = read(tmp_path, quantization).quantization.get_bits("q")
+    assert bits == pytest.approx((16 * len(kept) + 8 * (32 - len(kept))) / 32)

@@ -14,6 +14,7 @@ from gpufleet.catalog.architecture import (
     StoredQuantization,
 )
 from gpufleet.catalog.gguf_cache import (
+    check_layer_count,
     count_recurrent_layers,
     count_state_bytes,
     list_layer_caches,
@@ -38,6 +39,7 @@ def read_gguf_model(path: Path) -> ModelArchitecture:
     layers = header.get_architecture_number("block_count")
     if not heads or not hidden or not layers:
         raise InputError("contains a model without layers or heads", where=header.where)
+    check_layer_count(header, layers)
     experts, latent = _build_experts(header), _build_latent_attention(header, heads)
     window = header.get_architecture_number("attention.sliding_window", 0)
     vocabulary = header.count_tensor_rows("token_embd.weight") or _array_length(

@@ -32,6 +32,16 @@ STATE_ELEMENT_BYTES = 4
 MAX_LAYERS = 10_000
 
 
+def check_layer_count(header: GgufModelHeader, layers: int) -> None:
+    """Raise InputError for more layers than any model has."""
+    if layers > MAX_LAYERS:
+        raise InputError(
+            f"{layers:,} layers are more than any model has",
+            where=header.where,
+            key=f"{header.kind}.block_count",
+        )
+
+
 def list_layer_values(header: GgufModelHeader, key: str, layers: int, default: int) -> list[int]:
     """Return a number for each layer: of a list its elements, else the same number for all."""
     value = header.get_field(f"{header.kind}.{key}")
@@ -67,8 +77,6 @@ def list_layer_caches(
     header: GgufModelHeader, layers: int, hidden: int, heads: int
 ) -> tuple[LayerCache, ...]:
     """Return the caches of the layers; layers with equal ones are one entry."""
-    if layers > MAX_LAYERS:
-        raise InputError(f"has {layers} layers", where=header.where, key=f"{header.kind}.block_count")
     window = header.get_architecture_number("attention.sliding_window", 0)
     kv_heads = list_layer_values(header, "attention.head_count_kv", layers, heads)
     interval = header.get_architecture_number("full_attention_interval", 0)
@@ -78,6 +86,7 @@ def list_layer_caches(
     near_value = header.get_architecture_number("attention.value_length_swa", value)
     shared = header.get_architecture_number("attention.shared_kv_layers", 0)
     rank = header.get_architecture_number("attention.kv_lora_rank", 0)
+    indexer = header.get_architecture_number("attention.indexer.key_length", 0)
     caches: Counter[tuple[int, int]] = Counter()
     for layer, is_near in enumerate(list_sliding_layers(header, layers)):
         is_recurrent = not kv_heads[layer] or (
@@ -87,7 +96,7 @@ def list_layer_caches(
             continue
         width = near_key + near_value if is_near else key + value
         elements = rank + header.get_architecture_number("rope.dimension_count", 0) if rank else 0
-        caches[elements or kv_heads[layer] * width, window if is_near else 0] += 1
+        caches[(elements or kv_heads[layer] * width) + indexer, window if is_near else 0] += 1
     return tuple(LayerCache(count, elements, near) for (elements, near), count in caches.items())
 
 

@@ -17,10 +17,12 @@ UNQUANTIZED_BITS = 16.0
 NEVER_QUANTIZED = {"small", "router"}  # norms, biases and routers: no method quantises them
 LAYER_NUMBER = re.compile(r"(layers|h|blocks|block)\.(\d{1,5})(?=\.|$)")
 EXPERT_NUMBER = re.compile(r"experts\.\d{1,5}(?=\.|$)")
+PLAIN_GLOB = re.compile(r"^[\w.]*(?:[a-z_]|\.)\*$")  # a name and what it contains, not "layers.1*"
 EXPRESSION_SIGNS = re.compile(r"[\^$|()\[\]\\+?]")
 MAX_PATTERN_CHARACTERS = 400
 MAX_QUANTIFIERS = 4  # of one expression: more could take minutes
-MAX_EXPRESSIONS = 1024
+MAX_EXPRESSIONS = 256
+MAX_LAYERS = 1000  # the largest models have some 130
 LAYER = "model.layers.{}."
 ATTENTION_NAMES = {
     "q": ("q_proj", "q_b_proj", "qkv_proj"),
@@ -62,6 +64,8 @@ class _NamePatterns:
                 raise _pattern_error("is too long", pattern, where)
             if is_expression or (not has_globs and (EXPRESSION_SIGNS.search(text) or ".*" in text)):
                 self.expressions.append(_compile(text, pattern, where))
+            elif PLAIN_GLOB.match(text):
+                self._add_name(text.removesuffix("*").removesuffix("."))
             elif "*" in text:
                 if text.count("*") > MAX_QUANTIFIERS:
                     raise _pattern_error("repeats too much", pattern, where)
@@ -103,6 +107,8 @@ def resolve_quantization(
     model: ModelArchitecture, method: str, quantization: ModelQuantization, where: str
 ) -> StoredQuantization | None:
     """Return the bits of each tensor of the model, None if nothing is quantised."""
+    if model.layers > MAX_LAYERS:
+        raise InputError(f"has {model.layers:,} layers, more than any model", where=where, key=KEY)
     rules = [
         (_NamePatterns(rule.patterns, where, has_globs=rule.has_globs), rule) for rule in quantization.rules
     ]
