@@ -144,6 +144,13 @@ def test_unknown_family_with_standard_keys_is_counted(tmp_path, more):
     )
 
 
+def test_settings_that_contradict_each_other_are_refused():
+    """More shared caches than layers would leave fewer than no weights."""
+    config = WITNESS["families"]["gemma3n_text"]["config"] | {"num_kv_shared_layers": 10**9}
+    with pytest.raises(InputError, match="describes a model without weights"):
+        parse_huggingface_config(config, where="config.json", name="gemma-3n")
+
+
 def test_lists_of_families_do_not_overlap():
     counted = {row["model_type"] for row in load_catalog_rows("counted_families.csv")}
     refused = {row["model_type"] for row in load_catalog_rows("refused_families.csv")}

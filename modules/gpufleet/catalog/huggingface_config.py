@@ -211,7 +211,10 @@ def _build_architecture(document: dict[str, Any], *, where: str, name: str) -> M
         ),
         config,
     )
-    return _with_quantization(with_parameter_counts(model), config)
+    model = with_parameter_counts(model)
+    if not 0 < model.active_parameters <= model.parameters:  # settings that contradict each other
+        raise InputError("describes a model without weights", where=where, key="num_hidden_layers")
+    return _with_quantization(model, config)
 
 
 def _load_document(path: Path) -> dict[str, Any]:
