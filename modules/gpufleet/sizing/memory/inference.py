@@ -65,11 +65,11 @@ def choose_engine_memory_profile(workload: Workload, accelerator: Accelerator) -
         return _with_measured_constants(ENGINE_MEMORY[name])
     if accelerator.kind == "npu" and "rknn" in accelerator.stacks:
         return ENGINE_MEMORY["rknn"]
-    runs_in_llama_cpp = is_gguf_precision(normalize_precision(workload.precision)) or accelerator.kind in {
-        "sbc",
-        "apple",
-        "apu",
-    }
+    runs_in_llama_cpp = (
+        is_gguf_precision(normalize_precision(workload.precision))
+        or bool(workload.model.stored)
+        or accelerator.kind in {"sbc", "apple", "apu"}
+    )
     return ENGINE_MEMORY["llama.cpp" if runs_in_llama_cpp or accelerator.unified else "vllm"]
 
 
