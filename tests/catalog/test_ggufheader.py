@@ -284,3 +284,12 @@ def test_impossible_number_of_layers_is_refused(tmp_path):
         InputError, match=r"llama\.block_count: 4,000,000,000 layers are more than any model has"
     ):
         catalog.get_model(str(path))
+
+
+def test_unknown_type_of_tensor_is_named(tmp_path):
+    content = bytearray(write_gguf(tmp_path / "whole.gguf").read_bytes())
+    place = content.index(b"token_embd.weight") + len(b"token_embd.weight") + 4 + 2 * 8
+    content[place : place + 4] = (77).to_bytes(4, "little")
+    (tmp_path / "new.gguf").write_bytes(content)
+    with pytest.raises(InputError, match=r"new\.gguf: has tensors of type 77, which is not known"):
+        catalog.get_model(str(tmp_path / "new.gguf"))

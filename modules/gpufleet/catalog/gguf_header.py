@@ -7,7 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet.boundary import shorten_repr
-from gpufleet.catalog.gguf_file import MAGIC, GgufArray, GgufFileHeader, read_gguf_header
+from gpufleet.catalog.gguf_file import (
+    MAGIC,
+    GgufArray,
+    GgufFileHeader,
+    UnknownTensorTypeError,
+    read_gguf_header,
+)
 from gpufleet.errors import InputError
 
 MAX_SETTING = 10**12  # of any setting: beyond it is damage
@@ -58,6 +64,12 @@ class GgufModelHeader:
 def _read_file(path: Path) -> GgufFileHeader:
     try:
         return read_gguf_header(path)
+    except UnknownTensorTypeError as error:
+        raise InputError(
+            f"has tensors of type {error.number}, which is not known",
+            where=str(path),
+            remedy="their bytes cannot be counted; is the file newer than this gpufleet?",
+        ) from error
     except READ_ERRORS as error:
         raise InputError(
             f"is not a complete GGUF file: {_describe_failure(path)}",
