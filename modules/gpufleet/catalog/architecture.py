@@ -15,7 +15,7 @@ class MixtureOfExperts:
     intermediate: int  # width of one expert
     dense_layers: int = 0  # layers without experts
     shared_intermediate: int = 0  # width of one shared expert; 0: as wide as the others
-    hidden: int = 0  # width that routed experts read and write; 0: the model's
+    latent: int = 0  # width that tokens are projected to for the routed experts (Nemotron 3); 0: the model's
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,11 @@ class LatentAttention:
 
 @dataclass(frozen=True)
 class LinearAttention:
-    """Layers that keep one state of a fixed size per sequence instead of keys and values (Qwen3-Next, Qwen3.5)."""
+    """Layers that keep one state of a fixed size per sequence instead of keys and values.
+
+    Gated DeltaNet (Qwen3-Next, Qwen3.5), and Mamba-2 (Nemotron 3) with its groups as key heads, its state as key
+    dimension and its heads as value heads: both have the same projections.
+    """
 
     layers: int
     key_heads: int
@@ -39,6 +43,7 @@ class LinearAttention:
     value_heads: int
     value_dim: int
     convolution: int = 4
+    state_bytes: int = 2  # of one element of the state: 4 where the model states 32 bits
 
     @property
     def state_elements_per_layer(self) -> int:
@@ -51,26 +56,28 @@ class LinearAttention:
 class LayerCache:
     """What ``layers`` equal layers keep of each token: ``elements`` of keys and values, in the last ``window`` tokens.
 
-    ``window`` 0: of all tokens. ``byte_elements`` are stored in one byte each whatever the cache's precision.
+    ``window`` 0: of all tokens. ``stride`` tokens share one entry (DeepSeek V4). Sparse attention reads at most ``top``
+    entries, 0: all. ``is_index``: keys that only choose the entries, to which heads do not attend. ``byte_elements``
+    have one byte each whatever the cache's precision.
     """
 
     layers: int
     elements: int
     window: int = 0
+    stride: int = 1
+    top: int = 0
+    is_index: bool = False
     byte_elements: int = 0
 
 
 @dataclass(frozen=True)
-class ExtraWeights:
-    """Matrices that only some families have, in ``layers`` layers; ``kind`` as in ``WeightMatrixGroup``, or its name.
+class ExtraMatrix:
+    """Weights that the other fields do not describe: indexers, compressors, full attention of another width."""
 
-    Negative rows are weights that these layers do not have.
-    """
-
-    kind: str
+    kind: str  # as in parameter_count.WeightMatrixGroup
     rows: int
     columns: int
-    layers: int = 1
+    layers: int = 1  # negative rows: weights that these layers do not have
 
 
 @dataclass(frozen=True)
@@ -95,11 +102,11 @@ class StoredQuantization:
 class ModelArchitecture:
     """One model. ``parameters`` counts all weights, ``active_parameters`` those that one token uses.
 
-    ``caches`` are those of layers whose caches differ; empty: all follow from heads and windows. ``state_bytes`` is
-    what recurrent layers keep of a sequence; ``recurrent_layers`` of them have no keys and values.
     ``sliding_layers`` of ``layers`` attend to the last ``sliding_window`` tokens only.
     ``biases`` names the matrices that have one: qkv, o, mlp, experts, norm, head.
     ``stored`` is the content of a file as pairs of tensor type and bytes; empty if no file was read.
+    ``attention_layers`` have the attention that heads and widths describe; None: all but the linear ones.
+    ``caches`` replace the cache that follows from the heads.
     """
 
     name: str
@@ -130,10 +137,12 @@ class ModelArchitecture:
     query_gate: bool = False  # queries carry a gate of their own size (Qwen3-Next)
     stored: tuple[tuple[str, float], ...] = ()
     stored_precision: str = ""  # the precision that the file states: q4_k_m, bf16 …
+    attention_layers: int | None = None
     caches: tuple[LayerCache, ...] = ()
-    state_bytes: float = 0.0
-    recurrent_layers: int = 0
-    extra: tuple[ExtraWeights, ...] = ()
+    extra_matrices: tuple[ExtraMatrix, ...] = ()
+    state_bytes: float = (
+        0.0  # what layers without keys and values keep of a sequence; 0: as linear attention does
+    )
     quantization: StoredQuantization | None = (
         None  # how the published model stores its weights; None: in 16 bits
     )
@@ -146,4 +155,6 @@ class ModelArchitecture:
     @property
     def attention_layer_count(self) -> int:
         """Return how many layers keep keys and values."""
-        return self.layers - (self.linear.layers if self.linear else self.recurrent_layers)
+        if self.attention_layers is not None:
+            return self.attention_layers
+        return self.layers - (self.linear.layers if self.linear else 0)

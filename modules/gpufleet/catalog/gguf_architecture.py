@@ -71,7 +71,7 @@ def read_gguf_model(path: Path) -> ModelArchitecture:
         sliding_layers=min(near_layers, layers - recurrent) if window else 0,
         caches=list_layer_caches(header, layers, hidden, heads),
         state_bytes=count_state_bytes(header, layers, hidden, heads),
-        recurrent_layers=recurrent,
+        attention_layers=layers - recurrent,
         gated=header.kind not in UNGATED_FAMILIES,
         source=header.where,
         stored=tuple((kind, float(size)) for kind, size in sorted(sizes.items())),

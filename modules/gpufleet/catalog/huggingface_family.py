@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 
-from gpufleet.catalog.architecture import ExtraWeights, LayerCache, ModelArchitecture
+from gpufleet.catalog.architecture import ExtraMatrix, LayerCache, ModelArchitecture
 from gpufleet.catalog.data_file import load_catalog_rows
 from gpufleet.catalog.huggingface_document import HuggingFaceConfig
 from gpufleet.errors import InputError
@@ -59,11 +59,13 @@ def _add_indexer(model: ModelArchitecture, config: HuggingFaceConfig) -> ModelAr
         LayerCache(model.layers - layers, latent.kv_rank + latent.rope_dim),
     ]
     extra = (
-        ExtraWeights("latent", heads * dim, latent.q_rank or model.hidden, layers),
-        ExtraWeights("latent", dim + heads, model.hidden, layers),
+        ExtraMatrix("latent", heads * dim, latent.q_rank or model.hidden, layers),
+        ExtraMatrix("latent", dim + heads, model.hidden, layers),
     )
     return replace(
-        model, extra=(*model.extra, *extra), caches=tuple(cache for cache in caches if cache.layers)
+        model,
+        extra_matrices=(*model.extra_matrices, *extra),
+        caches=tuple(cache for cache in caches if cache.layers),
     )
 
 
@@ -71,8 +73,8 @@ def _adapt_encoder(model: ModelArchitecture, config: HuggingFaceConfig) -> Model
     positions = config.get_integer("max_position_embeddings") + config.get_integer(
         "type_vocab_size", default=0
     )
-    head = ExtraWeights("output", model.hidden, model.hidden)
-    return replace(model, positions=positions, extra=(head,))
+    head = ExtraMatrix("output", model.hidden, model.hidden)
+    return replace(model, positions=positions, extra_matrices=(head,))
 
 
 def _adapt_learned_positions(model: ModelArchitecture, config: HuggingFaceConfig) -> ModelArchitecture:
@@ -100,30 +102,30 @@ def _adapt_lfm2(model: ModelArchitecture, config: HuggingFaceConfig) -> ModelArc
         width = int(2 * width / 3 * float(config.get_first_value("block_ffn_dim_multiplier") or 1.0))
         width = -(-width // multiple) * multiple
     extra = (
-        ExtraWeights("linear", 3 * model.hidden, model.hidden, layers),
-        ExtraWeights("small", model.hidden, window, layers),
-        ExtraWeights("o", model.hidden, model.hidden, layers),
+        ExtraMatrix("linear", 3 * model.hidden, model.hidden, layers),
+        ExtraMatrix("small", model.hidden, window, layers),
+        ExtraMatrix("o", model.hidden, model.hidden, layers),
     )
     return replace(
         model,
         intermediate=width,
-        extra=extra,
-        recurrent_layers=layers,
+        extra_matrices=extra,
+        attention_layers=model.layers - layers,
         state_bytes=layers * model.hidden * window * WINDOW_BYTES,
         qk_norm=model.head_dim,
     )
 
 
-def _list_per_layer_inputs(model: ModelArchitecture, config: HuggingFaceConfig) -> tuple[ExtraWeights, ...]:
+def _list_per_layer_inputs(model: ModelArchitecture, config: HuggingFaceConfig) -> tuple[ExtraMatrix, ...]:
     """Return Gemma's per-layer embeddings: a second embedding with a vector for each layer, and its projections."""
     width = config.get_integer("hidden_size_per_layer_input", default=0)
     if not width:
         return ()
     vocabulary = config.get_integer("vocab_size_per_layer_input", default=model.vocabulary)
     return (
-        ExtraWeights("embedding", vocabulary, width * model.layers),
-        ExtraWeights("linear", width * model.layers, model.hidden),
-        ExtraWeights("linear", 2 * width, model.hidden, model.layers),
+        ExtraMatrix("embedding", vocabulary, width * model.layers),
+        ExtraMatrix("linear", width * model.layers, model.hidden),
+        ExtraMatrix("linear", 2 * width, model.hidden, model.layers),
     )
 
 
@@ -152,14 +154,14 @@ def _adapt_gemma3n(model: ModelArchitecture, config: HuggingFaceConfig) -> Model
     keys = model.kv_heads * model.head_dim
     extra = (
         *_list_per_layer_inputs(model, config),
-        ExtraWeights("linear", 2 * max(0, inputs - 1) * model.hidden, model.hidden),
-        ExtraWeights("linear", 2 * rank, model.hidden, model.layers),
-        ExtraWeights("small", inputs, model.hidden, model.layers),
-        ExtraWeights(
+        ExtraMatrix("linear", 2 * max(0, inputs - 1) * model.hidden, model.hidden),
+        ExtraMatrix("linear", 2 * rank, model.hidden, model.layers),
+        ExtraMatrix("small", inputs, model.hidden, model.layers),
+        ExtraMatrix(
             "k", -2 * keys, model.hidden, shared
         ),  # layers that share a cache have no keys and values
     )
-    return replace(model, extra=extra, caches=_list_window_caches(model, config))
+    return replace(model, extra_matrices=extra, caches=_list_window_caches(model, config))
 
 
 def _adapt_gemma4(model: ModelArchitecture, config: HuggingFaceConfig) -> ModelArchitecture:
@@ -178,14 +180,16 @@ def _adapt_gemma4(model: ModelArchitecture, config: HuggingFaceConfig) -> ModelA
     keys = matrices * heads * dim - 2 * model.kv_heads * model.head_dim
     extra = [
         *_list_per_layer_inputs(model, config),
-        ExtraWeights("q", 2 * model.heads * (dim - model.head_dim), model.hidden, far),
-        ExtraWeights("k", keys, model.hidden, far),
-        ExtraWeights("k", -2 * model.kv_heads * model.head_dim, model.hidden, shared),
+        ExtraMatrix("q", 2 * model.heads * (dim - model.head_dim), model.hidden, far),
+        ExtraMatrix("k", keys, model.hidden, far),
+        ExtraMatrix("k", -2 * model.kv_heads * model.head_dim, model.hidden, shared),
     ]
     if model.experts:  # each layer has a dense block beside its experts
-        extra.append(ExtraWeights("dense up", 3 * model.intermediate, model.hidden, model.layers))
+        extra.append(ExtraMatrix("dense up", 3 * model.intermediate, model.hidden, model.layers))
     return replace(
-        model, extra=tuple(part for part in extra if part.rows), caches=_list_window_caches(model, config)
+        model,
+        extra_matrices=tuple(part for part in extra if part.rows),
+        caches=_list_window_caches(model, config),
     )
 
 
@@ -197,14 +201,14 @@ def _add_mamba2(
     inner = heads * dim
     window = inner + 2 * groups * state
     extra = (
-        ExtraWeights("linear", inner + window + heads, model.hidden, layers),
-        ExtraWeights("small", window, kernel + 1, layers),
-        ExtraWeights("small", inner + 3 * heads, 1, layers),
-        ExtraWeights("o", model.hidden, inner, layers),
+        ExtraMatrix("linear", inner + window + heads, model.hidden, layers),
+        ExtraMatrix("small", window, kernel + 1, layers),
+        ExtraMatrix("small", inner + 3 * heads, 1, layers),
+        ExtraMatrix("o", model.hidden, inner, layers),
     )
     return replace(
         model,
-        extra=(*model.extra, *extra),
+        extra_matrices=(*model.extra_matrices, *extra),
         state_bytes=layers * (inner * state * STATE_BYTES + window * kernel * WINDOW_BYTES),
     )
 
@@ -224,7 +228,7 @@ def _adapt_granite_hybrid(model: ModelArchitecture, config: HuggingFaceConfig) -
         model = replace(model, intermediate=shared or model.intermediate)
     else:
         model = replace(model, experts=replace(model.experts, dense_layers=0))
-    model = replace(model, recurrent_layers=recurrent, linear=None)
+    model = replace(model, attention_layers=model.layers - recurrent, linear=None)
     return _add_mamba2(model, config, recurrent, names=GRANITE_NAMES) if recurrent else model
 
 
@@ -249,11 +253,11 @@ def _adapt_nemotron_h(model: ModelArchitecture, config: HuggingFaceConfig) -> Mo
         model.experts,
         dense_layers=len(kinds) - count["moe"],
         shared_intermediate=config.get_integer("moe_shared_expert_intermediate_size", default=0),
-        hidden=config.get_integer("moe_latent_size", default=0),
+        latent=config.get_integer("moe_latent_size", default=0),
     )
-    parts = [ExtraWeights("dense up", wide, model.hidden, count["mlp"])]
-    if experts and experts.hidden:  # into the experts' narrower width, and back
-        parts.append(ExtraWeights("linear", 2 * experts.hidden, model.hidden, count["moe"]))
+    parts = [ExtraMatrix("dense up", wide, model.hidden, count["mlp"])]
+    if experts and experts.latent:  # into the experts' narrower width, and back
+        parts.append(ExtraMatrix("linear", 2 * experts.latent, model.hidden, count["moe"]))
     model = replace(
         model,
         layers=len(kinds),
@@ -262,8 +266,8 @@ def _adapt_nemotron_h(model: ModelArchitecture, config: HuggingFaceConfig) -> Mo
         intermediate=0,
         experts=experts if count["moe"] else None,
         linear=None,
-        recurrent_layers=len(kinds) - attending,
-        extra=tuple(part for part in parts if part.layers),
+        attention_layers=attending,
+        extra_matrices=tuple(part for part in parts if part.layers),
     )
     return _add_mamba2(model, config, recurrent, names=NEMOTRON_NAMES) if recurrent else model
 
@@ -277,28 +281,28 @@ def _adapt_longcat(model: ModelArchitecture, config: HuggingFaceConfig) -> Model
     idle = config.get_integer("zero_expert_num", default=0)
     query = model.heads * (latent.nope_dim + latent.rope_dim)
     extra = (
-        ExtraWeights("q", latent.q_rank, model.hidden, model.layers),
-        ExtraWeights("q", query, latent.q_rank, model.layers),
-        ExtraWeights("latent", latent.kv_rank + latent.rope_dim, model.hidden, model.layers),
-        ExtraWeights(
+        ExtraMatrix("q", latent.q_rank, model.hidden, model.layers),
+        ExtraMatrix("q", query, latent.q_rank, model.layers),
+        ExtraMatrix("latent", latent.kv_rank + latent.rope_dim, model.hidden, model.layers),
+        ExtraMatrix(
             "latent", model.heads * (latent.nope_dim + latent.value_dim), latent.kv_rank, model.layers
         ),
-        ExtraWeights("o", model.hidden, model.heads * latent.value_dim, model.layers),
-        ExtraWeights("dense up", 6 * width, model.hidden, model.layers),
-        ExtraWeights("router", idle, model.hidden, model.layers),
+        ExtraMatrix("o", model.hidden, model.heads * latent.value_dim, model.layers),
+        ExtraMatrix("dense up", 6 * width, model.hidden, model.layers),
+        ExtraMatrix("router", idle, model.hidden, model.layers),
     )
     return replace(
         model,
         intermediate=0,
         norms=4,
-        extra=tuple(part for part in extra if part.rows),
+        extra_matrices=tuple(part for part in extra if part.rows),
         caches=(LayerCache(2 * model.layers, latent.kv_rank + latent.rope_dim),),
     )
 
 
 def _adapt_latent_gate(model: ModelArchitecture, _config: HuggingFaceConfig) -> ModelArchitecture:
     width = model.heads * (model.latent.value_dim if model.latent else model.head_dim)
-    return replace(model, extra=(ExtraWeights("q", width, model.hidden, model.layers),))
+    return replace(model, extra_matrices=(ExtraMatrix("q", width, model.hidden, model.layers),))
 
 
 def _adapt_deepseek_v4(model: ModelArchitecture, config: HuggingFaceConfig) -> ModelArchitecture:
@@ -313,25 +317,25 @@ def _adapt_deepseek_v4(model: ModelArchitecture, config: HuggingFaceConfig) -> M
     near, far = _count_compressed_layers(config, layers)
     width, index = model.heads * dim, config.get_integer("index_head_dim")
     extra = (
-        ExtraWeights("q", rank - width, hidden, layers),
-        ExtraWeights("q", width, rank, layers),
-        ExtraWeights("k", -dim, hidden, layers),  # keys are the values
-        ExtraWeights("o", hidden, out - width, layers),
-        ExtraWeights("o", out, width // groups, layers),
-        ExtraWeights("latent", 4 * dim + 4 * index, hidden, near),
-        ExtraWeights("latent", config.get_integer("index_n_heads") * index, rank, near),
-        ExtraWeights("latent", 2 * dim, hidden, far),
-        ExtraWeights("small", 2 * (streams + 2) * streams, streams * hidden, layers),
+        ExtraMatrix("q", rank - width, hidden, layers),
+        ExtraMatrix("q", width, rank, layers),
+        ExtraMatrix("k", -dim, hidden, layers),  # keys are the values
+        ExtraMatrix("o", hidden, out - width, layers),
+        ExtraMatrix("o", out, width // groups, layers),
+        ExtraMatrix("latent", 4 * dim + 4 * index, hidden, near),
+        ExtraMatrix("latent", config.get_integer("index_n_heads") * index, rank, near),
+        ExtraMatrix("latent", 2 * dim, hidden, far),
+        ExtraMatrix("small", 2 * (streams + 2) * streams, streams * hidden, layers),
     )
     window = config.get_integer("sliding_window", default=128)
     caches = (
         LayerCache(layers, dim, window),
-        LayerCache(near, (dim + index) // 4),
-        LayerCache(far, max(1, dim // 128)),
+        LayerCache(near, dim + index, stride=4),
+        LayerCache(far, dim, stride=128),
     )
     return replace(
         model,
-        extra=tuple(part for part in extra if part.layers),
+        extra_matrices=tuple(part for part in extra if part.layers),
         caches=tuple(cache for cache in caches if cache.layers),
     )
 
@@ -350,15 +354,15 @@ def _adapt_mimo(model: ModelArchitecture, config: HuggingFaceConfig) -> ModelArc
     narrower, more = value - model.head_dim, near_heads - model.kv_heads
     width = model.head_dim + value
     extra = (
-        ExtraWeights("o", model.hidden, model.heads * narrower, model.layers),
-        ExtraWeights("v", model.kv_heads * narrower, model.hidden, model.layers),
-        ExtraWeights("k", more * width, model.hidden, near),
+        ExtraMatrix("o", model.hidden, model.heads * narrower, model.layers),
+        ExtraMatrix("v", model.kv_heads * narrower, model.hidden, model.layers),
+        ExtraMatrix("k", more * width, model.hidden, near),
     )
     caches = (
         LayerCache(near, near_heads * width, model.sliding_window),
         LayerCache(model.layers - near, model.kv_heads * width),
     )
-    return replace(model, extra=extra, caches=tuple(cache for cache in caches if cache.layers))
+    return replace(model, extra_matrices=extra, caches=tuple(cache for cache in caches if cache.layers))
 
 
 def _count_compressed_layers(config: HuggingFaceConfig, layers: int) -> tuple[int, int]:

@@ -47,7 +47,7 @@ def list_weight_matrices(model: ModelArchitecture) -> list[WeightMatrixGroup]:
         *_small_matrices(model),
         *(
             WeightMatrixGroup(part.kind.split()[-1], part.rows, part.columns, layers=part.layers)
-            for part in model.extra
+            for part in model.extra_matrices
             if part.layers
         ),
     ]
@@ -144,7 +144,7 @@ def _block_matrices(
     if not layers or not width:
         return []
     kinds = ["gate", "up"] if model.gated else ["up"]
-    hidden = (routed and model.experts and model.experts.hidden) or model.hidden
+    hidden = (routed and model.experts and model.experts.latent) or model.hidden
     inputs = [WeightMatrixGroup(kind, width, hidden, count, layers, routed, shared) for kind in kinds]
     return [*inputs, WeightMatrixGroup("down", hidden, width, count, layers, routed, shared)]
 

@@ -6,7 +6,6 @@ from gpufleet.catalog.architecture import LayerCache, ModelArchitecture
 from gpufleet.sizing.memory.quantization import bits_per_element, normalize_precision
 
 CACHE_BLOCK = 256  # tokens
-STATE_BYTES = 2  # linear attention stores its state in 16 bits
 
 
 def kv_cache_bytes_per_token(model: ModelArchitecture, kv_precision: str = "f16") -> float:
@@ -23,10 +22,7 @@ def kv_cache_bytes(
 
     llama.cpp's windows also hold the ``micro_batch`` that is being computed, in blocks of 256 tokens.
     """
-    linear_state = (
-        model.linear.layers * model.linear.state_elements_per_layer * STATE_BYTES if model.linear else 0
-    )
-    state = model.state_bytes or linear_state
+    state = model.state_bytes or _state_bytes(model)
     if model.caches:
         return state + sum(
             cache.layers
@@ -46,11 +42,20 @@ def _padded_window(window: int, micro_batch: int) -> int:
 
 
 def _cache_bytes_per_token(cache: LayerCache, kv_precision: str) -> float:
-    return cache.elements * bits_per_element(normalize_precision(kv_precision)) / 8 + cache.byte_elements
+    return (cache.elements * _element_bytes(kv_precision) + cache.byte_elements) / cache.stride
 
 
 def _bytes_per_layer(model: ModelArchitecture, kv_precision: str) -> float:
-    size = bits_per_element(normalize_precision(kv_precision)) / 8
+    size = _element_bytes(kv_precision)
     if model.latent:
         return (model.latent.kv_rank + model.latent.rope_dim) * size
     return 2 * model.kv_heads * model.head_dim * size
+
+
+def _state_bytes(model: ModelArchitecture) -> float:
+    linear = model.linear
+    return float(linear.layers * linear.state_elements_per_layer * linear.state_bytes) if linear else 0.0
+
+
+def _element_bytes(kv_precision: str) -> float:
+    return bits_per_element(normalize_precision(kv_precision)) / 8
