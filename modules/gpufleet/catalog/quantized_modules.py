@@ -14,7 +14,7 @@ from gpufleet.catalog.quantization_format import KEY, FormatRule, MatrixFormat, 
 from gpufleet.errors import InputError
 
 UNQUANTIZED_BITS = 16.0
-NEVER_QUANTIZED = {"small", "router"}  # norms, biases and routers: no method quantises them
+NEVER_QUANTIZED = {"small", "router", "vision"}  # norms, biases, routers and towers: no method quantises them
 LAYER_NUMBER = re.compile(r"(layers|h|blocks|block)\.(\d{1,5})(?=\.|$)")
 EXPERT_NUMBER = re.compile(r"experts\.\d{1,5}(?=\.|$)")
 PLAIN_GLOB = re.compile(r"^[\w.]*(?:[a-z_]|\.)\*$")  # a name and what it contains, not "layers.1*"
