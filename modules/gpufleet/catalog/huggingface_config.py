@@ -14,6 +14,7 @@ from gpufleet.catalog.architecture import (
     ModelArchitecture,
 )
 from gpufleet.catalog.parameter_count import with_parameter_counts
+from gpufleet.catalog.vision_tower import count_tower_parameters
 from gpufleet.errors import InputError
 
 UNGATED_FAMILIES = {
@@ -130,6 +131,7 @@ def _build_architecture(document: dict[str, Any], *, where: str, name: str) -> M
     linear = _build_linear_attention(config, layers)
     head_dim = config.get_integer("head_dim", "kv_channels", default=hidden // heads)
     experts = _build_experts(config, layers)
+    vision_parameters, note = count_tower_parameters(document)
     window, window_layers = _sliding_window(config, layers, linear.layers if linear else 0)
     return with_parameter_counts(
         ModelArchitecture(
@@ -170,6 +172,8 @@ def _build_architecture(document: dict[str, Any], *, where: str, name: str) -> M
             query_gate=bool(config.get_first_value("attn_output_gate")) or config.model_type == "qwen3_next",
             source=where,
             stored_precision=_stored_precision(config),
+            vision_parameters=vision_parameters,
+            note=note,
         )
     )
 
