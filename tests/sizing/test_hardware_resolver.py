@@ -90,6 +90,10 @@ def test_names_ignore_case_and_punctuation(name):
         ("M3 Max 64GB", 64),
         ("M2 Ultra 192GB", 192),
         ("M4 Pro 24 GB", 24),
+        ("M5 24GB", 24),
+        ("M5 32GB", 32),
+        ("M5 Pro 48GB", 48),
+        ("M5 Max 64GB", 64),
     ],
 )
 def test_memory_size_selects_an_option(name, gib):
