@@ -135,6 +135,11 @@ class ModelArchitecture:
         return self.experts.dense_layers if self.experts else self.layers
 
     @property
+    def is_encoder(self) -> bool:
+        """True if the model reads a document and generates no tokens: no layer keeps a cache."""
+        return bool(self.cache) and not any(each.layers for each in self.cache)
+
+    @property
     def attention_layer_count(self) -> int:
         """Return how many layers keep keys and values."""
         if self.attention_layers is not None:

@@ -9,6 +9,7 @@ WIDTH_KEYS = ("hidden_size", "vt_hidden_size", "embed_dim", "width")
 BLOCK_KEYS = ("intermediate_size", "vt_intermediate_size", "mlp_dim")
 GATED_TOWERS = {"pixtral", "gemma4_vision", "qwen2_5_vl"}  # three matrices in a feed-forward block, else two
 ATTENTION_MATRICES = 4
+MAX_SETTING = 1_000_000  # of layers or a width: a larger value is a typing error
 
 
 def count_tower_parameters(document: dict[str, Any]) -> tuple[float, str]:
@@ -36,4 +37,5 @@ def count_tower_parameters(document: dict[str, Any]) -> tuple[float, str]:
 def _find_number(keys: dict[str, Any], names: tuple[str, ...]) -> int:
     """Return the first of these keys that is a positive number, 0 without one."""
     values = (keys.get(name) for name in names)
-    return next((int(each) for each in values if isinstance(each, int) and 0 < each < 1_000_000), 0)  # noqa: PLR2004
+    numbers = (each for each in values if isinstance(each, int) and not isinstance(each, bool))
+    return next((each for each in numbers if 0 < each < MAX_SETTING), 0)

@@ -40,6 +40,8 @@ def attention_operations_per_token(model: ModelArchitecture, tokens: float) -> f
 
 def _mean_attended_tokens(model: ModelArchitecture, tokens: float) -> float:
     """Return how many earlier tokens the average token attends to, summed over layers."""
+    if model.is_encoder:
+        return float(model.layers) * tokens  # in both directions; local windows are left out
     if model.cache:
         return sum(
             each.layers * each.count_read_entries(tokens / 2) for each in model.cache if not each.is_index
