@@ -200,7 +200,7 @@ def test_sparse_attention_reads_less_than_it_keeps():
 
 def test_malformed_cache_of_a_row_is_refused_with_its_cell():
     from gpufleet.boundary import CsvRow
-    from gpufleet.catalog.language_model import _parse_cache
+    from gpufleet.catalog.language_model import _parse_caches
 
     with pytest.raises(InputError, match=r"models_2026.csv:2.*cache.*'61x'"):
-        _parse_cache(CsvRow([("cache", "61x")], "models_2026.csv:2"))
+        _parse_caches(CsvRow([("cache", "61x")], "models_2026.csv:2"))

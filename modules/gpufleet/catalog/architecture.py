@@ -53,15 +53,19 @@ class LinearAttention:
 
 
 @dataclass(frozen=True)
-class CacheGroup:
-    """Layers that store the same per token, of models whose layers differ in what they store."""
+class LayerCache:
+    """What ``layers`` equal layers keep of each token: ``elements`` of keys and values, in the last ``window`` tokens.
+
+    ``window`` 0: of all tokens. ``stride`` tokens share one entry (DeepSeek V4). Sparse attention reads at most ``top``
+    entries, 0: all. ``is_index``: keys that only choose the entries, to which heads do not attend.
+    """
 
     layers: int
-    elements: int  # that one entry has: keys and values, a latent vector, or an index key
-    window: int = 0  # the last tokens that are kept; 0: all
-    stride: int = 1  # tokens that share one entry (DeepSeek V4)
-    top: int = 0  # entries that attention reads at most (sparse attention); 0: all
-    is_index: bool = False  # keys that only choose the entries: heads do not attend to them
+    elements: int
+    window: int = 0
+    stride: int = 1
+    top: int = 0
+    is_index: bool = False
 
     def count_entries(self, tokens: float) -> float:
         """Return how many entries one layer keeps of a sequence."""
@@ -91,7 +95,7 @@ class ModelArchitecture:
     ``biases`` names the matrices that have one: qkv, o, mlp, experts, norm, head.
     ``stored`` is the content of a file as pairs of tensor type and bytes; empty if no file was read.
     ``attention_layers`` have the attention that heads and widths describe; None: all but the linear ones.
-    ``cache`` replaces the cache that follows from the heads.
+    ``caches`` replace the cache that follows from the heads.
     ``note`` says what the answer leaves out or approximates.
     """
 
@@ -124,7 +128,7 @@ class ModelArchitecture:
     stored: tuple[tuple[str, float], ...] = ()
     stored_precision: str = ""  # the precision that the file states: q4_k_m, bf16 …
     attention_layers: int | None = None
-    cache: tuple[CacheGroup, ...] = ()
+    caches: tuple[LayerCache, ...] = ()
     extra_matrices: tuple[ExtraMatrix, ...] = ()
     vision_parameters: float = 0.0  # of image and audio towers with their projectors
     note: str = ""
@@ -137,7 +141,7 @@ class ModelArchitecture:
     @property
     def is_encoder(self) -> bool:
         """True if the model reads a document and generates no tokens: no layer keeps a cache."""
-        return bool(self.cache) and not any(each.layers for each in self.cache)
+        return bool(self.caches) and not any(each.layers for each in self.caches)
 
     @property
     def attention_layer_count(self) -> int:

@@ -11,9 +11,9 @@ from pathlib import Path
 from gpufleet.boundary import build_from_row
 from gpufleet.catalog.accelerator_name import is_part_of_name
 from gpufleet.catalog.architecture import (
-    CacheGroup,
     ExtraMatrix,
     LatentAttention,
+    LayerCache,
     LinearAttention,
     MixtureOfExperts,
     ModelArchitecture,
@@ -164,7 +164,7 @@ def _build_architecture(row: Row) -> ModelArchitecture:
             experts=_build_experts(row),
             latent=build_from_row(LatentAttention, row) if row["kv_rank"] else None,
             linear=_build_linear(row),
-            cache=_parse_cache(row),
+            caches=_parse_caches(row),
             extra_matrices=_parse_extra_matrices(row),
         )
     )
@@ -183,13 +183,13 @@ def _build_linear(row: Row) -> LinearAttention | None:
     )
 
 
-def _parse_cache(row: Row) -> tuple[CacheGroup, ...]:
+def _parse_caches(row: Row) -> tuple[LayerCache, ...]:
     """Return the groups of ``LAYERSxELEMENTS[@WINDOW][/STRIDE][^TOP][i]``; one empty group for ``none``."""
     text = row.get("cache") or ""
     if text == "none":
-        return (CacheGroup(layers=0, elements=0),)
+        return (LayerCache(layers=0, elements=0),)
     return tuple(
-        CacheGroup(
+        LayerCache(
             layers=int(match["layers"]),
             elements=int(match["elements"]),
             window=int(match["window"] or 0),

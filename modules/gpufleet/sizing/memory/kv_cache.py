@@ -8,17 +8,17 @@ from gpufleet.sizing.memory.quantization import bits_per_element, normalize_prec
 
 def kv_cache_bytes_per_token(model: ModelArchitecture, kv_precision: str = "f16") -> float:
     """Return the bytes that one more token adds while it is inside every sliding window."""
-    if model.cache:
+    if model.caches:
         return _element_bytes(kv_precision) * sum(
-            each.layers * each.elements / each.stride for each in model.cache
+            each.layers * each.elements / each.stride for each in model.caches
         )
     return _bytes_per_layer(model, kv_precision) * model.attention_layer_count
 
 
 def kv_cache_bytes(model: ModelArchitecture, tokens: float, kv_precision: str = "f16") -> float:
     """Return the cache bytes of one sequence of that many tokens; sliding-window layers store at most their window."""
-    if model.cache:
-        kept = sum(each.layers * each.elements * each.count_entries(tokens) for each in model.cache)
+    if model.caches:
+        kept = sum(each.layers * each.elements * each.count_entries(tokens) for each in model.caches)
         return _element_bytes(kv_precision) * kept + _state_bytes(model)
     windowed = model.sliding_layers if model.sliding_window else 0
     full_layers = model.attention_layer_count - windowed
@@ -28,9 +28,9 @@ def kv_cache_bytes(model: ModelArchitecture, tokens: float, kv_precision: str = 
 
 def kv_cache_bytes_read(model: ModelArchitecture, tokens: float, kv_precision: str = "f16") -> float:
     """Return the cache bytes that one step of a sequence reads: all, or what sparse attention chooses."""
-    if not any(each.top for each in model.cache):
+    if not any(each.top for each in model.caches):
         return kv_cache_bytes(model, tokens, kv_precision)
-    read = sum(each.layers * each.elements * each.count_read_entries(tokens) for each in model.cache)
+    read = sum(each.layers * each.elements * each.count_read_entries(tokens) for each in model.caches)
     return _element_bytes(kv_precision) * read + _state_bytes(model)
 
 

@@ -42,9 +42,9 @@ def _mean_attended_tokens(model: ModelArchitecture, tokens: float) -> float:
     """Return how many earlier tokens the average token attends to, summed over layers."""
     if model.is_encoder:
         return float(model.layers) * tokens  # in both directions; local windows are left out
-    if model.cache:
+    if model.caches:
         return sum(
-            each.layers * each.count_read_entries(tokens / 2) for each in model.cache if not each.is_index
+            each.layers * each.count_read_entries(tokens / 2) for each in model.caches if not each.is_index
         )
     full = float(model.attention_layer_count - model.sliding_layers)
     near = min(tokens / 2, model.sliding_window or tokens / 2)
