@@ -18,8 +18,8 @@ def kv_cache_bytes_per_token(model: ModelArchitecture, kv_precision: str = "f16"
 def kv_cache_bytes(model: ModelArchitecture, tokens: float, kv_precision: str = "f16") -> float:
     """Return the cache bytes of one sequence of that many tokens; sliding-window layers store at most their window."""
     if model.caches:
-        kept = sum(each.layers * each.elements * each.count_entries(tokens) for each in model.caches)
-        return _element_bytes(kv_precision) * kept + _state_bytes(model)
+        count = sum(each.layers * each.elements * each.count_entries(tokens) for each in model.caches)
+        return _element_bytes(kv_precision) * count + _state_bytes(model)
     windowed = model.sliding_layers if model.sliding_window else 0
     full_layers = model.attention_layer_count - windowed
     cached_tokens = full_layers * tokens + windowed * min(tokens, model.sliding_window)
