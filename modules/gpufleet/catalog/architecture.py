@@ -79,7 +79,7 @@ class LayerCache:
 
 @dataclass(frozen=True)
 class ExtraMatrix:
-    """Weights that the other fields do not describe: indexers and compressors of keys ("latent"), full attention of another width."""
+    """Weights that the other fields do not describe: indexers, compressors, full attention of another width."""
 
     kind: str  # as in parameter_count.WeightMatrixGroup
     rows: int
