@@ -160,3 +160,24 @@ def test_lists_of_families_do_not_overlap():
 
 def find_type(case):
     return (case["config"].get("text_config") or case["config"])["model_type"]
+
+
+@pytest.mark.parametrize(
+    ("case", "name"),
+    [
+        ("deepseek-ai--DeepSeek-V3.2", "DeepSeek-V3.2"),
+        ("zai-org--GLM-5.2", "GLM-5.2"),
+        ("deepseek-ai--DeepSeek-V4-Pro", "DeepSeek-V4-Pro"),
+    ],
+)
+def test_config_has_the_caches_of_its_row_in_the_catalogue(case, name):
+    model = parse_huggingface_config(WITNESS["published"][case]["config"], where="config.json", name=name)
+    assert model.caches == catalog.get_model(name).caches
+
+
+@pytest.mark.parametrize(("more", "is_encoder"), [({}, True), ({"is_decoder": True}, False)])
+def test_encoder_of_a_config_generates_no_tokens(more, is_encoder):
+    config = WITNESS["families"]["bert"]["config"] | more
+    model = parse_huggingface_config(config, where="config.json", name="bert")
+    assert model.is_encoder is is_encoder
+    assert ("documents a second" in model.note) is is_encoder

@@ -51,6 +51,10 @@ def test_token_count_is_parsed(text, tokens):
         ({"model": "llama-9"}, "--model: unknown model"),
         ({"model": "llama-3.1"}, "--model: model 'llama-3.1' is ambiguous"),
         ({"model": ""}, "--model"),
+        (
+            {"model": "bge-m3", "context": "512/10"},
+            "--context: bge-m3 is an encoder: it generates no tokens; give the tokens of a document: 512/0, or 512",
+        ),
         ({"model": "/no/such/config.json"}, "no such file"),
         ({"precision": "bf17"}, "--precision: unknown precision"),
         ({"states": "bf16"}, "--states: is for training"),
@@ -208,3 +212,17 @@ def test_experts_are_fused_or_linear(kind):
 )
 def test_published_format_is_the_default_of_inference(model, task, precision):
     assert parse_plan_options(PlanOptions(model, task)).workload.precision == precision
+
+
+@pytest.mark.parametrize(
+    ("context", "task", "tokens"),
+    [
+        ("", "inference", 512),
+        ("512", "inference", 512),
+        ("300/0", "inference", 300),
+        ("256", "full_finetune", 256),
+    ],
+)
+def test_encoder_reads_documents_and_generates_nothing(context, task, tokens):
+    workload = parse_plan_options(PlanOptions(model="BERT-large", context=context, task=task)).workload
+    assert (workload.input_tokens, workload.output_tokens) == (tokens, 0)

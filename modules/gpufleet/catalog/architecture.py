@@ -69,6 +69,15 @@ class LayerCache:
     is_index: bool = False
     byte_elements: int = 0
 
+    def count_entries(self, tokens: float) -> float:
+        """Return how many entries one layer keeps of a sequence."""
+        return (min(tokens, self.window) if self.window else tokens) / self.stride
+
+    def count_read_entries(self, tokens: float) -> float:
+        """Return how many entries the attention of one token reads."""
+        entries = self.count_entries(tokens)
+        return min(entries, self.top) if self.top else entries
+
 
 @dataclass(frozen=True)
 class ExtraMatrix:
@@ -107,6 +116,7 @@ class ModelArchitecture:
     ``stored`` is the content of a file as pairs of tensor type and bytes; empty if no file was read.
     ``attention_layers`` have the attention that heads and widths describe; None: all but the linear ones.
     ``caches`` replace the cache that follows from the heads.
+    ``note`` says what the answer leaves out or approximates.
     """
 
     name: str
@@ -146,11 +156,18 @@ class ModelArchitecture:
     quantization: StoredQuantization | None = (
         None  # how the published model stores its weights; None: in 16 bits
     )
+    vision_parameters: float = 0.0  # of image and audio towers with their projectors
+    note: str = ""
 
     @property
     def dense_layer_count(self) -> int:
         """Return how many layers have one feed-forward block for all tokens."""
         return self.experts.dense_layers if self.experts else self.layers
+
+    @property
+    def is_encoder(self) -> bool:
+        """True if the model reads a document and generates no tokens: no layer keeps a cache."""
+        return bool(self.caches) and not any(each.layers for each in self.caches)
 
     @property
     def attention_layer_count(self) -> int:

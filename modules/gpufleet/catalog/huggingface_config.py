@@ -19,6 +19,7 @@ from gpufleet.catalog.huggingface_key import check_structural_keys
 from gpufleet.catalog.parameter_count import with_parameter_counts
 from gpufleet.catalog.quantization_method import read_quantization_method
 from gpufleet.catalog.quantized_modules import resolve_quantization
+from gpufleet.catalog.vision_tower import count_tower_parameters
 from gpufleet.errors import InputError
 
 UNGATED_FAMILIES = {
@@ -169,6 +170,7 @@ def _build_architecture(document: dict[str, Any], *, where: str, name: str) -> M
     linear = None if config.model_type in HYBRID_FAMILIES else _build_linear_attention(config, layers)
     head_dim = config.get_integer("head_dim", "kv_channels", default=hidden // heads)
     experts = _build_experts(config, layers)
+    vision_parameters, note = count_tower_parameters(document)
     window, window_layers = _sliding_window(config, layers, linear.layers if linear else 0)
     model = add_family_parts(
         ModelArchitecture(
@@ -208,6 +210,8 @@ def _build_architecture(document: dict[str, Any], *, where: str, name: str) -> M
             positions=config.get_integer("n_positions", default=0) if config.model_type == "gpt2" else 0,
             query_gate=bool(config.get_first_value("attn_output_gate")) or config.model_type == "qwen3_next",
             source=where,
+            vision_parameters=vision_parameters,
+            note=note,
         ),
         config,
     )

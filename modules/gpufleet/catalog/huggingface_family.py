@@ -17,6 +17,10 @@ from gpufleet.errors import InputError
 
 STATE_BYTES, WINDOW_BYTES = 4.0, 2.0  # of one element of a recurrent matrix, of a convolution's window
 INDEXER_SCALE_BYTES = 4  # beside a token's indexer key in 8 bits; DeepSeek-V3.2 inference/model.py
+ENCODER_NOTE = (
+    "an encoder generates no tokens: in inference TOKENS/S are documents a second of --context tokens, "
+    "USD/M TOKENS a million documents; the figure of one stream does not apply"
+)
 Family = Callable[[ModelArchitecture, HuggingFaceConfig], ModelArchitecture]
 
 
@@ -54,10 +58,11 @@ def _add_indexer(model: ModelArchitecture, config: HuggingFaceConfig) -> ModelAr
     heads = config.get_integer("index_n_heads", default=0)
     kinds = config.get_first_value("indexer_types")
     layers = kinds.count("full") if isinstance(kinds, list) else model.layers
-    caches = [
-        LayerCache(layers, latent.kv_rank + latent.rope_dim, byte_elements=dim + INDEXER_SCALE_BYTES),
-        LayerCache(model.layers - layers, latent.kv_rank + latent.rope_dim),
-    ]
+    top = config.get_integer("index_topk", default=0)
+    caches = (
+        LayerCache(model.layers, latent.kv_rank + latent.rope_dim, top=top),
+        LayerCache(layers, 0, is_index=True, byte_elements=dim + INDEXER_SCALE_BYTES),
+    )
     extra = (
         ExtraMatrix("latent", heads * dim, latent.q_rank or model.hidden, layers),
         ExtraMatrix("latent", dim + heads, model.hidden, layers),
@@ -74,7 +79,11 @@ def _adapt_encoder(model: ModelArchitecture, config: HuggingFaceConfig) -> Model
         "type_vocab_size", default=0
     )
     head = ExtraMatrix("output", model.hidden, model.hidden)
-    return replace(model, positions=positions, extra_matrices=(head,))
+    model = replace(model, positions=positions, extra_matrices=(head,))
+    if config.get_first_value("is_decoder"):
+        return model
+    note = "; ".join(filter(None, (model.note, ENCODER_NOTE)))
+    return replace(model, caches=(LayerCache(layers=0, elements=0),), note=note)
 
 
 def _adapt_learned_positions(model: ModelArchitecture, config: HuggingFaceConfig) -> ModelArchitecture:
@@ -255,9 +264,7 @@ def _adapt_nemotron_h(model: ModelArchitecture, config: HuggingFaceConfig) -> Mo
         shared_intermediate=config.get_integer("moe_shared_expert_intermediate_size", default=0),
         latent=config.get_integer("moe_latent_size", default=0),
     )
-    parts = [ExtraMatrix("dense up", wide, model.hidden, count["mlp"])]
-    if experts and experts.latent:  # into the experts' narrower width, and back
-        parts.append(ExtraMatrix("linear", 2 * experts.latent, model.hidden, count["moe"]))
+    dense = ExtraMatrix("dense up", wide, model.hidden, count["mlp"])
     model = replace(
         model,
         layers=len(kinds),
@@ -267,7 +274,7 @@ def _adapt_nemotron_h(model: ModelArchitecture, config: HuggingFaceConfig) -> Mo
         experts=experts if count["moe"] else None,
         linear=None,
         attention_layers=attending,
-        extra_matrices=tuple(part for part in parts if part.layers),
+        extra_matrices=(dense,) if dense.layers else (),
     )
     return _add_mamba2(model, config, recurrent, names=NEMOTRON_NAMES) if recurrent else model
 
@@ -330,7 +337,8 @@ def _adapt_deepseek_v4(model: ModelArchitecture, config: HuggingFaceConfig) -> M
     window = config.get_integer("sliding_window", default=128)
     caches = (
         LayerCache(layers, dim, window),
-        LayerCache(near, dim + index, stride=4),
+        LayerCache(near, dim, stride=4, top=config.get_integer("index_topk", default=0)),
+        LayerCache(near, index, stride=4, is_index=True),
         LayerCache(far, dim, stride=128),
     )
     return replace(

@@ -106,7 +106,10 @@ def estimate_inference_memory(
     cache = workload.batch * kv_cache_bytes(
         model, workload.context_tokens, workload.kv_precision, micro_batch=micro_batch
     )
-    share.kv_cache = cache / _cache_devices(model, layout)
+    state = workload.batch * kv_cache_bytes(model, 0, workload.kv_precision)  # of a fixed size
+    state_heads = model.linear.value_heads if model.linear else model.kv_heads
+    share.kv_cache = (cache - state) / _cache_devices(model, layout, model.kv_heads)
+    share.kv_cache += state / _cache_devices(model, layout, state_heads)
     share.activations = _activation_bytes(workload, engine, layout)
     share.overhead = (engine.graphs_gib + engine.runtime_gib) * GIB
     return share
@@ -181,7 +184,7 @@ def _pipeline_stages(layout: ParallelLayout) -> int:
     )
 
 
-def _cache_devices(model: ModelArchitecture, layout: ParallelLayout) -> float:
+def _cache_devices(model: ModelArchitecture, layout: ParallelLayout, head_count: int) -> float:
     """Return over how many devices the KV cache is spread: heads by tensor parallelism, layers by pipeline stages."""
-    heads = 1 if model.latent else max(1, min(layout.tensor, model.kv_heads))
+    heads = 1 if model.latent else max(1, min(layout.tensor, head_count))
     return heads * model.layers / -(-model.layers // _pipeline_stages(layout))

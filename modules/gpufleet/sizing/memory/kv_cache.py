@@ -1,6 +1,8 @@
-"""KV cache bytes of a sequence: grouped-query, latent (MLA), sliding-window and linear attention; quantized."""
+"""KV cache bytes of a sequence: grouped-query, latent (MLA), sliding-window, sparse and linear attention; quantized."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from gpufleet.catalog.architecture import LayerCache, ModelArchitecture
 from gpufleet.sizing.memory.quantization import bits_per_element, normalize_precision
@@ -11,7 +13,9 @@ CACHE_BLOCK = 256  # tokens
 def kv_cache_bytes_per_token(model: ModelArchitecture, kv_precision: str = "f16") -> float:
     """Return the bytes that one more token adds while it is inside every sliding window."""
     if model.caches:
-        return sum(cache.layers * _cache_bytes_per_token(cache, kv_precision) for cache in model.caches)
+        return sum(
+            cache.layers * _bytes_per_entry(cache, kv_precision) / cache.stride for cache in model.caches
+        )
     return _bytes_per_layer(model, kv_precision) * model.attention_layer_count
 
 
@@ -22,27 +26,37 @@ def kv_cache_bytes(
 
     llama.cpp's windows also hold the ``micro_batch`` that is being computed, in blocks of 256 tokens.
     """
-    state = model.state_bytes or _state_bytes(model)
     if model.caches:
-        return state + sum(
+        return _state_bytes(model) + sum(
             cache.layers
-            * _cache_bytes_per_token(cache, kv_precision)
-            * (min(tokens, _padded_window(cache.window, micro_batch)) if cache.window else tokens)
+            * _bytes_per_entry(cache, kv_precision)
+            * replace(cache, window=_padded_window(cache.window, micro_batch)).count_entries(tokens)
             for cache in model.caches
         )
     windowed = model.sliding_layers if model.sliding_window else 0
     full_layers = model.attention_layer_count - windowed
     near = min(tokens, _padded_window(model.sliding_window, micro_batch))
-    return _bytes_per_layer(model, kv_precision) * (full_layers * tokens + windowed * near) + state
+    cached_tokens = full_layers * tokens + windowed * near
+    return _bytes_per_layer(model, kv_precision) * cached_tokens + _state_bytes(model)
+
+
+def kv_cache_bytes_read(model: ModelArchitecture, tokens: float, kv_precision: str = "f16") -> float:
+    """Return the cache bytes that one step of a sequence reads: all, or what sparse attention chooses."""
+    if not any(each.top for each in model.caches):
+        return kv_cache_bytes(model, tokens, kv_precision)
+    return _state_bytes(model) + sum(
+        each.layers * _bytes_per_entry(each, kv_precision) * each.count_read_entries(tokens)
+        for each in model.caches
+    )
 
 
 def _padded_window(window: int, micro_batch: int) -> int:
     """Return the tokens that a window's cache holds; llama-kv-cache-iswa.cpp pads window and micro-batch to 256."""
-    return -(-(window + micro_batch) // CACHE_BLOCK) * CACHE_BLOCK if micro_batch else window
+    return -(-(window + micro_batch) // CACHE_BLOCK) * CACHE_BLOCK if window and micro_batch else window
 
 
-def _cache_bytes_per_token(cache: LayerCache, kv_precision: str) -> float:
-    return (cache.elements * _element_bytes(kv_precision) + cache.byte_elements) / cache.stride
+def _bytes_per_entry(cache: LayerCache, kv_precision: str) -> float:
+    return cache.elements * _element_bytes(kv_precision) + cache.byte_elements
 
 
 def _bytes_per_layer(model: ModelArchitecture, kv_precision: str) -> float:
@@ -53,8 +67,10 @@ def _bytes_per_layer(model: ModelArchitecture, kv_precision: str) -> float:
 
 
 def _state_bytes(model: ModelArchitecture) -> float:
+    if model.state_bytes or model.linear is None:
+        return model.state_bytes
     linear = model.linear
-    return float(linear.layers * linear.state_elements_per_layer * linear.state_bytes) if linear else 0.0
+    return float(linear.layers * linear.state_elements_per_layer * linear.state_bytes)
 
 
 def _element_bytes(kv_precision: str) -> float:

@@ -171,6 +171,22 @@ def _parse_length(length: str, text: str) -> int:
     return count
 
 
+def _document_tokens(options: PlanOptions, model: ModelArchitecture, *, trains: bool) -> tuple[int, int]:
+    """Return the tokens of a document, and no answer; raise InputError for an answer of an encoder."""
+    prompt, answer, is_total = parse_context_tokens(options.context, trains=trains)
+    if trains or is_total:
+        return prompt + answer, 0
+    if not options.context:
+        return min(prompt, model.max_context), 0
+    if answer:
+        raise InputError(
+            f"{model.name} is an encoder: it generates no tokens",
+            where="--context",
+            remedy=f"give the tokens of a document: {prompt}/0, or {prompt}",
+        )
+    return prompt, 0
+
+
 def _build_workload(options: PlanOptions) -> tuple[Workload, bool, bool]:
     task = _require_choice(options.task, TASKS, "--task")
     trains = task != "inference"
@@ -185,6 +201,8 @@ def _build_workload(options: PlanOptions) -> tuple[Workload, bool, bool]:
     except InputError as error:
         where = error.where or "--model"
         raise InputError(error.problem, where=where, key=error.key, remedy=error.remedy) from None
+    if model.is_encoder:
+        prompt, answer = _document_tokens(options, model, trains=trains)
     return (
         Workload(
             model=model,

@@ -17,6 +17,7 @@ from gpufleet.sizing.plan_warning import PlanWarning
 from gpufleet.sizing.plans import available_hardware
 from gpufleet.sizing.plans.candidate import build_plan_on_devices, list_candidate_plans
 from gpufleet.sizing.plans.consistency import check_request_allows_hardware
+from gpufleet.sizing.plans.model_warning import list_model_warnings
 from gpufleet.sizing.plans.placement import find_smallest_placement
 from gpufleet.sizing.plans.ranking import build_plan_sort_key
 from gpufleet.sizing.plans.request import SizingRequest
@@ -238,10 +239,14 @@ def _build_result(
 ) -> SizingResult:
     best = plans[0]
     quick = estimate_device_count(request.workload, best.hardware)
-    all_warnings = (*_published_format_warnings(request.workload), *warnings)
-    return SizingResult(
-        best.workload, best.memory, quick, plans, tuple(dict.fromkeys(all_warnings)), considered
+    all_warnings = dict.fromkeys(
+        (
+            *list_model_warnings(request.workload.model),
+            *_published_format_warnings(request.workload),
+            *warnings,
+        )
     )
+    return SizingResult(best.workload, best.memory, quick, plans, tuple(all_warnings), considered)
 
 
 def _placement_warnings(request: SizingRequest, plans: tuple[SizingPlan, ...]) -> list[PlanWarning]:
