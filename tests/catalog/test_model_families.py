@@ -173,6 +173,7 @@ def find_type(case):
 def test_config_has_the_caches_of_its_row_in_the_catalogue(case, name):
     model = parse_huggingface_config(WITNESS["published"][case]["config"], where="config.json", name=name)
     assert model.caches == catalog.get_model(name).caches
+    assert "scores of its indexer" in model.note
 
 
 @pytest.mark.parametrize(("more", "is_encoder"), [({}, True), ({"is_decoder": True}, False)])

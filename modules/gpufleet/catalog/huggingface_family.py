@@ -21,6 +21,7 @@ ENCODER_NOTE = (
     "an encoder generates no tokens: in inference TOKENS/S are documents a second of --context tokens, "
     "USD/M TOKENS a million documents; the figure of one stream does not apply"
 )
+INDEXER_NOTE = "prompt times leave out the scores of its indexer"
 Family = Callable[[ModelArchitecture, HuggingFaceConfig], ModelArchitecture]
 
 
@@ -71,6 +72,7 @@ def _add_indexer(model: ModelArchitecture, config: HuggingFaceConfig) -> ModelAr
         model,
         extra_matrices=(*model.extra_matrices, *extra),
         caches=tuple(cache for cache in caches if cache.layers),
+        note=_add_note(model, INDEXER_NOTE),
     )
 
 
@@ -82,8 +84,11 @@ def _adapt_encoder(model: ModelArchitecture, config: HuggingFaceConfig) -> Model
     model = replace(model, positions=positions, extra_matrices=(head,))
     if config.get_first_value("is_decoder"):
         return model
-    note = "; ".join(filter(None, (model.note, ENCODER_NOTE)))
-    return replace(model, caches=(LayerCache(layers=0, elements=0),), note=note)
+    return replace(model, caches=(LayerCache(layers=0, elements=0),), note=_add_note(model, ENCODER_NOTE))
+
+
+def _add_note(model: ModelArchitecture, note: str) -> str:
+    return "; ".join(filter(None, (model.note, note)))
 
 
 def _adapt_learned_positions(model: ModelArchitecture, config: HuggingFaceConfig) -> ModelArchitecture:
@@ -345,6 +350,7 @@ def _adapt_deepseek_v4(model: ModelArchitecture, config: HuggingFaceConfig) -> M
         model,
         extra_matrices=tuple(part for part in extra if part.layers),
         caches=tuple(cache for cache in caches if cache.layers),
+        note=_add_note(model, INDEXER_NOTE),
     )
 
 
