@@ -5,6 +5,7 @@ import json
 import pytest
 
 from gpufleet import catalog
+from gpufleet.catalog.huggingface_config import parse_huggingface_config
 from gpufleet.errors import InputError
 
 LLAMA = {
@@ -119,7 +120,7 @@ def test_missing_context_length_is_unknown(tmp_path):
         {"layer_types": 3},
         {"mlp_only_layers": 3},
         {"attn_config": {"kv_n_heads": "two"}},
-        {"quantization_config": {"quant_method": "awq", "bits": [4]}},
+        {"quantization_config": {"quant_method": "fp8", "weight_block_size": 128}},
     ],
 )
 def test_setting_of_unexpected_type_is_refused_in_one_line(tmp_path, more):
@@ -209,9 +210,17 @@ def test_sliding_windows_are_read(tmp_path, more, window, layers):
     [
         ({"quant_method": "gptq", "bits": 4, "group_size": 32}, "int4-g32"),
         ({"quant_method": "awq", "bits": 4, "group_size": 128}, "int4-g128"),
-        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "nf4"),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "nf4-single"),
+        (
+            {
+                "quant_method": "bitsandbytes",
+                "load_in_4bit": True,
+                "bnb_4bit_quant_type": "nf4",
+                "bnb_4bit_use_double_quant": True,
+            },
+            "nf4",
+        ),
         ({"quant_method": "fp8"}, "fp8"),
-        ({"quant_method": "of-tomorrow"}, ""),
     ],
 )
 def test_stored_precision_is_read_from_the_file(tmp_path, quantised, precision):
@@ -251,3 +260,49 @@ def test_shared_experts_are_counted(tmp_path, keys, shared):
         str(write_config(tmp_path, LLAMA | {"model_type": "of-tomorrow"} | experts | keys))
     )
     assert read.experts.shared == shared
+
+
+@pytest.mark.parametrize(
+    ("vision", "billions", "note"),
+    [
+        (
+            {"depth": 27, "hidden_size": 1152, "intermediate_size": 4304, "model_type": "qwen3_vl"},
+            0.411,
+            "without patch",
+        ),
+        (
+            {
+                "num_hidden_layers": 48,
+                "hidden_size": 1664,
+                "intermediate_size": 8192,
+                "model_type": "pixtral",
+            },
+            2.49,
+            "",
+        ),
+        ({"patch_size": 14}, 0, "its vision tower is left out: vision_config has no layers or width"),
+        ({"depth": "many", "hidden_size": True}, 0, "left out"),
+    ],
+)
+def test_vision_tower_counts_or_is_named_as_left_out(vision, billions, note):
+    text = {
+        "model_type": "qwen3", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4,
+        "intermediate_size": 128, "vocab_size": 100,
+    }  # fmt: skip
+    document = {"text_config": text, "vision_config": vision}
+    with_tower = parse_huggingface_config(document, where="config.json", name="x")
+    alone = parse_huggingface_config(text, where="config.json", name="x")
+    assert with_tower.vision_parameters / 1e9 == pytest.approx(billions, rel=0.01)
+    assert with_tower.parameters == alone.parameters + with_tower.vision_parameters
+    assert with_tower.active_parameters == alone.active_parameters
+    assert note in with_tower.note
+    assert not alone.note
+
+
+def test_audio_tower_is_named_as_left_out():
+    document = {
+        "model_type": "qwen3", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4,
+        "intermediate_size": 128, "vocab_size": 100, "audio_config": {"hidden_size": 8},
+    }  # fmt: skip
+    model = parse_huggingface_config(document, where="config.json", name="x")
+    assert model.note == "its audio tower is left out"

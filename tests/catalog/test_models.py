@@ -42,6 +42,30 @@ def test_parameter_counts_match_published_ones(row):
         ("facebook/opt-66b", "OPT-66B"),
         ("mistral-7b", "Mistral-7B-v0.3"),
         ("235b", "Qwen3-235B-A22B"),
+        ("deepseek-v3.2", "DeepSeek-V3.2"),
+        ("deepseek-ai/DeepSeek-V3.2", "DeepSeek-V3.2"),
+        ("deepseek v3", "DeepSeek-V3"),
+        ("deepseek-ai/DeepSeek-V4-Pro", "DeepSeek-V4-Pro"),
+        ("DeepSeekV4Flash", "DeepSeek-V4-Flash"),
+        ("zai-org/GLM-4.6", "GLM-4.6"),
+        ("glm5", "GLM-5"),
+        ("zai-org/GLM-5.1", "GLM-5"),
+        ("Qwen/Qwen3-Next-80B-A3B-Instruct", "Qwen3-Next-80B-A3B"),
+        ("qwen3-next", "Qwen3-Next-80B-A3B"),
+        ("Qwen/Qwen3.5-397B-A17B", "Qwen3.5-397B-A17B"),
+        ("qwen3.6:27b", "Qwen3.6-27B"),
+        ("Qwen/Qwen3-VL-8B-Instruct", "Qwen3-VL-8B"),
+        ("kimi k2.5", "Kimi-K2.5"),
+        ("moonshotai/Kimi-K2.5", "Kimi-K2.5"),
+        ("google/gemma-4-31b-it", "Gemma-4-31B"),
+        ("MiniMaxAI/MiniMax-M2", "MiniMax-M2"),
+        ("mistralai/Mistral-Large-3-675B-Instruct-2512", "Mistral-Large-3"),
+        ("nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16", "Nemotron-3-Super-120B-A12B"),
+        ("nemotron-3-nano", "Nemotron-3-Nano-30B-A3B"),
+        ("google-bert/bert-base-uncased", "BERT-base"),
+        ("answerdotai/ModernBERT-large", "ModernBERT-large"),
+        ("BAAI/bge-m3", "bge-m3"),
+        ("intfloat/e5-large-v2", "e5-large-v2"),
     ],
 )
 def test_model_is_found_by_any_unambiguous_part_of_its_name(query, name):
@@ -84,7 +108,9 @@ def test_only_mixture_of_experts_models_have_inactive_weights():
     idle = {
         name for name, model in catalog.load_models().items() if model.active_parameters < model.parameters
     }
-    assert idle == {name for name, model in catalog.load_models().items() if model.experts}
+    assert idle == {
+        name for name, model in catalog.load_models().items() if model.experts or model.vision_parameters
+    }
 
 
 @pytest.mark.parametrize(
@@ -96,6 +122,17 @@ def test_only_mixture_of_experts_models_have_inactive_weights():
         ("Phi-3.5-MoE", 6.6, "Azure/azureml-assets phi-3.5-moe-128k-instruct"),
         ("Qwen3-235B-A22B", 22.0, "its name"),
         ("Kimi-K2", 32.0, "its config: 1T total, 32B active"),
+        ("Kimi-K2.5", 32.0, "its model card: 1T total, 32B active"),
+        ("Qwen3-Next-80B-A3B", 3.875, "Qwen3-Coder-Next: its tensors less inactive experts, 3,874,929,408"),
+        (
+            "Nemotron-3-Super-120B-A12B",
+            12.770,
+            "its tensors less inactive experts and multi-token prediction",
+        ),
+        ("Nemotron-3-Ultra-550B-A55B", 55.0, "its name"),
+        ("Gemma-4-26B-A4B", 3.8, "its model card"),
+        ("Mistral-Large-3", 39.0, "its model card: 39B of the language model"),
+        ("Qwen3.5-397B-A17B", 17.0, "its name"),
     ],
 )
 def test_active_parameter_counts_match_published_ones(name, billions, source):
@@ -120,3 +157,50 @@ def test_version_number_matches_only_a_complete_number():
         catalog.get_model("llama-3")
     assert "LLaMA-30B" not in str(excinfo.value)
     assert "Llama-3-8B" in str(excinfo.value)
+
+
+def test_format_at_the_end_of_a_repository_name_is_the_precision_of_its_weights():
+    model = catalog.get_model("nvidia/DeepSeek-V3.2-NVFP4")
+    assert (model.name, model.stored_precision) == ("DeepSeek-V3.2", "nvfp4")
+
+
+def test_model_without_a_sourced_config_is_refused_with_what_to_give():
+    with pytest.raises(InputError, match=r"unknown model 'gpt-5'.*give its config.json or GGUF file"):
+        catalog.get_model("gpt-5")
+
+
+@pytest.mark.parametrize(
+    ("name", "tokens", "gib", "source"),
+    [
+        # 30 layers of one entry in 4 with index keys, 31 of one in 128, a window of 128 in all 61
+        ("DeepSeek-V4-Pro", 2**20, 9.62, "DeepSeek-V4 report: 9.62 GiB at a million tokens in 16 bits"),
+        # 576 elements of MLA and a key of the index in 128 bytes with a scale of four, in 61 layers
+        ("DeepSeek-V3.2", 1024, 61 * (576 * 2 + 132) * 1024 / 2**30, "its config.json"),
+        # 15 of 60 layers have 2 heads of 256 for keys and values; a state in 32 bits in the others
+        ("Qwen3.5-397B-A17B", 0, 45 * (64 * 128 * 128 + 4 * 12288) * 4 / 2**30, "its config.json"),
+        ("Gemma-4-31B", 2048, (50 * 8192 * 1024 + 10 * 4096 * 2048) * 2 / 2**30, "its config.json"),
+        ("BERT-base", 512, 0, "an encoder keeps no cache"),
+    ],
+)
+def test_caches_of_layers_that_differ_match_published_figures(name, tokens, gib, source):
+    from gpufleet import sizing
+
+    assert sizing.kv_cache_bytes(catalog.get_model(name), tokens) / 2**30 == pytest.approx(gib, rel=2e-3), (
+        source
+    )
+
+
+def test_sparse_attention_reads_less_than_it_keeps():
+    from gpufleet.sizing.memory.kv_cache import kv_cache_bytes, kv_cache_bytes_read
+
+    model = catalog.get_model("DeepSeek-V3.2")
+    assert kv_cache_bytes_read(model, 100_000) == 61 * (2 * 576 * 2048 + 132 * 100_000)
+    assert kv_cache_bytes_read(model, 1000) == kv_cache_bytes(model, 1000)
+
+
+def test_malformed_cache_of_a_row_is_refused_with_its_cell():
+    from gpufleet.boundary import CsvRow
+    from gpufleet.catalog.language_model import _parse_caches
+
+    with pytest.raises(InputError, match=r"models_2026.csv:2.*cache.*'61x'"):
+        _parse_caches(CsvRow([("cache", "61x")], "models_2026.csv:2"))

@@ -43,7 +43,7 @@ def test_every_empty_field_is_listed_with_its_reason():
 
 def test_absent_feature_does_not_count_as_a_missing_source():
     report = build_field_source_report()
-    assert "bandwidth_gb_s" in report.empty["Instinct MI300A"]  # its only figure is a wrong one
+    assert "bandwidth_gb_s" in report.empty["H100 96GB HBM2e"]
     assert "int8_tops_dense" in report.empty["B300"]  # sources disagree
     assert "fp4_tflops_dense" in report.absent["H100 SXM5 80GB"]
     assert "link" in report.absent["GeForce RTX 4090"]

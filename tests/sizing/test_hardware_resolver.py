@@ -90,6 +90,10 @@ def test_names_ignore_case_and_punctuation(name):
         ("M3 Max 64GB", 64),
         ("M2 Ultra 192GB", 192),
         ("M4 Pro 24 GB", 24),
+        ("M5 24GB", 24),
+        ("M5 32GB", 32),
+        ("M5 Pro 48GB", 48),
+        ("M5 Max 64GB", 64),
     ],
 )
 def test_memory_size_selects_an_option(name, gib):
@@ -130,7 +134,16 @@ def test_fraction_of_a_card_has_that_fraction_of_its_resources(hardware):
         ("CPU", "unknown hardware"),
         ("p4d.24xlrge", "did you mean p4d.24xlarge"),
         ("blades-2", "did you mean blades-1"),
-        ("n1-standard-8", "has no accelerator; it accepts T4"),
+        ("n1-standard-8", "has no accelerator; it accepts T4, V100: write n1-standard-8 + T4"),
+        ("n1-standard-8 +", "names no card after the +; it takes T4 or V100: n1-standard-8 + T4"),
+        ("+ T4", "names no machine before the +"),
+        ("n1-standard-8 + A100", "'A100' cannot be attached to n1-standard-8; it takes T4 or V100"),
+        ("n1-standard-8 + 3 T4", "3 x T4 cannot be attached to n1-standard-8; it takes 1, 2, 4"),
+        ("n1-standard-32 + V100", "with 1 x V100 it may have at most 12; attach 4"),
+        ("n1-standard-9 + T4", "unknown gcp machine 'n1-standard-9'; did you mean n1-standard-8"),
+        ("n1-highmem-8 + T4", "the catalogue has no cards for n1-highmem-8"),
+        ("p4d.24xlarge + T4", "p4d.24xlarge takes no attached cards"),
+        ("g2-standard-4 + T4", "g2-standard-4 takes no attached cards: it has L4"),
         ("nothing of the kind", "unknown hardware"),
         ("   ", "is empty"),
     ],
@@ -216,3 +229,38 @@ def test_options_that_contradict_the_hardware_are_refused(on, options, message, 
 @pytest.mark.parametrize("options", [{"clouds": ("aws", "gcp")}, {"purchases": ("owned", "spot")}])
 def test_consistent_options_are_accepted(options, answer_size):
     assert answer_size("qwen2-0.5b", on="p4d.24xlarge", devices=8, **options).plans
+
+
+@pytest.mark.parametrize(
+    ("name", "card", "count"),
+    [
+        ("n1-standard-8 + T4", "T4", 1),
+        ("N1-standard-8+2xT4", "T4", 2),
+        ("n1-standard-8 + 2x V100", "Tesla V100 SXM2 16GB", 2),
+        ("n1-standard-4 + 1 NVIDIA Tesla V100", "Tesla V100 SXM2 16GB", 1),
+        ("n1-standard-32 + nvidia-tesla-t4", "T4", 1),
+    ],
+)
+def test_machine_with_attached_cards_has_their_figures(name, card, count):
+    hardware = resolve_hardware(name).hardware
+    assert (hardware.accelerator.name, hardware.devices_per_node) == (card, count)
+    assert hardware.origin == "cloud"
+    assert hardware.host_memory_gib
+
+
+@pytest.mark.parametrize(
+    ("name", "cards", "part"),
+    [("n1-standard-8 + 2x T4", 2, "nvidia-tesla-t4"), ("n1-standard-8 + V100", 1, "nvidia-tesla-v100")],
+)
+def test_attached_cards_are_priced_as_machine_and_cards(name, cards, part, answer_size):
+    plan = answer_size("llama-3.1-8b", on=name, precision="int4", regions=("us-central1",)).plans[0]
+    purchase = plan.offer.purchase
+    machine = catalog.find_machine_price("gcp", "us-central1", "n1-standard-8", purchase)
+    card = catalog.find_cloud_part_price("gcp", "us-central1", f"accelerator:{part}", purchase)
+    assert plan.offer.usd_per_hour == pytest.approx(machine.usd_per_hour + cards * card.usd_per_hour)
+
+
+def test_attached_cards_keep_to_the_cloud_of_their_machine(answer_size):
+    assert answer_size("qwen2-0.5b", on="n1-standard-8 + T4", clouds=("gcp",)).plans
+    with pytest.raises(InputError, match="is a machine of gcp"):
+        answer_size("qwen2-0.5b", on="n1-standard-8 + T4", clouds=("aws",))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gpufleet.sizing.model_engine import choose_model_engine
@@ -29,6 +31,12 @@ def test_default_engine_depends_on_the_hardware(part, workload, hardware):
 @pytest.mark.parametrize("part", ["H100 SXM5 80GB", "GeForce RTX 4090", "M2 (10)"])
 def test_gguf_files_run_in_llama_cpp(part, workload, hardware):
     assert choose_model_engine(hardware(part), workload(precision="q4_k_m", batch=8)).name == "llama.cpp"
+
+
+def test_gguf_file_in_sixteen_bits_runs_in_llama_cpp(workload, hardware):
+    work = workload()
+    file = replace(work, model=replace(work.model, stored=(("bf16", 1e9),)), precision="bf16")
+    assert choose_model_engine(hardware("H100 SXM5 80GB"), file).name == "llama.cpp"
 
 
 @pytest.mark.parametrize("options", ["tensorrt-llm", "llama.cpp", "sglang"])

@@ -51,8 +51,15 @@ def test_token_count_is_parsed(text, tokens):
         ({"model": "llama-9"}, "--model: unknown model"),
         ({"model": "llama-3.1"}, "--model: model 'llama-3.1' is ambiguous"),
         ({"model": ""}, "--model"),
+        (
+            {"model": "bge-m3", "context": "512/10"},
+            "--context: bge-m3 is an encoder: it generates no tokens; give the tokens of a document: 512/0, or 512",
+        ),
         ({"model": "/no/such/config.json"}, "no such file"),
         ({"precision": "bf17"}, "--precision: unknown precision"),
+        ({"states": "bf16"}, "--states: is for training"),
+        ({"task": "lora", "states": "fp8"}, "--states: 'fp8' is not a known value"),
+        ({"task": "lora", "experts": "sparse"}, "--experts: 'sparse' is not a known value"),
         ({"kv_precision": "tiny"}, "--kv-precision: unknown precision"),
         ({"task": "inferenec"}, "--task: 'inferenec' is not a known value; did you mean inference?"),
         ({"engine": "vlllm"}, "--engine: unknown engine 'vlllm'; did you mean vllm"),
@@ -168,3 +175,54 @@ def test_missing_key_of_a_config_is_named(tmp_path):
     assert str(error.value).endswith(
         "config.json: num_hidden_layers: is missing; the model's size is computed from it"
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "has_copy"),
+    [
+        ({}, True),
+        ({"states": "bf16"}, False),
+        ({"optimizer": "adamw_8bit"}, False),
+        ({"optimizer": "paged_adamw_8bit"}, False),  # one recipe for both
+        ({"optimizer": "paged_adamw_8bit", "states": "mixed"}, True),
+        ({"engine": "torchtune"}, False),
+        ({"engine": "torchtune", "states": "mixed"}, True),
+    ],
+)
+def test_states_decide_whether_there_is_a_copy_in_32_bits(options, has_copy):
+    request = parse_plan_options(PlanOptions("llama-3.1-8b", "full_finetune", **options))
+    assert request.workload.training.master_copy is has_copy
+
+
+@pytest.mark.parametrize("kind", ["fused", "linear"])
+def test_experts_are_fused_or_linear(kind):
+    request = parse_plan_options(PlanOptions("mixtral-8x7b", "qlora", experts=kind))
+    assert request.workload.training.experts == kind
+
+
+@pytest.mark.parametrize(
+    ("model", "task", "precision"),
+    [
+        ("gpt-oss-120b", "inference", "mxfp4"),
+        ("deepseek-r1", "inference", "fp8"),
+        ("kimi-k2", "inference", "int4-g32"),
+        ("gpt-oss-120b", "qlora", "nf4"),
+        ("deepseek-r1", "full_finetune", "bf16"),
+    ],
+)
+def test_published_format_is_the_default_of_inference(model, task, precision):
+    assert parse_plan_options(PlanOptions(model, task)).workload.precision == precision
+
+
+@pytest.mark.parametrize(
+    ("context", "task", "tokens"),
+    [
+        ("", "inference", 512),
+        ("512", "inference", 512),
+        ("300/0", "inference", 300),
+        ("256", "full_finetune", 256),
+    ],
+)
+def test_encoder_reads_documents_and_generates_nothing(context, task, tokens):
+    workload = parse_plan_options(PlanOptions(model="BERT-large", context=context, task=task)).workload
+    assert (workload.input_tokens, workload.output_tokens) == (tokens, 0)

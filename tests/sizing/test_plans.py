@@ -272,3 +272,31 @@ def test_document_of_a_plan_has_the_notes_of_memory_and_speed(answer_size):
     assert any("few measurements" in note for note in plan.speed.notes)
     document = build_sizing_document(result)["plans"][0]
     assert document["notes"] == [*plan.memory.notes, *plan.speed.notes]
+
+
+def test_answer_of_an_encoder_is_in_documents(answer_size):
+    """A card that reads so many prompt tokens a second reads that many documents of 512 tokens, less launches."""
+    plan = answer_size("bge-large-en", on="L4", devices=1, batch="64", context="512").plans[0]
+    assert plan.memory.kv_cache == 0
+    assert plan.tokens_per_s == pytest.approx(plan.speed.prompt_tokens_per_s / 512, rel=0.5)
+
+
+def test_note_of_the_model_and_its_vision_tower_are_printed(answer_size):
+    warnings = answer_size("kimi-k2.5", on="p6-b200.48xlarge", devices=8).warnings
+    tower = next(each for each in warnings if each.code == "vision-tower")
+    assert "0.47 B parameters" in tower.message
+    warnings = answer_size("glm-5", on="p6-b200.48xlarge", devices=8).warnings
+    note = next(each for each in warnings if each.code == "model-note")
+    assert "indexer" in note.message
+    assert note.source
+
+
+def test_state_of_linear_layers_is_split_by_its_own_heads(answer_size):
+    """Nemotron 3 Super has two heads for keys and values, and 128 of Mamba: eight cards keep an eighth of the state."""
+    from gpufleet.sizing import kv_cache_bytes
+
+    plan = answer_size("nemotron-3-super", on="p6-b200.48xlarge", devices=8, batch="16").plans[0]
+    model, tokens = plan.workload.model, plan.workload.context_tokens
+    state = kv_cache_bytes(model, 0)
+    on_all_devices = 16 * (8 / 2 * (kv_cache_bytes(model, tokens) - state) + state)
+    assert plan.memory.kv_cache == pytest.approx(on_all_devices / 2**30)

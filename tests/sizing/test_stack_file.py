@@ -192,3 +192,16 @@ def test_training_pool_may_use_spot_but_no_commitment_by_default(project):
     )
     plan, _ = choose_plan_to_write(request, find_plans(request))
     assert plan.offer.purchase in ("spot", "on_demand")
+
+
+def test_attached_cards_are_written_as_accelerators_of_the_pool(find_best_plan, project):
+    plan = find_best_plan(
+        on="n1-standard-8 + 2x T4",
+        devices=2,
+        precision="int4",
+        purchases=("on_demand",),
+        regions=("us-central1",),
+    )
+    write_plan_to_stack(plan, "sized", project)
+    (pool,) = fleet.load_fleet("sized", project).pools
+    assert (pool.machine, pool.accelerators.model, pool.accelerators.count) == ("n1-standard-8", "T4", 2)

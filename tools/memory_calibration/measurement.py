@@ -25,6 +25,8 @@ BOOLEAN_FIELDS = (
     "step_in_backward",
 )
 DEVICES_OF_A_NODE = 8
+# The rows are of 2024 and before: transformers stored each expert as a linear layer, adapters had 16 bits.
+EARLIER_LIBRARIES: dict[str, Any] = {"experts": "linear", "adapter_bytes": 2.0}
 DEFAULT_ACCELERATOR = "A100 SXM4 80GB"  # files have a size on any device
 
 
@@ -96,7 +98,7 @@ def _training(row: CsvRow) -> TrainingSettings:
     knobs |= {name: row.get_boolean(name) for name in BOOLEAN_FIELDS if row[name]}
     if row["logits_bytes"]:
         knobs["logits_bytes"] = row.get_number("logits_bytes")
-    return TrainingSettings(**knobs)
+    return TrainingSettings(**EARLIER_LIBRARIES, **knobs)
 
 
 def _layout(row: CsvRow) -> ParallelLayout:

@@ -32,16 +32,29 @@ class _NotANumberError(ValueError):
     """``NaN`` or ``Infinity``: Python's reader takes them, JSON and PostgreSQL do not."""
 
 
-def decode_json(content: str | bytes, where: str, limits: DocumentLimits = NODE_REPORT) -> Any:
-    """Return the one JSON value in ``content``, which came from ``where`` (a file, a host, standard input)."""
-    return _decode(content, where, limits, limits.values)[0]
+def decode_json(
+    content: str | bytes,
+    where: str,
+    limits: DocumentLimits = NODE_REPORT,
+    *,
+    has_python_constants: bool = False,
+) -> Any:
+    """Return the one JSON value in ``content``, which came from ``where`` (a file, a host, standard input).
+
+    ``has_python_constants``: ``Infinity`` and ``NaN``, which Python writes, are texts instead of errors.
+    """
+    return _decode(content, where, limits, limits.values, has_python_constants=has_python_constants)[0]
 
 
 def decode_json_object(
-    content: str | bytes, where: str, limits: DocumentLimits = NODE_REPORT
+    content: str | bytes,
+    where: str,
+    limits: DocumentLimits = NODE_REPORT,
+    *,
+    has_python_constants: bool = False,
 ) -> dict[str, Any]:
     """Return the one JSON object in ``content``."""
-    value = decode_json(content, where, limits)
+    value = decode_json(content, where, limits, has_python_constants=has_python_constants)
     if not isinstance(value, dict):
         raise InputError(f"is not a JSON object but {_kind(value)}", where=where)
     return value
@@ -79,7 +92,14 @@ class _TooManyError(InputError):
     """More values than the limits allow."""
 
 
-def _decode(content: str | bytes, where: str, limits: DocumentLimits, values: int) -> tuple[Any, int]:
+def _decode(
+    content: str | bytes,
+    where: str,
+    limits: DocumentLimits,
+    values: int,
+    *,
+    has_python_constants: bool = False,
+) -> tuple[Any, int]:
     """Return the value and how many values it is made of."""
     text = content if isinstance(content, str) else decode_text(content, where, limits)
     if len(text) > limits.bytes:
@@ -87,7 +107,7 @@ def _decode(content: str | bytes, where: str, limits: DocumentLimits, values: in
     if not _is_within(text, values):  # before anything is built: 128 MiB of "[]," are 3 GB of lists
         raise _TooManyError(f"contains more than {limits.values:,} values", where=where)
     try:
-        value = json.loads(text, parse_constant=_refuse_constant)
+        value = json.loads(text, parse_constant=str if has_python_constants else _refuse_constant)
     except RecursionError:
         raise InputError(f"is nested deeper than {limits.depth} levels", where=where) from None
     except json.JSONDecodeError as error:

@@ -12,6 +12,9 @@ CARD_TYPES = {
 }
 """The type of an accelerator by the catalogue's name (docs.cloud.google.com/compute/docs/gpus)."""
 
+CARD_ACCELERATORS = {"T4": "T4", "V100": "Tesla V100 SXM2 16GB", "P100": "Tesla P100 PCIe 16GB"}
+"""The accelerator of the catalogue that each card is; Google's V100 have 16 GB."""
+
 
 def get_card_part(model: str) -> str:
     """Return the name under which the price list has a card; empty for one that no machine takes."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import date
 
 from gpufleet.catalog import data_file
-from gpufleet.catalog.attachable_card import get_card_part
+from gpufleet.catalog.attachable_card import CARD_ACCELERATORS, get_card_part
 from gpufleet.catalog.entry import Machine, MachineAccelerators, MachineOffer, Price
 from gpufleet.catalog.machine_facts import get_machine_facts
 from gpufleet.catalog.offer_filter import OfferFilter, matches_accelerator_name
@@ -26,16 +26,28 @@ def iterate_attached_offers(offer_filter: OfferFilter) -> Iterator[MachineOffer]
             continue
         for model in machine.attachable:
             if matches_accelerator_name(offer_filter.accelerator or model, model):
-                offers = _iterate_offers_with_card(machine, model, offer_filter.on_date)
+                offers = iterate_offers_with_card(machine, model, offer_filter.on_date)
                 yield from filter(offer_filter.matches_offer, offers)
 
 
-def _iterate_offers_with_card(machine: Machine, model: str, on_date: date | None) -> Iterator[MachineOffer]:
+def list_card_counts(machine: Machine, model: str) -> dict[int, int]:
+    """Return how many of these cards a machine can have, with the vCPUs that it may have at most; empty: unknown."""
     facts = get_machine_facts(machine.name, machine.cloud, model)
-    counts = (
-        [count for count, vcpus in facts.accelerator_vcpus.items() if vcpus >= machine.vcpus] if facts else []
-    )
-    memory_gib = get_accelerator(model).memory_gib
+    return dict(facts.accelerator_vcpus) if facts else {}
+
+
+def with_cards(machine: Machine, model: str, count: int) -> Machine:
+    """Return the machine with so many cards of that type attached."""
+    accelerator = CARD_ACCELERATORS[model]
+    cards = MachineAccelerators(accelerator, count, get_accelerator(accelerator).memory_gib)
+    return replace(machine, accelerators=(cards,))
+
+
+def iterate_offers_with_card(
+    machine: Machine, model: str, on_date: date | None = None
+) -> Iterator[MachineOffer]:
+    """Yield the machine with each number of these cards that it takes, in each region that has a price of both."""
+    counts = [count for count, vcpus in list_card_counts(machine, model).items() if vcpus >= machine.vcpus]
     for cloud, region, _, card in search_part_offers(
         get_card_part(model), cloud=machine.cloud, on_date=on_date
     ):
@@ -43,7 +55,7 @@ def _iterate_offers_with_card(machine: Machine, model: str, on_date: date | None
         if host is None:
             continue
         for count in counts:
-            carrier = replace(machine, accelerators=(MachineAccelerators(model, count, memory_gib),))
+            carrier = with_cards(machine, model, count)
             yield MachineOffer(carrier, region, card.purchase, _add_prices(host, card, count))
 
 

@@ -2,69 +2,31 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gpufleet.boundary import shorten_repr
-from gpufleet.catalog.architecture import LatentAttention, MixtureOfExperts, ModelArchitecture
-from gpufleet.catalog.gguf_file import MAGIC, GgufArray, GgufFileHeader, read_gguf_header
+from gpufleet.catalog.architecture import (
+    LatentAttention,
+    MixtureOfExperts,
+    ModelArchitecture,
+    StoredQuantization,
+)
+from gpufleet.catalog.gguf_cache import (
+    check_layer_count,
+    count_recurrent_layers,
+    count_state_bytes,
+    list_layer_caches,
+    list_sliding_layers,
+)
+from gpufleet.catalog.gguf_file import GgufArray
+from gpufleet.catalog.gguf_header import GgufModelHeader
 from gpufleet.catalog.gguf_type import FILE_TYPES
+from gpufleet.catalog.parameter_count import list_weight_matrices
 from gpufleet.errors import InputError
 
-FULL_ATTENTION_INTERVALS = {
-    "gemma2": 2,
-    "gemma3": 6,
-    "gpt-oss": 2,
-    "cohere2": 4,
-    "llama4": 4,
-}  # one layer in n attends to all tokens
-SLIDING_WINDOW_FAMILIES = {"phi3", "mistral", "starcoder2"}  # every layer has the window
 UNGATED_FAMILIES = {"gpt2", "gptneox", "gptj", "starcoder", "starcoder2", "bloom", "mpt", "falcon", "phi2"}
-MAX_SETTING = 10**12  # of any setting: beyond it is damage
-SPLIT_FILE_SUFFIX = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
-READ_ERRORS = (ValueError, KeyError, OSError)  # an unknown tensor type, text that is not UTF-8
-
-
-class GgufModelHeader:
-    """The keys and tensors of one model, collected from all parts of a split file."""
-
-    def __init__(self, path: Path) -> None:
-        self.where = str(path)
-        files = [_read_file(part) for part in _find_parts(path)]
-        self.fields = files[0].fields
-        self.tensors = [tensor for file in files for tensor in file.tensors]
-        self.kind = str(self.get_field("general.architecture") or "")
-        if not self.kind or not self.tensors:
-            raise InputError(
-                "contains no model", where=self.where, remedy="a model file has an architecture and tensors"
-            )
-
-    def get_field(self, key: str) -> Any:
-        """Return the value of a key as named in the file, None if it is missing."""
-        return self.fields.get(key)
-
-    def get_architecture_number(self, key: str, default: int | None = None) -> int:
-        """Return a number of the model's architecture; of a list, its largest."""
-        value = self.get_field(f"{self.kind}.{key}")
-        if isinstance(value, GgufArray):
-            value = max(value.numbers, default=None)
-        if value is None:
-            if default is not None:
-                return default
-            raise InputError("is missing", where=self.where, key=f"{self.kind}.{key}")
-        if not isinstance(value, int | float) or not 0 <= value < MAX_SETTING:
-            raise InputError(
-                f"{shorten_repr(value)} is not a number from 0 to {MAX_SETTING - 1:,}",
-                where=self.where,
-                key=f"{self.kind}.{key}",
-            )
-        return int(value)
-
-    def count_tensor_rows(self, tensor_name: str) -> int:
-        """Return the number of rows of a tensor, 0 if it does not exist."""
-        return next((t.shape[-1] if t.shape else 1 for t in self.tensors if t.name == tensor_name), 0)
 
 
 def read_gguf_model(path: Path) -> ModelArchitecture:
@@ -77,6 +39,7 @@ def read_gguf_model(path: Path) -> ModelArchitecture:
     layers = header.get_architecture_number("block_count")
     if not heads or not hidden or not layers:
         raise InputError("contains a model without layers or heads", where=header.where)
+    check_layer_count(header, layers)
     experts, latent = _build_experts(header), _build_latent_attention(header, heads)
     window = header.get_architecture_number("attention.sliding_window", 0)
     vocabulary = header.count_tensor_rows("token_embd.weight") or _array_length(
@@ -86,7 +49,9 @@ def read_gguf_model(path: Path) -> ModelArchitecture:
     sizes: Counter[str] = Counter()
     for tensor in header.tensors:
         sizes[tensor.kind] += tensor.bytes
-    return ModelArchitecture(
+    recurrent = count_recurrent_layers(header, layers, heads)
+    near_layers = sum(list_sliding_layers(header, layers))
+    model = ModelArchitecture(
         name=str(header.get_field("general.name") or path.stem),
         family=header.kind,
         parameters=total,
@@ -103,49 +68,16 @@ def read_gguf_model(path: Path) -> ModelArchitecture:
         experts=experts,
         latent=latent,
         sliding_window=window,
-        sliding_layers=_sliding_layer_count(header.kind, layers) if window else 0,
+        sliding_layers=min(near_layers, layers - recurrent) if window else 0,
+        caches=list_layer_caches(header, layers, hidden, heads),
+        state_bytes=count_state_bytes(header, layers, hidden, heads),
+        attention_layers=layers - recurrent,
         gated=header.kind not in UNGATED_FAMILIES,
         source=header.where,
         stored=tuple((kind, float(size)) for kind, size in sorted(sizes.items())),
         stored_precision=_stored_precision(header, sizes),
     )
-
-
-def _read_file(path: Path) -> GgufFileHeader:
-    try:
-        return read_gguf_header(path)
-    except READ_ERRORS as error:
-        raise InputError(
-            f"is not a complete GGUF file: {_describe_failure(path)}",
-            where=str(path),
-            remedy="download it again",
-        ) from error
-
-
-def _describe_failure(path: Path) -> str:
-    """Return why a file cannot be read."""
-    try:
-        with path.open("rb") as file:
-            first_bytes = file.read(len(MAGIC))
-    except OSError:
-        return "it cannot be read"
-    if not first_bytes:
-        return "it is empty"
-    return "it is truncated or damaged" if first_bytes == MAGIC else "it has no GGUF magic number"
-
-
-def _find_parts(path: Path) -> list[Path]:
-    match = SPLIT_FILE_SUFFIX.search(path.name)
-    if not match:
-        return [path]
-    stem, count = path.name[: match.start()], int(match.group(2))
-    parts = [path.with_name(f"{stem}-{number:05d}-of-{count:05d}.gguf") for number in range(1, count + 1)]
-    missing = [part.name for part in parts if not part.is_file()]
-    if missing:
-        raise InputError(
-            f"part {missing[0]} is missing", where=str(path), remedy="keep all parts in one folder"
-        )
-    return parts
+    return _with_exact_bytes(model, header)
 
 
 def _build_experts(header: GgufModelHeader) -> MixtureOfExperts | None:
@@ -200,16 +132,40 @@ def _array_length(field: Any) -> int:
     return field.count if isinstance(field, GgufArray) else 0
 
 
-def _sliding_layer_count(kind: str, layers: int) -> int:
-    if kind in FULL_ATTENTION_INTERVALS:
-        return layers - layers // FULL_ATTENTION_INTERVALS[kind]
-    return layers if kind in SLIDING_WINDOW_FAMILIES else 0
-
-
 def _stored_precision(header: GgufModelHeader, sizes: Counter[str]) -> str:
     """Return the quantisation mixture that the file states, or the type of most of its bytes."""
     number = header.get_field("general.file_type")
     try:
-        return FILE_TYPES[int(number)]
+        name = FILE_TYPES[int(number)]
     except (KeyError, TypeError, ValueError, OverflowError):
-        return sizes.most_common(1)[0][0]
+        name = "guessed"
+    return sizes.most_common(1)[0][0] if name == "guessed" else name
+
+
+def _with_exact_bytes(model: ModelArchitecture, header: GgufModelHeader) -> ModelArchitecture:
+    """Return the model with the bits of its tensors, which sum up to the bytes of the file."""
+    sizes: Counter[str] = Counter()
+    for tensor in header.tensors:
+        sizes[_tensor_group(tensor.name)] += tensor.bytes
+    elements: Counter[str] = Counter()
+    groups: dict[str, str] = {}
+    for matrix in list_weight_matrices(model):
+        group = "routed" if matrix.routed else matrix.kind
+        groups[matrix.tensor_name] = group if sizes[group] else "rest"
+        elements[groups[matrix.tensor_name]] += int(matrix.element_count)
+    for group in set(sizes) - set(elements):
+        sizes["rest"] += sizes.pop(group)
+    bits = tuple(
+        (name, sizes[group] * 8 / elements[group])
+        for name, group in sorted(groups.items())
+        if elements[group]
+    )
+    return replace(model, quantization=StoredQuantization("gguf", model.stored_precision, bits, header.where))
+
+
+def _tensor_group(name: str) -> str:
+    if name.startswith("token_embd."):
+        return "embedding"
+    if name.startswith("output."):
+        return "output"
+    return "routed" if "_exps" in name else "rest"

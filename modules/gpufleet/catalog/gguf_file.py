@@ -37,6 +37,14 @@ class InvalidGgufError(ValueError):
     """The bytes are not a complete GGUF file."""
 
 
+class UnknownTensorTypeError(InvalidGgufError):
+    """A tensor has a type that is not in TENSOR_TYPES: ``number`` is the file's."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"unknown type {number} of tensor")
+        self.number = number
+
+
 @dataclass(frozen=True)
 class GgufArray:
     """An array: the number of elements, and the numbers themselves if there are few."""
@@ -178,7 +186,7 @@ class _Reader:
         shape = tuple(self._read_number("Q") for _ in range(dimensions))
         number = self._read_number("I")
         if number not in TENSOR_TYPES:
-            raise InvalidGgufError("an unknown type of tensor")
+            raise UnknownTensorTypeError(number)
         kind, block, size = TENSOR_TYPES[number]
         elements = math.prod(shape)
         return GgufTensor(name, shape, kind, elements, elements * size // block), self._read_number("Q")

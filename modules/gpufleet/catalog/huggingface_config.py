@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gpufleet.boundary import decode_json_object, read_bytes
+from gpufleet.boundary import LARGE_DOCUMENT, decode_json_object, read_bytes
 from gpufleet.catalog.architecture import (
     LatentAttention,
     LinearAttention,
     MixtureOfExperts,
     ModelArchitecture,
 )
+from gpufleet.catalog.huggingface_document import HuggingFaceConfig, shorten_value
+from gpufleet.catalog.huggingface_family import add_family_parts, check_family
+from gpufleet.catalog.huggingface_key import check_structural_keys
 from gpufleet.catalog.parameter_count import with_parameter_counts
+from gpufleet.catalog.quantization_method import read_quantization_method
+from gpufleet.catalog.quantized_modules import resolve_quantization
+from gpufleet.catalog.vision_tower import count_tower_parameters
 from gpufleet.errors import InputError
 
 UNGATED_FAMILIES = {
@@ -30,6 +36,27 @@ UNGATED_FAMILIES = {
     "phi",
     "starcoder2",
     "stablelm_alpha",
+    "apertus",
+    "apertus1p5_text",
+    "arcee",
+    "jais2",
+    "nanochat",
+    "persimmon",
+    "nemotron",
+    "biogpt",
+    "codegen",
+    "bert",
+    "roberta",
+    "camembert",
+    "ernie",
+    "xlm-roberta",
+    "xlm-roberta-xl",
+    "data2vec-text",
+    "megatron-bert",
+    "bert-generation",
+    "roberta-prelayernorm",
+    "big_bird",
+    "roformer",
 }  # two matrices in the feed-forward block
 TIED_EMBEDDINGS = {
     "gemma",
@@ -43,6 +70,23 @@ TIED_EMBEDDINGS = {
     "mpt",
     "cohere",
     "cohere2",
+    "biogpt",
+    "bert",
+    "roberta",
+    "camembert",
+    "ernie",
+    "xlm-roberta",
+    "xlm-roberta-xl",
+    "data2vec-text",
+    "megatron-bert",
+    "roberta-prelayernorm",
+    "lfm2",
+    "lfm2_moe",
+    "gemma3n",
+    "gemma3n_text",
+    "gemma4",
+    "gemma4_text",
+    "lfm3",
 }
 FULL_ATTENTION_INTERVALS = {
     "gemma2": 2,
@@ -51,10 +95,34 @@ FULL_ATTENTION_INTERVALS = {
     "gpt_oss": 2,
     "cohere2": 4,
 }  # one layer in n attends to all tokens
-FOUR_NORM_FAMILIES = {"gemma2", "gemma3", "gemma3_text"}
+FOUR_NORM_FAMILIES = {"gemma2", "gemma3", "gemma3_text", "gemma3n", "gemma3n_text", "gemma4", "gemma4_text"}
 ONE_NORM_FAMILIES = {"phi", "cohere", "cohere2"}  # attention and feed-forward share it
 QK_NORM_FAMILIES = {"qwen3", "qwen3_moe", "qwen3_next", "qwen3_5", "gemma3", "gemma3_text"}
 QKV_BIAS_FAMILIES = {"qwen2", "qwen2_moe"}
+FULLY_BIASED_FAMILIES = {
+    "gpt2",
+    "gpt_neox",
+    "gptj",
+    "opt",
+    "bloom",
+    "phi",
+    "starcoder2",
+    "jais2",
+    "biogpt",
+    "bert",
+    "roberta",
+    "camembert",
+    "ernie",
+    "xlm-roberta",
+    "xlm-roberta-xl",
+    "data2vec-text",
+    "megatron-bert",
+    "bert-generation",
+    "roberta-prelayernorm",
+    "big_bird",
+    "roformer",
+}
+HYBRID_FAMILIES = {"granitemoehybrid", "nemotron_h"}  # their state-space layers are counted
 LLAMA4_FAMILIES = {"llama4", "llama4_text"}
 STATE_SPACE_KEYS = (
     "hybrid_override_pattern",
@@ -63,47 +131,16 @@ STATE_SPACE_KEYS = (
     "ssm_state_size",
     "ssm_cfg",
 )
-MAX_SHOWN_CHARACTERS = 40  # characters of a wrong value in a message
-MAX_SETTING = 10**12  # of any setting: larger values are infinity or typing errors
+MODELOPT_FILE = "hf_quant_config.json"  # NVIDIA's Model Optimizer states its formats beside the config.json
 DEFAULT_CONTEXT = {"falcon": 2048, "RefinedWebModel": 2048, "RefinedWeb": 2048}
-
-
-@dataclass(frozen=True)
-class HuggingFaceConfig:
-    """The keys of a config.json, with its path for messages."""
-
-    where: str
-    keys: dict[str, Any]
-
-    def get_first_value(self, *names: str) -> Any:
-        """Return the first of these keys that has a value, else None."""
-        return next((self.keys[name] for name in names if self.keys.get(name) is not None), None)
-
-    def get_integer(self, *names: str, default: int | None = None) -> int:
-        """Return a non-negative integer; raise InputError if it is missing and has no default."""
-        key = next((name for name in names if self.keys.get(name) is not None), names[0])
-        value = self.keys.get(key)
-        if value is None:
-            if default is not None:
-                return default
-            raise InputError(
-                "is missing", where=self.where, key=key, remedy="the model's size is computed from it"
-            )
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < MAX_SETTING:
-            raise InputError(f"{_shorten_repr(value)} is not an integer", where=self.where, key=key)
-        if value != int(value):
-            raise InputError(f"{value!r} is not an integer", where=self.where, key=key)
-        return int(value)
-
-    @property
-    def model_type(self) -> str:
-        """Return the model type, or an empty text."""
-        return str(self.keys.get("model_type") or "")
 
 
 def read_huggingface_model(path: Path) -> ModelArchitecture:
     """Return the model that a config.json describes."""
-    return parse_huggingface_config(_load_document(path), where=str(path), name=_model_name(path))
+    document, separate = _load_document(path), path.with_name(MODELOPT_FILE)
+    if "quantization_config" not in document and separate.is_file():
+        document["quantization_config"] = {"quant_method": "modelopt", **_load_document(separate)}
+    return parse_huggingface_config(document, where=str(path), name=_model_name(path))
 
 
 def parse_huggingface_config(document: dict[str, Any], *, where: str, name: str) -> ModelArchitecture:
@@ -119,19 +156,23 @@ def parse_huggingface_config(document: dict[str, Any], *, where: str, name: str)
 def _build_architecture(document: dict[str, Any], *, where: str, name: str) -> ModelArchitecture:
     keys = {**document, **_language_config(document)}
     config = HuggingFaceConfig(where, keys)
-    if config.get_first_value(*STATE_SPACE_KEYS) is not None:
-        raise InputError("has state-space layers, which are not supported", where=where)
+    check_family(config)
+    check_structural_keys(_language_config(document) or document, config.model_type, where)
+    state_space = next((key for key in STATE_SPACE_KEYS if keys.get(key) is not None), None)
+    if state_space and config.model_type not in HYBRID_FAMILIES:
+        raise InputError("has state-space layers, which are not supported", where=where, key=state_space)
     layers, hidden = (
-        config.get_integer("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
+        _layer_count(config),
         _hidden_size(config),
     )
     heads = _positive_number(config, "num_attention_heads", "n_head", "n_heads")
     latent = _build_latent_attention(config)
-    linear = _build_linear_attention(config, layers)
+    linear = None if config.model_type in HYBRID_FAMILIES else _build_linear_attention(config, layers)
     head_dim = config.get_integer("head_dim", "kv_channels", default=hidden // heads)
     experts = _build_experts(config, layers)
+    vision_parameters, note = count_tower_parameters(document)
     window, window_layers = _sliding_window(config, layers, linear.layers if linear else 0)
-    return with_parameter_counts(
+    model = add_family_parts(
         ModelArchitecture(
             name=name,
             family=config.model_type or "unknown",
@@ -169,18 +210,22 @@ def _build_architecture(document: dict[str, Any], *, where: str, name: str) -> M
             positions=config.get_integer("n_positions", default=0) if config.model_type == "gpt2" else 0,
             query_gate=bool(config.get_first_value("attn_output_gate")) or config.model_type == "qwen3_next",
             source=where,
-            stored_precision=_stored_precision(config),
-        )
+            vision_parameters=vision_parameters,
+            note=note,
+        ),
+        config,
     )
-
-
-def _shorten_repr(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}..."
+    model = with_parameter_counts(model)
+    if not 0 < model.active_parameters <= model.parameters:  # settings that contradict each other
+        raise InputError("describes a model without weights", where=where, key="num_hidden_layers")
+    return _with_quantization(model, config)
 
 
 def _load_document(path: Path) -> dict[str, Any]:
-    return decode_json_object(read_bytes(path), str(path))
+    # Python writes Infinity for the limits of state-space layers, which no count uses
+    # and NVIDIA lists each quantised matrix: MiniMax-M3-NVFP4 has 2.4 MB
+    content = read_bytes(path, LARGE_DOCUMENT)
+    return decode_json_object(content, str(path), LARGE_DOCUMENT, has_python_constants=True)
 
 
 def _model_name(path: Path) -> str:
@@ -192,6 +237,12 @@ def _language_config(document: dict[str, Any]) -> dict[str, Any]:
         if isinstance(document.get(key), dict):
             return dict(document[key])
     return {}
+
+
+def _layer_count(config: HuggingFaceConfig) -> int:
+    blocks = config.get_first_value("layers_block_type")
+    default = len(blocks) if isinstance(blocks, list) else None
+    return config.get_integer("num_hidden_layers", "n_layer", "n_layers", "num_layers", default=default)
 
 
 def _hidden_size(config: HuggingFaceConfig) -> int:
@@ -219,6 +270,13 @@ def _kv_head_count(config: HuggingFaceConfig, heads: int) -> int:
 def _intermediate_size(config: HuggingFaceConfig, hidden: int, experts: MixtureOfExperts | None) -> int:
     if config.model_type in LLAMA4_FAMILIES:
         return config.get_integer("intermediate_size_mlp", "intermediate_size")
+    widths = config.get_first_value("intermediate_size")
+    if (
+        isinstance(widths, list) and widths and len(set(map(str, widths))) == 1
+    ):  # Gemma 3n: one for each layer
+        return HuggingFaceConfig(config.where, {"intermediate_size": widths[0]}).get_integer(
+            "intermediate_size"
+        )
     width = config.get_first_value(
         "intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size", "feed_forward_proj"
     )
@@ -240,11 +298,13 @@ def _build_experts(config: HuggingFaceConfig, layers: int) -> MixtureOfExperts |
     shared_width = config.get_integer(
         "shared_expert_intermediate_size", "shared_intermediate_size", default=0
     )
-    shared = config.get_integer("n_shared_experts", "num_shared_experts", default=1 if shared_width else 0)
+    shared = config.get_integer(
+        "n_shared_experts", "num_shared_experts", "moe_num_shared_experts", default=1 if shared_width else 0
+    )
     return MixtureOfExperts(
         count=count,
         per_token=_positive_number(
-            config, "num_experts_per_tok", "experts_per_token", "moe_topk", "top_k_experts"
+            config, "num_experts_per_tok", "experts_per_token", "moe_topk", "top_k_experts", "moe_k"
         ),
         shared=1 if config.model_type in LLAMA4_FAMILIES else shared,
         intermediate=width,
@@ -254,12 +314,25 @@ def _build_experts(config: HuggingFaceConfig, layers: int) -> MixtureOfExperts |
 
 
 def _dense_layer_count(config: HuggingFaceConfig, layers: int) -> int:
+    kinds = config.get_first_value("mlp_layer_types")
+    if isinstance(kinds, list):
+        return kinds.count("dense")
+    frequency = config.get_first_value("moe_layer_freq")
+    if isinstance(frequency, list):  # MiMo: 1 for each layer with experts
+        return sum(not each for each in frequency[:layers])
+    if config.get_first_value("moe_layer_start_index"):  # ERNIE 4.5
+        last = (
+            config.get_integer("moe_layer_end_index", default=layers - 1)
+            if config.get_first_value("moe_layer_end_index") != -1
+            else layers - 1
+        )
+        return layers - (min(last, layers - 1) - config.get_integer("moe_layer_start_index") + 1)
     if config.get_first_value("mlp_only_layers"):
         return len(config.get_first_value("mlp_only_layers"))
     step = config.get_integer("interleave_moe_layer_step", "decoder_sparse_step", default=1)
     if step > 1:
         return layers - layers // step
-    return config.get_integer("first_k_dense_replace", default=0)
+    return config.get_integer("first_k_dense_replace", "num_dense_layers", default=0)
 
 
 def _build_latent_attention(config: HuggingFaceConfig) -> LatentAttention | None:
@@ -322,7 +395,7 @@ def _bias_names(config: HuggingFaceConfig) -> tuple[str, ...]:
         biases.add("mlp")
     if config.model_type == "gpt_oss":
         biases |= {"qkv", "o", "experts"}
-    if config.model_type in {"gpt2", "gpt_neox", "gptj", "opt", "bloom", "phi", "starcoder2"}:
+    if config.model_type in FULLY_BIASED_FAMILIES:
         biases |= {"qkv", "o", "mlp", "norm"}
     if config.model_type == "phi":
         biases.add("head")
@@ -331,15 +404,17 @@ def _bias_names(config: HuggingFaceConfig) -> tuple[str, ...]:
     return tuple(sorted(biases))
 
 
-def _stored_precision(config: HuggingFaceConfig) -> str:
-    """Return the precision that the file states for quantised weights, or an empty text."""
-    quantization = config.get_first_value("quantization_config")
-    if not isinstance(quantization, dict):
-        return ""
-    method = str(quantization.get("quant_method") or "").lower()
-    bits, group = quantization.get("bits"), quantization.get("group_size")
-    if method in {"gptq", "awq"} and bits in {4, 8}:
-        return f"int{bits}-g{group}" if isinstance(group, int) and group > 0 else f"int{bits}"
-    if method == "bitsandbytes":
-        return "nf4" if quantization.get("load_in_4bit") else "int8"
-    return {"fp8": "fp8", "mxfp4": "mxfp4", "nvfp4": "nvfp4"}.get(method, "")
+def _with_quantization(model: ModelArchitecture, config: HuggingFaceConfig) -> ModelArchitecture:
+    """Return the model with the bits of its quantised weights, if the file states a quantisation."""
+    values = config.get_first_value("quantization_config", "compression_config", "quantization")
+    if values is None:
+        return model
+    if not isinstance(values, dict):
+        raise InputError(
+            f"{shorten_value(values)} is not an object", where=config.where, key="quantization_config"
+        )
+    if config.get_first_value("expert_dtype"):  # DeepSeek V4 states its experts' format outside
+        values = {"expert_dtype": config.get_first_value("expert_dtype"), **values}
+    method, quantization = read_quantization_method(values, config.where)
+    stored = resolve_quantization(model, method, quantization, config.where)
+    return replace(model, quantization=stored, stored_precision=stored.precision if stored else "")

@@ -11,17 +11,25 @@ from gpufleet.catalog.architecture import ModelArchitecture
 class WeightMatrixGroup:
     """Tensors of one kind and shape: ``rows`` outputs by ``columns`` inputs, ``count`` of them per layer."""
 
-    kind: str  # embedding, output, q, k, v, o, gate, up, down, router, latent, linear, or small
+    kind: str  # embedding, output, q, k, v, o, gate, up, down, router, latent, linear, vision, or small
     rows: int
     columns: int
     count: int = 1
     layers: int = 1
     routed: bool = False  # one expert of several: a token uses some of them
+    shared: bool = False  # an expert that every token passes
 
     @property
     def element_count(self) -> float:
         """Return the number of weights in all of them."""
         return float(self.rows) * self.columns * self.count * self.layers
+
+    @property
+    def tensor_name(self) -> str:
+        """Return the kind, with the part of the layer for feed-forward matrices: "q", "routed gate"."""
+        if self.kind not in {"gate", "up", "down"}:
+            return self.kind
+        return f"{'routed' if self.routed else 'shared' if self.shared else 'dense'} {self.kind}"
 
 
 def list_weight_matrices(model: ModelArchitecture) -> list[WeightMatrixGroup]:
@@ -37,6 +45,12 @@ def list_weight_matrices(model: ModelArchitecture) -> list[WeightMatrixGroup]:
         *_linear_matrices(model),
         *_feed_forward_matrices(model),
         *_small_matrices(model),
+        *(
+            WeightMatrixGroup(part.kind.split()[-1], part.rows, part.columns, layers=part.layers)
+            for part in model.extra_matrices
+            if part.layers
+        ),
+        *([WeightMatrixGroup("vision", int(model.vision_parameters), 1)] if model.vision_parameters else []),
     ]
 
 
@@ -53,15 +67,21 @@ def count_parameters(model: ModelArchitecture) -> float:
 
 
 def count_active_parameters(model: ModelArchitecture) -> float:
-    """Return the number of weights that one token uses: only the experts that it is routed to."""
+    """Return the number of weights that one text token uses: the experts that it is routed to, no vision tower."""
     share = model.experts.per_token / model.experts.count if model.experts else 1.0
-    return sum(m.element_count * (share if m.routed else 1.0) for m in list_weight_matrices(model))
+    return sum(
+        m.element_count * (share if m.routed else 1.0)
+        for m in list_weight_matrices(model)
+        if m.kind != "vision"
+    )
 
 
 def _attention_matrices(model: ModelArchitecture) -> list[WeightMatrixGroup]:
     if model.latent:
         return _latent_matrices(model)
     layers = model.attention_layer_count
+    if not layers:
+        return []
     queries = model.heads * model.head_dim
     keys = model.kv_heads * model.head_dim
     return [
@@ -112,21 +132,38 @@ def _feed_forward_matrices(model: ModelArchitecture) -> list[WeightMatrixGroup]:
     if experts is None:
         return groups
     layers = model.layers - experts.dense_layers
-    groups += _block_matrices(model, experts.intermediate, experts.count, layers, routed=True)
+    groups += _block_matrices(
+        model, experts.intermediate, experts.count, layers, routed=True, inputs=experts.latent
+    )
+    if experts.latent:
+        groups += [
+            WeightMatrixGroup("up", experts.latent, model.hidden, layers=layers),
+            WeightMatrixGroup("down", model.hidden, experts.latent, layers=layers),
+        ]
     if experts.shared:
         width = experts.shared_intermediate or experts.intermediate
-        groups += _block_matrices(model, width, experts.shared, layers)
+        groups += _block_matrices(model, width, experts.shared, layers, shared=True)
     return [*groups, WeightMatrixGroup("router", experts.count, model.hidden, layers=layers)]
 
 
 def _block_matrices(
-    model: ModelArchitecture, width: int, count: int, layers: int, *, routed: bool = False
+    model: ModelArchitecture,
+    width: int,
+    count: int,
+    layers: int,
+    *,
+    routed: bool = False,
+    shared: bool = False,
+    inputs: int = 0,
 ) -> list[WeightMatrixGroup]:
+    """Return the matrices of feed-forward blocks; ``inputs`` is their input width, 0: the model's."""
     if not layers or not width:
         return []
-    kinds = ["gate", "up"] if model.gated else ["up"]
-    inputs = [WeightMatrixGroup(kind, width, model.hidden, count, layers, routed) for kind in kinds]
-    return [*inputs, WeightMatrixGroup("down", model.hidden, width, count, layers, routed)]
+    kinds, inputs = ["gate", "up"] if model.gated else ["up"], inputs or model.hidden
+    return [
+        *(WeightMatrixGroup(kind, width, inputs, count, layers, routed, shared) for kind in kinds),
+        WeightMatrixGroup("down", inputs, width, count, layers, routed, shared),
+    ]
 
 
 def _small_matrices(model: ModelArchitecture) -> list[WeightMatrixGroup]:

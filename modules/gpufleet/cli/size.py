@@ -120,6 +120,16 @@ def _training_options(command: Command) -> Command:
             click.option("--recompute", default="", help="auto, none, selective or full."),
             click.option("--sharding", default="", help="auto, none, zero1, zero2 or zero3 (FSDP)."),
             click.option("--offload", default="", help="none, optimizer or all."),
+            click.option(
+                "--states",
+                default="",
+                help="mixed (default: 32-bit copy and moments) or bf16 (pure 16 bits).",
+            ),
+            click.option(
+                "--experts",
+                default="",
+                help="fused (default: 16-bit experts without adapters) or linear (quantised, adapted).",
+            ),
         )
     ):
         command = option(command)

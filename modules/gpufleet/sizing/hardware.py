@@ -50,6 +50,9 @@ class Hardware:
     machine: str = ""  # the machine's name in its cloud or, if owned, in the catalogue
     share: float = 1.0  # fraction of a card that the machine has (vGPU sizes)
     network: str = ""  # what the nodes are joined with: EFA, InfiniBand, Ethernet
+    attached_card: str = (
+        ""  # the cloud's card that is attached to the machine and has a price of its own: T4, V100
+    )
     host_source: str = ""  # source of the host's device count, network and memory
 
 

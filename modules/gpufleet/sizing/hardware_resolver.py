@@ -10,6 +10,7 @@ from pathlib import Path
 from gpufleet import catalog
 from gpufleet.catalog import Accelerator, accelerator_name, data_file
 from gpufleet.errors import InputError
+from gpufleet.sizing.attached_hardware import find_attached_hardware, list_attachable_cards
 from gpufleet.sizing.hardware import Hardware
 from gpufleet.sizing.node_hardware import (
     build_accelerator_hardware,
@@ -51,6 +52,8 @@ def resolve_hardware_alternatives(name: str, root: Path | None = None) -> list[R
 
 
 def _find_candidates(query: str, root: Path | None) -> Iterator[list[ResolvedHardware]]:
+    if attached := find_attached_hardware(query):
+        yield [ResolvedHardware(attached)]
     machine = _find_machine(query)
     if machine is not None:
         yield [ResolvedHardware(machine)]
@@ -69,11 +72,8 @@ def _find_machine(query: str) -> Hardware | None:
             if hardware is None and machine.cloud == "onprem":
                 return None  # a kind of board: known as a part, if at all
             if hardware is None:
-                remedy = (
-                    f"it accepts {', '.join(machine.attachable)}: name one of them"
-                    if machine.attachable
-                    else ""
-                )
+                cards = list_attachable_cards(machine) if machine.attachable else []
+                remedy = f"it accepts {', '.join(cards)}: write {machine.name} + {cards[0]}" if cards else ""
                 raise InputError(f"{machine.name} has no accelerator", where="--on", remedy=remedy)
             return hardware
     return None

@@ -76,7 +76,8 @@ def _choose_engine(accelerator: Accelerator, workload: Workload, nodes: int) -> 
         and nodes > 1
     ):
         return load_model_engines()["distributed-llama"]
-    if not workload.is_training and is_gguf_precision(workload.precision) and accelerator.kind != "npu":
+    is_gguf = is_gguf_precision(workload.precision) or bool(workload.model.stored)  # also a file in 16 bits
+    if not workload.is_training and is_gguf and accelerator.kind != "npu":
         return load_model_engines()["llama.cpp"]
     if not workload.is_training and _is_vllm_card(accelerator):
         served = accelerator.kind == "gpu_datacenter" or workload.has_concurrent_streams or workload.batch > 1

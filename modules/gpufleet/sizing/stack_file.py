@@ -111,10 +111,16 @@ def _build_pool(plan: SizingPlan) -> Node:
     has_fabric = plan.nodes > 1 and bool(catalog.get_machine(plan.hardware.machine, offer.cloud).fabric)
     needs_zone = offer.cloud == "gcp" or purchase["kind"] == "reserved" or has_fabric
     if cloud.has_zonal_reservations and needs_zone:
-        facts = catalog.get_machine_facts(plan.hardware.machine, offer.cloud)
+        card = plan.hardware.attached_card or None
+        facts = catalog.get_machine_facts(plan.hardware.machine, offer.cloud, card)
         sold_in = facts.zones.get(offer.region, ()) if facts else ()
         pool["zones"] = [sold_in[0] if sold_in else cloud.example_zone_name(offer.region)]
     pool |= {"machine": plan.hardware.machine, "count": plan.nodes, "purchase": purchase}
+    if plan.hardware.attached_card:
+        pool["accelerators"] = {
+            "model": plan.hardware.attached_card,
+            "count": plan.hardware.devices_per_node,
+        }
     if has_fabric:
         pool["fabric"] = "auto"
     bills_around_the_clock = purchase["kind"] in ("reserved", "committed")

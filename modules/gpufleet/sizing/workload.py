@@ -16,6 +16,7 @@ Recompute = Literal[
 Adapter = Literal["none", "lora", "qlora"]
 Offload = Literal["none", "optimizer", "all"]
 LoraTargets = Literal["attention", "all"]
+Experts = Literal["fused", "linear"]
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,10 @@ class TrainingSettings:
     ``master_copy`` is the 32-bit copy of the weights that mixed precision keeps (pure bf16 recipes do not).
     ``fused_loss`` never stores all logits. ``accumulation`` counts micro-batches per step: sharded gradients
     are unsharded on each device between them unless ``sync_each``. ``step_in_backward`` frees each gradient at
-    once. ``untied`` keeps two copies of a tied embedding, as some libraries do.
+    once. ``untied`` keeps two copies of a tied embedding, as some libraries do. ``experts``: transformers 5 stores
+    the routed experts of a layer as one tensor (``fused``), which bitsandbytes does not quantise and PEFT does not
+    adapt; ``linear`` is a runtime that treats each expert as a linear layer. ``adapter_bytes`` are those of one adapter
+    weight, and of its gradient: PEFT casts adapters to 32 bits.
     """
 
     optimizer: Optimizer = "adamw"
@@ -45,6 +49,8 @@ class TrainingSettings:
     sync_each: bool = True
     step_in_backward: bool = False
     untied: bool = False
+    experts: Experts = "fused"
+    adapter_bytes: float = 4.0
     logits_bytes: float = (
         18.0  # per token and vocabulary entry at the loss: one 16-bit and four 32-bit copies
     )

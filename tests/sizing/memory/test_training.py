@@ -94,8 +94,66 @@ def test_qlora_stores_4_bit_and_lora_16_bit_weights():
         sizing.estimate_memory(training_workload(task=task), ParallelLayout(), CARD).weights
         for task in ("lora", "qlora")
     ]
-    assert weights[0] == pytest.approx(2 * SEVEN.parameters / GIB, rel=0.01)
+    adapters = 4 * count_adapter_parameters(training_workload(task="lora"))  # PEFT casts them to 32 bits
+    assert weights[0] == pytest.approx((2 * SEVEN.parameters + adapters) / GIB, rel=0.001)
     assert weights[1] < 0.4 * weights[0]
+
+
+def test_adapters_take_sixteen_bytes_a_parameter():
+    """PEFT casts adapters to 32 bits: weight, gradient and two moments; torchtune's have 16 bits."""
+    lora = training_workload(task="lora", sharding="none")
+    share = estimate_model_state_memory(lora, ParallelLayout())
+    adapters = share.weights - 2 * SEVEN.parameters + share.gradients + share.optimizer
+    assert adapters == pytest.approx(16 * count_adapter_parameters(lora), rel=1e-6)
+    assert sizing.find_training_recipe("torchtune").adapter_bytes == 2
+
+
+def test_qlora_of_a_mixture_keeps_its_experts_in_sixteen_bits():
+    """bitsandbytes 0.50 with transformers 5.24 quantises Mixtral's four attention matrices: over 84 GiB, not 25."""
+    mixtral = catalog.get_model("Mixtral-8x7B")
+    experts = 32 * 8 * 3 * 4096 * 14336
+    fused = estimate_model_state_memory(training_workload(mixtral, "qlora"), ParallelLayout())
+    linear = estimate_model_state_memory(
+        training_workload(mixtral, "qlora", experts="linear"), ParallelLayout()
+    )
+    assert fused.weights / GIB > 84
+    adapters = [
+        4 * count_adapter_parameters(training_workload(mixtral, "qlora", experts=kind))
+        for kind in ("fused", "linear")
+    ]
+    assert (fused.weights - adapters[0]) - (linear.weights - adapters[1]) == pytest.approx(
+        experts * (2 - 4.126953125 / 8), rel=1e-6
+    )
+    assert adapters[1] > 8 * adapters[0]  # each expert has adapters of its own
+
+
+@pytest.mark.parametrize(
+    ("name", "linear"),
+    [
+        ("Mixtral-8x7B", 1_342_177_280),  # q, k, v and o of 32 layers
+        ("DeepSeek-V3", 15_156_838_400),  # latent attention, three dense layers and the shared experts
+    ],
+)
+def test_bitsandbytes_quantises_the_linear_layers_of_a_mixture(name, linear):
+    """``linear``: parameters in torch.nn.Linear but lm_head of transformers 5.24.0's classes (meta device, 2026-11-29).
+
+    bitsandbytes replaces modules of exactly that type (transformers integrations/bitsandbytes.py).
+    """
+    model = catalog.get_model(name)
+    qlora = training_workload(model, "qlora", precision="nf4")
+    share = estimate_model_state_memory(qlora, ParallelLayout())
+    base = share.weights - 4 * count_adapter_parameters(qlora)
+    assert base == pytest.approx(2 * (model.parameters - linear) + linear * 4.126953125 / 8, rel=1e-4)
+
+
+@pytest.mark.parametrize("master_copy", [True, False])
+def test_paged_and_unpaged_adamw_keep_the_same_copy_on_the_device(master_copy):
+    """Only the moments are paged: both recipes have the 32-bit copy of the weights, or neither."""
+    unpaged, paged = (
+        bytes_per_parameter(training_workload(optimizer=name, master_copy=master_copy))
+        for name in ("adamw_8bit", "paged_adamw_8bit")
+    )
+    assert unpaged - paged == pytest.approx(2.03)
 
 
 def test_logits_of_a_large_vocabulary_are_the_peak():

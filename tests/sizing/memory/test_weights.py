@@ -81,7 +81,7 @@ def test_every_mixed_precision_gives_a_size_for_every_model():
     for model in catalog.load_models().values():
         for mixture in GGUF_FILE_TYPES:
             bits = sizing.weight_bytes(model, mixture) * 8 / model.parameters
-            assert 1.5 < bits < 17, (model.name, mixture)
+            assert 1.1 < bits < 17, (model.name, mixture)
 
 
 def test_formats_keep_embeddings_in_sixteen_bits():

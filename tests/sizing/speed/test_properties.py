@@ -8,6 +8,7 @@ import pytest
 
 from gpufleet import catalog
 from gpufleet.sizing.speed import classify_device
+from gpufleet.sizing.speed.device import find_peak_flops
 
 ENGINES = ["llama.cpp", "vllm", "tensorrt-llm", "pytorch", None]
 PARTS = ["GeForce RTX 4090", "H100 SXM5 80GB", "M2 Ultra (76)", "Compute Module 5 / Pi 5", "Instinct MI300X"]
@@ -119,3 +120,23 @@ def test_every_part_of_the_catalogue_has_a_speed_or_a_reason(predict):
         speed = predict(model="TinyLlama-1.1B", part=part)
         assert speed.tokens_per_s or speed.notes, name
         assert classify_device(part) not in ("", "other") or speed.tokens_per_s is None or speed.notes
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "engine", "tflops"),
+    [
+        ("B200", "vllm", 4500.0),  # MXFP4 weights times MXFP8 activations: the 8-bit rate
+        ("H100 SXM5 80GB", "vllm", 989.0),  # unpacked to 16 bits
+        ("MI355X", "vllm", None),
+        ("B200", "llama.cpp", None),
+    ],
+)
+def test_mxfp4_computes_at_the_rate_of_its_kernels(accelerator, engine, tflops):
+    part = catalog.get_accelerator(accelerator)
+    rate = find_peak_flops(part, "mxfp4", engine) / 1e12
+    if tflops is not None:
+        assert rate == pytest.approx(tflops, rel=0.01)
+    elif engine == "llama.cpp":
+        assert rate == pytest.approx(find_peak_flops(part, "q4_0", engine) / 1e12)
+    else:
+        assert rate == part.fp8_tflops_dense

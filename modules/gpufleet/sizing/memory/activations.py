@@ -60,7 +60,7 @@ def _adapter_bytes(workload: Workload) -> float:
     model = workload.model
     inputs = float(model.hidden)
     if workload.training.lora_targets == "all":
-        inputs = _input_width(model)
+        inputs = _input_width(workload)
     return inputs * DROPOUT_BYTES if workload.training.lora_dropout else BF16_BYTES * inputs / 2
 
 
@@ -69,22 +69,32 @@ def _quantized_bytes(workload: Workload) -> float:
     if workload.adapter_kind != "qlora":
         return 0.0
     model = workload.model
+    width = _linear_feed_forward_width(workload)
     outputs = (
         _query_width(model)
         + 2 * _key_width(model)
-        + 2 * model.hidden
-        + (2 if model.gated else 1) * _feed_forward_width(model)
+        + (2 if width else 1) * model.hidden
+        + (2 if model.gated else 1) * width
     )
-    return load_memory_constants()["quant_copies"] * BF16_BYTES * (_input_width(model) + outputs)
+    return load_memory_constants()["quant_copies"] * BF16_BYTES * (_input_width(workload) + outputs)
 
 
-def _input_width(model: ModelArchitecture) -> float:
-    return (
-        model.hidden
-        + _query_width(model)
-        + (2 if model.gated else 1) * model.hidden
-        + _feed_forward_width(model)
+def _input_width(workload: Workload) -> float:
+    """Return the inputs of all linear layers, which adapters and quantised matrices store."""
+    model, width = workload.model, _linear_feed_forward_width(workload)
+    gates = (2 if model.gated else 1) * model.hidden if width else 0
+    return model.hidden + _query_width(model) + gates + width
+
+
+def _linear_feed_forward_width(workload: Workload) -> float:
+    """Return the feed-forward width without routed experts that are one tensor: they have no linear layers."""
+    model = workload.model
+    if model.experts is None or workload.training.experts == "linear":
+        return _feed_forward_width(model)
+    routed = (
+        (model.layers - model.experts.dense_layers) * model.experts.per_token * model.experts.intermediate
     )
+    return _feed_forward_width(model) - routed / model.layers
 
 
 def _feed_forward_bytes(model: ModelArchitecture, state: str, *, compiled: bool) -> float:

@@ -13,6 +13,7 @@ from gpufleet.sizing.memory.inference import (
     choose_engine_memory_profile,
     estimate_inference_memory,
 )
+from gpufleet.sizing.memory.model_state import has_master_copy
 from gpufleet.sizing.memory.result import GIB, DeviceMemoryUse, MemoryEstimate
 from gpufleet.sizing.memory.training import estimate_training_memory
 from gpufleet.sizing.workload import Recompute, TrainingSettings, Workload
@@ -128,6 +129,7 @@ def _memory_notes(
     if workload.is_training:
         loss = ", chunked loss" if workload.training.fused_loss else ""
         notes.append(f"activations recomputed: {workload.training.recompute}{loss}")
+        notes += _state_notes(workload)
     if share.host_offload:
         notes.append(
             f"{share.host_offload * layout.devices / GIB:.1f} GiB of states are in host memory and not included"
@@ -138,6 +140,16 @@ def _memory_notes(
             notes.append(
                 f"fits in {low / GIB:.1f} GiB with paged 8-bit AdamW that steps in the backward pass"
             )
+    return notes
+
+
+def _state_notes(workload: Workload) -> list[str]:
+    """Return what is unusual about the states: no 32-bit copy, and experts that are not quantised."""
+    training, notes = workload.training, []
+    if workload.adapter_kind == "none" and not has_master_copy(workload) and training.optimizer != "sgd":
+        notes.append(f"states: {training.optimizer} without a 32-bit copy of the weights")
+    if workload.adapter_kind == "qlora" and workload.model.experts and training.experts == "fused":
+        notes.append("routed experts stay in 16 bits (bitsandbytes): --experts linear counts them in 4")
     return notes
 
 

@@ -65,11 +65,11 @@ def choose_engine_memory_profile(workload: Workload, accelerator: Accelerator) -
         return _with_measured_constants(ENGINE_MEMORY[name])
     if accelerator.kind == "npu" and "rknn" in accelerator.stacks:
         return ENGINE_MEMORY["rknn"]
-    runs_in_llama_cpp = is_gguf_precision(normalize_precision(workload.precision)) or accelerator.kind in {
-        "sbc",
-        "apple",
-        "apu",
-    }
+    runs_in_llama_cpp = (
+        is_gguf_precision(normalize_precision(workload.precision))
+        or bool(workload.model.stored)
+        or accelerator.kind in {"sbc", "apple", "apu"}
+    )
     return ENGINE_MEMORY["llama.cpp" if runs_in_llama_cpp or accelerator.unified else "vllm"]
 
 
@@ -102,8 +102,14 @@ def estimate_inference_memory(
     )
     if engine.name == "rknn":
         return _rknn_memory(workload, share)
-    cache = workload.batch * kv_cache_bytes(model, workload.context_tokens, workload.kv_precision)
-    share.kv_cache = cache / _cache_devices(model, layout)
+    micro_batch = engine.prefill_chunk_tokens if engine.name == "llama.cpp" else 0
+    cache = workload.batch * kv_cache_bytes(
+        model, workload.context_tokens, workload.kv_precision, micro_batch=micro_batch
+    )
+    state = workload.batch * kv_cache_bytes(model, 0, workload.kv_precision)  # of a fixed size
+    state_heads = model.linear.value_heads if model.linear else model.kv_heads
+    share.kv_cache = (cache - state) / _cache_devices(model, layout, model.kv_heads)
+    share.kv_cache += state / _cache_devices(model, layout, state_heads)
     share.activations = _activation_bytes(workload, engine, layout)
     share.overhead = (engine.graphs_gib + engine.runtime_gib) * GIB
     return share
@@ -178,7 +184,7 @@ def _pipeline_stages(layout: ParallelLayout) -> int:
     )
 
 
-def _cache_devices(model: ModelArchitecture, layout: ParallelLayout) -> float:
+def _cache_devices(model: ModelArchitecture, layout: ParallelLayout, head_count: int) -> float:
     """Return over how many devices the KV cache is spread: heads by tensor parallelism, layers by pipeline stages."""
-    heads = 1 if model.latent else max(1, min(layout.tensor, model.kv_heads))
+    heads = 1 if model.latent else max(1, min(layout.tensor, head_count))
     return heads * model.layers / -(-model.layers // _pipeline_stages(layout))

@@ -12,7 +12,7 @@ from gpufleet.errors import InputError
 GGUF_BLOCKS: dict[str, tuple[int, int]] = {
     name: (weights, size)
     for name, weights, size in TENSOR_TYPES.values()
-    if name not in {"f64", "i8", "i16", "i32", "i64", "q1_0"}  # q1_0 is experimental, in no mixture we know
+    if name not in {"f64", "i8", "i16", "i32", "i64"}
 }
 # Other formats: bits per weight of a quantised matrix.
 # int4: group of 128 with a 16-bit scale and a 4-bit zero (GPTQ, AWQ); gN: a group of N.
@@ -28,7 +28,14 @@ BITS_PER_WEIGHT: dict[str, float] = {
     "int4": 4.0 + 20 / 128,
     "gptq": 4.0 + 20 / 128,
     "awq": 4.0 + 20 / 128,
+    "int2": 2.0 + 18 / 128,
+    "int3": 3.0 + 19 / 128,
+    "int5": 5.0 + 21 / 128,
+    "int6": 6.0 + 22 / 128,
+    "int7": 7.0 + 23 / 128,
     "fp4": 4.0 + 8 / 16,
+    "fp6": 6.0 + 8 / 32,
+    "mxfp8": 8.0 + 8 / 32,
     "nf4": 4.0 + 8 / 64 + 32 / (64 * 256),
     "nf4-single": 4.0 + 32 / 64,
 }
@@ -80,10 +87,11 @@ GGUF_FILE_TYPES: dict[str, str] = {
     "q8_0": "q8_0",
     "tq1_0": "tq1_0",
     "tq2_0": "tq2_0",
+    "q1_0": "q1_0",
     "mxfp4": "mxfp4",
     "mxfp4_moe": "mxfp4",
 }
-GROUPED_FORMAT = re.compile(r"^(int4|int8|gptq|awq)[-_ ]?g(\d+)$")
+GROUPED_FORMAT = re.compile(r"^(int[1-8]|gptq|awq)[-_ ]?g(\d+)$")
 
 
 @lru_cache(maxsize=256)
@@ -118,7 +126,8 @@ def bits_per_element(precision: str) -> float:
     grouped = GROUPED_FORMAT.match(precision)
     if grouped:
         kind, group = grouped.groups()
-        return 8 + 16 / int(group) if kind == "int8" else 4 + 20 / int(group)
+        bits = int(kind[3:]) if kind.startswith("int") else 4
+        return bits + (16 if bits == 8 else 16 + bits) / int(group)  # noqa: PLR2004 - 8 bits have no zero
     if precision in BITS_PER_WEIGHT:
         return BITS_PER_WEIGHT[precision]
     return bits_per_element(GGUF_FILE_TYPES[precision])

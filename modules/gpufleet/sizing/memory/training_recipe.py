@@ -9,7 +9,9 @@ from gpufleet.sizing.workload import TrainingSettings
 DEFAULT_TRAINING = TrainingSettings(recompute="auto", lora_dropout=False)
 RECIPES: dict[str, TrainingSettings] = {
     # torchtune README and recipes/configs/llama3_1 (2024-09): pure bf16, chunked loss, compiled
-    "torchtune": replace(DEFAULT_TRAINING, master_copy=False, compiled=True, fused_loss=True),
+    "torchtune": replace(
+        DEFAULT_TRAINING, master_copy=False, compiled=True, fused_loss=True, adapter_bytes=2.0
+    ),
     # litgpt config_hub and finetune/*.py (0.5.13): bf16-true, its own output matrix, 16-bit chunks at the loss
     "litgpt": replace(
         DEFAULT_TRAINING,
@@ -18,6 +20,7 @@ RECIPES: dict[str, TrainingSettings] = {
         untied=True,
         logits_bytes=6.0,
         lora_dropout=True,
+        adapter_bytes=2.0,
     ),
     # transformers' Trainer, and what is built on it (4.4x, 2024): 16-bit logits, a 32-bit copy, its shifted copy
     # and the log-softmax

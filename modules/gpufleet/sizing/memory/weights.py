@@ -44,14 +44,14 @@ def weight_bytes(model: ModelArchitecture, precision: str) -> float:
 def active_weight_bytes(model: ModelArchitecture, precision: str, tokens: float = 1.0) -> float:
     """Return the weight bytes that a step of ``tokens`` tokens reads; only the expected active experts count.
 
-    The embedding is a lookup and not counted; a tied one is read as the output matrix.
+    The embedding is a lookup and not counted; a tied one is read as the output matrix. Text passes no vision tower.
     """
     name = normalize_precision(precision)
     active_share = expected_active_experts(model, tokens) / model.experts.count if model.experts else 1.0
     return sum(
         size * (active_share if matrix.routed else 1.0)
         for matrix, size in list_matrix_bytes(model, name)
-        if matrix.kind != "embedding" or model.tied_embeddings
+        if matrix.kind != "vision" and (matrix.kind != "embedding" or model.tied_embeddings)
     )
 
 
@@ -81,12 +81,17 @@ def list_matrix_bytes(
 
 
 def _matrix_bits_per_weight(matrix: WeightMatrixGroup, model: ModelArchitecture, precision: str) -> float:
+    published = model.quantization
+    if published and precision == normalize_precision(published.precision):
+        return published.get_bits(matrix.tensor_name)
     if precision in UNQUANTIZED_FORMATS:
         return bits_per_element(precision)
+    if matrix.kind == "vision":
+        return 16.0  # published quantisations leave it in 16 bits; llama.cpp has it in a file of its own
     if is_gguf_precision(precision):
         return gguf_mixture_bits_per_weight(matrix, model, precision)
     if precision == "w8a8" and matrix.kind in {"embedding", "output"}:
         return 8.0  # RKNN converts the whole graph
-    if matrix.kind in UNQUANTIZED_KINDS or (precision == "mxfp4" and not matrix.routed):
+    if matrix.kind in UNQUANTIZED_KINDS or (precision == "mxfp4" and model.experts and not matrix.routed):
         return 16.0
     return bits_per_element(precision)

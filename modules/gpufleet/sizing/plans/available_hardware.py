@@ -57,7 +57,7 @@ def with_permitted_offers(request: SizingRequest, hardware: Hardware) -> Hardwar
     if hardware.offers or hardware.origin in ("rack", "workstation"):
         return hardware
     if hardware.origin == "cloud":
-        machine_offers = catalog.search_offers(machine=hardware.machine)
+        machine_offers = _search_machine_offers(hardware)
         offers = [
             _offer(machine_offer)
             for machine_offer in machine_offers
@@ -69,6 +69,20 @@ def with_permitted_offers(request: SizingRequest, hardware: Hardware) -> Hardwar
     return replace(
         hardware, offers=tuple(_offers_per_device(request, hardware.accelerator, hardware.devices_per_node))
     )
+
+
+def _search_machine_offers(hardware: Hardware) -> Iterator[catalog.MachineOffer]:
+    """Yield the offers of a machine, with its attached cards if it has some."""
+    if not hardware.attached_card:
+        yield from catalog.search_offers(machine=hardware.machine)
+        return
+    from gpufleet.catalog.attached_offer import iterate_offers_with_card
+    from gpufleet.catalog.price_query import find_machine
+
+    machine = find_machine(hardware.machine, "gcp")
+    if machine is not None:
+        offers = iterate_offers_with_card(machine, hardware.attached_card)
+        yield from (each for each in offers if each.accelerator_count == hardware.devices_per_node)
 
 
 def list_plan_offers(request: SizingRequest, plan: SizingPlan) -> tuple[HardwareOffer, ...]:

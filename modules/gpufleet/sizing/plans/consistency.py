@@ -33,6 +33,8 @@ def check_request_allows_hardware(request: SizingRequest, hardware: Hardware) ->
 
 def _check_cloud(request: SizingRequest, hardware: Hardware) -> None:
     clouds = {cloud for cloud, name in data_file.load_machines() if name == hardware.machine}
+    if hardware.attached_card:
+        clouds = {"gcp"}
     if request.clouds and not clouds & set(request.clouds):
         raise _conflict(
             f"{hardware.name} is a machine of {' and '.join(sorted(clouds))}",

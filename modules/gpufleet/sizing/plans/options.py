@@ -20,6 +20,7 @@ from gpufleet.sizing.plans.request import RANKS, Rank, SizingRequest
 from gpufleet.sizing.speed.device import default_kv_precision
 from gpufleet.sizing.workload import (
     Adapter,
+    Experts,
     Offload,
     Optimizer,
     Recompute,
@@ -31,6 +32,7 @@ from gpufleet.sizing.workload import (
 
 TASKS: tuple[Task, ...] = get_args(Task)
 CLOUDS = tuple(catalog.CLOUDS)
+STATES = ("mixed", "bf16")
 PURCHASES = ("on_demand", "spot", "reserved_1y", "reserved_3y", "owned")
 SUFFIX_FACTORS = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12}
 HOURS_PER_UNIT = {"h": 1.0, "d": 24.0, "w": 168.0}
@@ -82,6 +84,8 @@ class PlanOptions:
     recompute: str = ""
     sharding: str = ""
     offload: str = ""
+    states: str = ""
+    experts: str = ""
 
 
 def parse_plan_options(
@@ -167,6 +171,22 @@ def _parse_length(length: str, text: str) -> int:
     return count
 
 
+def _document_tokens(options: PlanOptions, model: ModelArchitecture, *, trains: bool) -> tuple[int, int]:
+    """Return the tokens of a document, and no answer; raise InputError for an answer of an encoder."""
+    prompt, answer, is_total = parse_context_tokens(options.context, trains=trains)
+    if trains or is_total:
+        return prompt + answer, 0
+    if not options.context:
+        return min(prompt, model.max_context), 0
+    if answer:
+        raise InputError(
+            f"{model.name} is an encoder: it generates no tokens",
+            where="--context",
+            remedy=f"give the tokens of a document: {prompt}/0, or {prompt}",
+        )
+    return prompt, 0
+
+
 def _build_workload(options: PlanOptions) -> tuple[Workload, bool, bool]:
     task = _require_choice(options.task, TASKS, "--task")
     trains = task != "inference"
@@ -181,6 +201,8 @@ def _build_workload(options: PlanOptions) -> tuple[Workload, bool, bool]:
     except InputError as error:
         where = error.where or "--model"
         raise InputError(error.problem, where=where, key=error.key, remedy=error.remedy) from None
+    if model.is_encoder:
+        prompt, answer = _document_tokens(options, model, trains=trains)
     return (
         Workload(
             model=model,
@@ -238,7 +260,15 @@ def _training_options(options: PlanOptions, task: Task) -> TrainingSettings:
         ),
         sharding=_require_choice(options.sharding or "auto", get_args(Sharding), "--sharding"),
         offload=_require_choice(options.offload or "none", get_args(Offload), "--offload"),
+        master_copy=_has_master_copy(options, default=defaults.master_copy),
+        experts=_require_choice(options.experts or defaults.experts, get_args(Experts), "--experts"),
     )
+
+
+def _has_master_copy(options: PlanOptions, *, default: bool) -> bool:
+    """Return whether the optimizer keeps a 32-bit copy of the weights; 8-bit AdamW, paged or not, keeps none."""
+    states = _require_choice(options.states, STATES, "--states") if options.states else ""
+    return states == "mixed" if states else default and not options.optimizer.endswith("_8bit")
 
 
 def _refuse_conflicting_options(options: PlanOptions, workload: Workload) -> None:
@@ -246,7 +276,8 @@ def _refuse_conflicting_options(options: PlanOptions, workload: Workload) -> Non
     training_only = {
         "--dataset": options.dataset, "--epochs": options.epochs, "--optimizer": options.optimizer,
         "--adapter": options.adapter, "--lora-rank": options.lora_rank, "--recompute": options.recompute,
-        "--sharding": options.sharding, "--offload": options.offload,
+        "--sharding": options.sharding, "--offload": options.offload, "--states": options.states,
+        "--experts": options.experts,
     }  # fmt: skip
     serving_only = {
         "--requests-per-s": options.requests_per_s, "--ttft-ms": options.ttft_ms, "--tpot-ms": options.tpot_ms,

@@ -17,12 +17,14 @@ from gpufleet.sizing.plan_warning import PlanWarning
 from gpufleet.sizing.plans import available_hardware
 from gpufleet.sizing.plans.candidate import build_plan_on_devices, list_candidate_plans
 from gpufleet.sizing.plans.consistency import check_request_allows_hardware
+from gpufleet.sizing.plans.model_warning import list_model_warnings
 from gpufleet.sizing.plans.placement import find_smallest_placement
 from gpufleet.sizing.plans.ranking import build_plan_sort_key
 from gpufleet.sizing.plans.request import SizingRequest
 from gpufleet.sizing.plans.reserved_memory import reserved_memory_warnings, subtract_reserved_memory
 from gpufleet.sizing.plans.result import SizingPlan, SizingResult
 from gpufleet.sizing.plans.target import missed_target_warnings, worst_target_ratio
+from gpufleet.sizing.workload import Workload
 
 PLANS_WITH_WARNINGS = 5
 UNRANKED = "not-ranked"
@@ -237,7 +239,14 @@ def _build_result(
 ) -> SizingResult:
     best = plans[0]
     quick = estimate_device_count(request.workload, best.hardware)
-    return SizingResult(best.workload, best.memory, quick, plans, tuple(dict.fromkeys(warnings)), considered)
+    all_warnings = dict.fromkeys(
+        (
+            *list_model_warnings(request.workload.model),
+            *_published_format_warnings(request.workload),
+            *warnings,
+        )
+    )
+    return SizingResult(best.workload, best.memory, quick, plans, tuple(all_warnings), considered)
 
 
 def _placement_warnings(request: SizingRequest, plans: tuple[SizingPlan, ...]) -> list[PlanWarning]:
@@ -257,6 +266,23 @@ def _placement_warnings(request: SizingRequest, plans: tuple[SizingPlan, ...]) -
             )
         )
     ]
+
+
+def _published_format_warnings(workload: Workload) -> Iterator[PlanWarning]:
+    """Yield a warning if the weights are counted in the quantisation in which the model is published."""
+    published = workload.model.quantization
+    if (
+        workload.is_training
+        or not published
+        or published.method == "gguf"
+        or workload.precision != published.precision
+    ):
+        return
+    text = (
+        f"{workload.model.name} is published in {published.precision}, the default: "
+        "--precision bf16 sizes a 16-bit copy"
+    )
+    yield PlanWarning("published-format", text, published.source)
 
 
 def _unusable_hardware_warnings(request: SizingRequest) -> Iterator[PlanWarning]:

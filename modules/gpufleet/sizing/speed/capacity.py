@@ -11,6 +11,7 @@ from gpufleet.sizing.speed.replica import Replica
 RUNTIME_RESERVE = (
     0.10  # of usable memory, for runtime and activations; vLLM's default gpu_memory_utilization is 0.9
 )
+MAX_ENCODER_STREAMS = 1024.0  # documents of an encoder, which keeps no cache: more in a batch gain nothing
 
 
 def max_concurrent_streams(replica: Replica) -> float:
@@ -25,4 +26,6 @@ def max_concurrent_streams(replica: Replica) -> float:
         2 if device.is_server_engine(replica.calibrated_engine) else 1
     )
     cache_per_stream = kv_cache_bytes(work.model, max(length, 1), replica.kv_precision)
+    if not cache_per_stream:
+        return MAX_ENCODER_STREAMS if memory > weights else 0.0
     return max(0.0, (memory - weights) / cache_per_stream)

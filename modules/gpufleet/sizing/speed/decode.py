@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpufleet.sizing.memory.kv_cache import kv_cache_bytes
+from gpufleet.sizing.memory.kv_cache import kv_cache_bytes_read
 from gpufleet.sizing.speed import operation_count
 from gpufleet.sizing.speed.device import EAGER_ENGINES
 from gpufleet.sizing.speed.replica import MAX_SHARE, REFERENCE_FLOPS, Replica, combine_overlapping_seconds
@@ -65,7 +65,7 @@ def _launch_seconds(replica: Replica, streams: float) -> float:
 def _memory_seconds(replica: Replica, streams: float, context: float) -> float:
     model, bandwidth = replica.model, replica.peak_bandwidth_bytes_per_s or 1.0
     read = operation_count.weight_bytes_read(model, replica.weight_precision, streams)
-    cache = streams * kv_cache_bytes(model, context, replica.kv_precision)
+    cache = streams * kv_cache_bytes_read(model, context, replica.kv_precision)
     rate = replica.effective_weight_bytes_per_s * (
         replica.capped_efficiency_factor("expert_bandwidth") if replica.expert_layer_count else 1.0
     )

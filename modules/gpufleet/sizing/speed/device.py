@@ -87,8 +87,13 @@ def find_peak_flops(accelerator: Accelerator, precision: str, engine: str) -> fl
     if engine in LOCAL_ENGINES and accelerator.vendor == "NVIDIA":
         # kernels that accumulate in 16 bits run at the full rate of the cores, half of the one for 8-bit integers
         half = max(half or 0.0, (accelerator.int8_tops_dense or 0.0) / 2)
-    tflops = {"fp8": accelerator.fp8_tflops_dense, "fp4": accelerator.fp4_tflops_dense}.get(
-        kernel_weight_format(precision)
-    ) or half
+    if precision.lower() == "mxfp4" and engine not in LOCAL_ENGINES:
+        # where 4-bit floats are arithmetic (Blackwell, MI350), servers multiply MXFP4 weights with MXFP8 activations
+        # at the 8-bit rate; elsewhere they unpack them to 16 bits (vLLM docs, quantization of gpt-oss, 2026)
+        tflops = (accelerator.fp8_tflops_dense if accelerator.fp4_tflops_dense else None) or half
+    else:
+        tflops = {"fp8": accelerator.fp8_tflops_dense, "fp4": accelerator.fp4_tflops_dense}.get(
+            kernel_weight_format(precision)
+        ) or half
     tflops = tflops or accelerator.fp32_tflops
     return tflops * 1e12 if tflops else None

@@ -8,7 +8,7 @@ from gpufleet.catalog import ModelArchitecture
 from gpufleet.sizing.memory.quantization import bits_per_element, normalize_precision
 from gpufleet.sizing.memory.weights import active_weight_bytes
 
-MATRIX_UNIT_FORMATS = {"fp8": "fp8", "fp4": "fp4", "nvfp4": "fp4"}
+MATRIX_UNIT_FORMATS = {"fp8": "fp8", "fp4": "fp4", "nvfp4": "fp4", "mxfp8": "fp8"}
 MIN_HALF_BITS, MIN_BYTE_BITS = 16, 6
 
 
@@ -40,6 +40,12 @@ def attention_operations_per_token(model: ModelArchitecture, tokens: float) -> f
 
 def _mean_attended_tokens(model: ModelArchitecture, tokens: float) -> float:
     """Return how many earlier tokens the average token attends to, summed over layers."""
+    if model.is_encoder:
+        return float(model.layers) * tokens  # in both directions; local windows are left out
+    if model.caches:
+        return sum(
+            each.layers * each.count_read_entries(tokens / 2) for each in model.caches if not each.is_index
+        )
     full = float(model.attention_layer_count - model.sliding_layers)
     near = min(tokens / 2, model.sliding_window or tokens / 2)
     return full * tokens / 2 + model.sliding_layers * near
