@@ -1,6 +1,6 @@
 """Who a node is: board serial first, then cloud instance id, then rack slot.
 
-A placeholder serial or UUID identifies nothing (``catalog/placeholder.py``). A serial that several nodes of a chassis
+A placeholder serial or UUID identifies nothing (``boundary/placeholder.py``). A serial that several nodes of a chassis
 share is resolved in ``shared_serial.py``.
 """
 
@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from gpufleet.catalog.placeholder import is_placeholder_serial, is_placeholder_uuid, remove_punctuation
+from gpufleet.boundary.placeholder import is_placeholder_serial, is_placeholder_uuid, remove_punctuation
 
 Slot: TypeAlias = "tuple[str, str]"
 """A place in a rack: (rack, slot)."""

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, Literal
 
 from gpufleet.boundary import read_packaged_yaml
-from gpufleet.catalog.placeholder import (
+from gpufleet.boundary.placeholder import (
     is_placeholder_serial,
     is_placeholder_uuid,
     list_byte_orders,

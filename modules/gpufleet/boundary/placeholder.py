@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from gpufleet.boundary import read_packaged_yaml
+from gpufleet.boundary.package_data import read_packaged_yaml
 
 SHORTEST_SERIAL = 4
 UUID_DIGITS = 32
@@ -50,5 +50,5 @@ def list_byte_orders(uuid: str) -> set[str]:
 
 @cache
 def _load_placeholders(kind: str) -> frozenset[str]:
-    groups = read_packaged_yaml("gpufleet.catalog", f"data/placeholder-{kind}.yaml")
+    groups = read_packaged_yaml("gpufleet.boundary", f"data/placeholder-{kind}.yaml")
     return frozenset(remove_punctuation(value) for group in groups for value in group["values"])
