@@ -23,7 +23,7 @@ CODED_PARTS = {
     ),
     "gcp": (
         r"(?:regional-)?pd-(?:standard|ssd)", "pd-balanced", "pd-extreme", "snapshot", "public_ipv4", "local-ssd",
-        get_card_part("T4"),
+        get_card_part("T4"), get_card_part("V100"),
     ),
     "azure": (),
 }  # fmt: skip

@@ -89,6 +89,7 @@ def test_what_the_code_of_google_reads_is_in_its_tables():
         *ADDRESS_DESCRIPTIONS.values(),
         "local-ssd",
         "accelerator:nvidia-tesla-t4",
+        "accelerator:nvidia-tesla-v100",
     }
     coded = refresh_report.CODED_PARTS["gcp"]
     assert [item for item in known if not any(re.fullmatch(pattern, item) for pattern in coded)] == []

@@ -66,7 +66,7 @@ PARTS = {  # by kind: names and unit
     "disk": (tuple(DISK_DESCRIPTIONS.values()), "gib"),
     "address": (tuple(ADDRESS_DESCRIPTIONS.values()), "address"),
 }
-ATTACHABLE_CARDS = {"t4": get_card_part("T4")}
+ATTACHABLE_CARDS = {model.lower(): get_card_part(model) for model in ("T4", "V100")}
 PURCHASES = ("on_demand", "spot", "reserved_1y", "reserved_3y", "dws_flex")
 ComponentPrices = dict[tuple[str, str, str], set[float]]  # (kind, family, purchase) -> what SKUs say
 

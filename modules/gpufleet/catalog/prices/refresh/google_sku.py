@@ -61,6 +61,7 @@ CARD_DESCRIPTIONS = {
     "Nvidia H200 141GB GPU": "h200",
     "Nvidia L4 GPU": "l4",
     "Nvidia Tesla T4 GPU": "t4",
+    "Nvidia Tesla V100 GPU": "v100",
     "RTX 6000 96GB": "rtx-pro-6000",
 }
 SSD_DESCRIPTIONS = frozenset({"SSD backed Local Storage", "Local SSD"})
