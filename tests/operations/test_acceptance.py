@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gpufleet import burnin
 from gpufleet.burnin import acceptance as pure
+from gpufleet.burnin.report import is_rehearsed
 from gpufleet.cli.burnin import burnin_command
 from gpufleet.cli.passport import passport_command
 from gpufleet.nodes import NodeIdentity, NodeObservation, Registry
@@ -324,3 +325,31 @@ def test_number_that_json_does_not_have_is_signed_as_text():
     signed = pure.sign_acceptance(pure.build_acceptance([build_evidence(checks=[odd])], [], HEAD), key)
     document = pure.verify_acceptance(signed.encode(), key.public_key(), "fleet.json")
     assert document["nodes"][0]["checks"][0]["measured"] == "nan"
+
+
+def test_acceptance_of_rehearsed_hosts_says_so():
+    checks = [
+        {"name": "cpu", "outcome": "pass", "threshold_source": "rehearsed hosts share the machine's cores"}
+    ]
+    assert is_rehearsed({"checks": checks})
+    assert not is_rehearsed({"checks": [{"name": "cpu", "threshold_source": "measured"}, None]})
+    assert not is_rehearsed({})
+    document = pure.build_acceptance([build_evidence()], [], HEAD | {"rehearsal": True}, ["rule x"])
+    assert document["statement"].endswith("; a rehearsal: these are simulated hosts, not hardware")
+    assert document["site_rules"] == ["rule x"]
+
+
+def test_rules_that_the_site_set_are_in_the_acceptance(tmp_path, monkeypatch):
+    (tmp_path / "Pulumi.yaml").write_text("name: p\nruntime: python\n")
+    (tmp_path / "burn-in-rules.yaml").write_text(
+        "record_only:\n- {rule: xid_31_repeated, reason: our jobs cause them, by: Ada, date: 2026-11-20}\n"
+    )
+    (tmp_path / "burn-in-kernel-log.yaml").write_text(
+        "rules:\n- {id: nvme_lost, words: ['nvme lost'], pattern: nvme lost, part: drive, outcome: record,"
+        " steps: [inspect], meaning: known noise of these drives, source: 'Ada Lovelace, ticket 4711',"
+        " date: 2026-11-20, example: nvme lost}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    switch, rule = acceptance.list_site_rules()
+    assert switch == "rule over time xid_31_repeated: only recorded"
+    assert rule.startswith("rule of the kernel log nvme_lost: record, replaces the shipped rule: known noise")

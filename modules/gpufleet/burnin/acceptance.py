@@ -33,6 +33,7 @@ MAX_VERSIONS = 500
 LONGEST_REASON = 500
 STATUSES = ("accepted", "reservation", "rejected")
 VERDICTS = ("accepted", "accepted_with_reservations", "not_accepted")
+REHEARSED = "; a rehearsal: these are simulated hosts, not hardware"
 RULE = (
     "A node is rejected without a current result, with the verdict faulty or incomplete, or if it is out of use.",
     "A node that failed the network test, or that it could not measure, is rejected too.",
@@ -65,8 +66,13 @@ class NodeEvidence:
     versions: Mapping[str, str] = field(default_factory=dict)
 
 
-def build_acceptance(nodes: Sequence[NodeEvidence], overrides: Sequence[Json], head: Json) -> Json:
-    """Return the document; ``head`` says when, by whom, with which version and over which nodes."""
+def build_acceptance(
+    nodes: Sequence[NodeEvidence], overrides: Sequence[Json], head: Json, site_rules: Sequence[str] = ()
+) -> Json:
+    """Return the document; ``head`` says when, by whom, with which version and over which nodes.
+
+    ``site_rules`` are the site's own rules of the kernel log, and the rules over time that it only records.
+    """
     rows = [build_node_row(node) for node in nodes]
     counts = Counter(row["status"] for row in rows)
     verdict = (
@@ -79,7 +85,8 @@ def build_acceptance(nodes: Sequence[NodeEvidence], overrides: Sequence[Json], h
     return {
         **head,
         "verdict": verdict,
-        "statement": build_statement(verdict, counts, len(rows)),
+        "statement": build_statement(verdict, counts, len(rows))
+        + (REHEARSED if head.get("rehearsal") else ""),
         "rule": list(RULE),
         "counts": {status: counts[status] for status in STATUSES},
         "runs": summarize_runs(nodes),
@@ -87,6 +94,7 @@ def build_acceptance(nodes: Sequence[NodeEvidence], overrides: Sequence[Json], h
         "versions": summarize_versions(nodes),
         "mesh": summarize_mesh(nodes),
         "overrides": list(overrides),
+        "site_rules": list(site_rules),
         "nodes": rows,
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from gpufleet.boundary import read_packaged_json
 OUTCOMES = ("fail", "not_run", "warn", "pass")
 HEADER_FIELDS = ("attempt", "node", "profile", "verdict", "started_at", "ended_at")
 MISSING_END = "the record has no end: the agent was stopped or the node went down"
+REHEARSED = "rehearsed host"  # in the source of every bound that only a rehearsal has
 VERDICTS = ("healthy", "degraded", "faulty", "incomplete")
 
 
@@ -60,6 +62,14 @@ class BurninReport:
     def find_check_result(self, check_name: str) -> CheckResult | None:
         """Return a check by name."""
         return next((check for check in self.checks if check.name == check_name), None)
+
+
+def is_rehearsed(report: Mapping[str, Any]) -> bool:
+    """Return whether a stored report was judged by the bounds of rehearsed hosts, which say nothing of hardware."""
+    checks = report.get("checks")
+    return isinstance(checks, list) and any(
+        isinstance(check, dict) and REHEARSED in str(check.get("threshold_source")) for check in checks
+    )
 
 
 def load_burnin_report_schema() -> dict[str, Any]:

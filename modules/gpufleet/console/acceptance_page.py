@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from gpufleet.boundary import Json
@@ -35,7 +34,7 @@ def render_acceptance_page(document: Json) -> str:
         versions=group_versions(document["versions"]),
         max_rows=MAX_ROWS,
         tones=TONES,
-        rehearsal=bool(os.environ.get("GPUFLEET_REHEARSAL")),
+        rehearsal=document["rehearsal"],
         number=format_number,
         place=format_place,
     )

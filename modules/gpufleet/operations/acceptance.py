@@ -20,8 +20,10 @@ from gpufleet.boundary import (
 from gpufleet.burnin import acceptance
 from gpufleet.burnin.check_definition import PROFILES
 from gpufleet.burnin.evidence import mapping_or_empty
+from gpufleet.burnin.kernel_rule import load_kernel_rules
 from gpufleet.burnin.outliers import MIN_GROUP
 from gpufleet.burnin.overrides import ThresholdOverride
+from gpufleet.burnin.report import is_rehearsed
 from gpufleet.errors import CheckFailed, InputError
 from gpufleet.nodes import NEW_STATES, BurnInResult, Node, Registry
 from gpufleet.nodes.host import list_ansible_groups
@@ -29,7 +31,11 @@ from gpufleet.nodes.model import format_utc_time, utc_now
 from gpufleet.operations import fleet_comparison
 from gpufleet.operations.burnin import StoredBurninResult, load_newest_burnin_results, open_results_registry
 from gpufleet.operations.passport import load_private_key, load_public_key
-from gpufleet.operations.site_thresholds import load_site_overrides
+from gpufleet.operations.site_thresholds import (
+    load_recorded_rules,
+    load_site_kernel_rules,
+    load_site_overrides,
+)
 from gpufleet.operations.text.acceptance import format_acceptance
 from gpufleet.operations.version_consistency import read_node_versions
 from gpufleet.remote import parse_host_pattern
@@ -90,7 +96,10 @@ def issue_acceptance(
         "max_age_days": options.max_age_days,
         "profile": options.profile,
     }
-    document = acceptance.build_acceptance(evidence, list_override_rows(overrides, evidence), head)
+    head["rehearsal"] = any(is_rehearsed(node.report or {}) for node in evidence)
+    document = acceptance.build_acceptance(
+        evidence, list_override_rows(overrides, evidence), head, list_site_rules()
+    )
     return IssuedAcceptance(make_values_printable(document, make_block_printable), key, render_page)
 
 
@@ -221,6 +230,18 @@ def list_override_rows(
         }
         for override in overrides
     ]
+
+
+def list_site_rules() -> list[str]:
+    """Return what the site changed of the rules of the kernel log and of the rules over time, as text."""
+    texts = [f"rule over time {name}: only recorded" for name in sorted(load_recorded_rules())]
+    shipped = {rule.id for rule in load_kernel_rules()}
+    for rule in load_site_kernel_rules():
+        origin = "replaces the shipped rule" if rule.id in shipped else "added"
+        texts.append(
+            f"rule of the kernel log {rule.id}: {rule.outcome}, {origin}: {rule.meaning} ({rule.source})"
+        )
+    return texts
 
 
 def require_accepted(document: Mapping[str, Any]) -> None:

@@ -17,6 +17,7 @@ from gpufleet.boundary import (
     write_text,
 )
 from gpufleet.burnin.passport import sign_passport, verify_passport
+from gpufleet.burnin.report import is_rehearsed
 from gpufleet.burnin.signed_document import compute_key_id
 from gpufleet.errors import CheckFailed, InputError
 from gpufleet.nodes import BurnInResult, Node, Registry
@@ -146,10 +147,12 @@ def _describe_health(node: Node, results: Sequence[BurnInResult]) -> Json:
     verdict = results[-1].verdict if results else None
     healthy = verdict == "healthy" and node.is_usable
     reasons = [f"{node.state} ({node.state_reason})", f"burn-in: {verdict or 'never measured'}"]
+    rehearsed = bool(results) and is_rehearsed(results[-1].report)
     reasons += [f"hold {hold.kind}: {hold.reason}" for hold in node.holds]
     return {
         "healthy": healthy,
-        "statement": "healthy" if healthy else f"NOT healthy: {'; '.join(reasons)}",
+        "statement": ("healthy" if healthy else f"NOT healthy: {'; '.join(reasons)}")
+        + (" (a rehearsed host, not hardware)" if rehearsed else ""),
         "verdict": verdict,
         "state": node.state,
         "state_since": format_utc_time(node.state_since),

@@ -23,5 +23,6 @@ def format_acceptance(document: Json) -> str:
             if node["status"] == status:
                 lines += [f"{status:<12} {node['name']}", *(f"    {reason}" for reason in node[key])]
     lines += [f"site bound   {row['nodes']} nodes: {row['text']}" for row in document["overrides"]]
+    lines += [f"site rule    {text}" for text in document["site_rules"]]
     accepted = [node["name"] for node in document["nodes"] if node["status"] == "accepted"]
     return "\n".join([*lines, *([f"accepted     {fold_names_to_ranges(accepted)}"] if accepted else [])])
