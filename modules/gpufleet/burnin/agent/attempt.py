@@ -108,11 +108,12 @@ class Attempt:
                 f"begun {start_count} times and never finished: the agent or the host stopped during this check",
             )
         else:
+            # First the note on the disk: who sees the record must be able to rely on it.
+            if CHECKS[check_name].is_load:
+                self.memory.note_start(self.name, check_name)
             self.journal.append_record(
                 {"type": "begin", **head, "started_at": started, "boot_id": read_boot_id()}
             )
-            if CHECKS[check_name].is_load:
-                self.memory.note_start(self.name, check_name)
             result = run_check(check_name, self._refresh_host())
             self.memory.note_end()
         times = {
