@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ DISPLAY_CLASS, PROCESSING_CLASS = (
     "03",
     "12",
 )  # PCI base classes; Instinct cards and Gaudi are processing accelerators
+PCI_ID = re.compile(r"[0-9a-fA-F]{1,4}")
 FIRST_MAXWELL = 0x1340  # NVIDIA numbers its cards upwards: smaller ids are Kepler, Fermi and older
 IGNORED_MARKETS = ("integrated", "switch")
 
@@ -81,7 +83,8 @@ def refuse_unknown_cards(detected_cards: DetectedCards) -> None:
     if not detected_cards.unknown:
         return
     device = detected_cards.unknown[0]
-    if device.vendor == NVIDIA and int(device.device, 16) < FIRST_MAXWELL:
+    is_id = PCI_ID.fullmatch(device.device)  # the host may have sent anything
+    if device.vendor == NVIDIA and is_id and int(device.device, 16) < FIRST_MAXWELL:
         raise build_refusal_error("cards.too_old", pci=device.pci_id, address=device.address or "?")
     subsystem = f" (subsystem {device.subsystem})" if device.subsystem else ""
     raise build_refusal_error(
