@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import date
 from difflib import get_close_matches
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from gpufleet.boundary import decode_yaml, make_printable, validate_with_pydantic
 from gpufleet.burnin.check_definition import ANY, KINDS, REHEARSAL
@@ -17,10 +16,9 @@ from gpufleet.burnin.site_metric import RATES, SiteMetric, choose_bound, find_si
 from gpufleet.burnin.threshold_lint import is_iso_date, lint_thresholds
 from gpufleet.burnin.thresholds import Threshold, load_thresholds, select_thresholds
 from gpufleet.errors import InputError
+from gpufleet.fleet.frozen_model import DateText
 
 MAX_OVERRIDES = 200
-# YAML reads an unquoted date as a date.
-DateText = Annotated[str, BeforeValidator(lambda value: str(value) if type(value) is date else value)]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
 UPPER = frozenset({"ceiling", "below"})
 

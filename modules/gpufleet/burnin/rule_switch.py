@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import date
 from difflib import get_close_matches
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from gpufleet.boundary import decode_yaml, make_printable, validate_with_pydantic
 from gpufleet.burnin.event_rule import list_rule_names
 from gpufleet.burnin.threshold_lint import is_iso_date
 from gpufleet.errors import InputError
+from gpufleet.fleet.frozen_model import DateText
 
-# YAML reads an unquoted date as a date.
-DateText = Annotated[str, BeforeValidator(lambda value: str(value) if type(value) is date else value)]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
 
 

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import date
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from gpufleet.boundary import decode_yaml, validate_with_pydantic
 from gpufleet.drivers.data_file import GpuCard, load_driver_branches, load_gpu_architectures
 from gpufleet.errors import InputError
+from gpufleet.fleet.frozen_model import DateText
 
 MAX_CARDS = 200
 VENDORS = {"10de": "nvidia", "1002": "amd"}
-# YAML reads an unquoted date as a date, and an id of digits alone with its colon as text.
-DateText = Annotated[
-    str,
-    BeforeValidator(lambda value: str(value) if type(value) is date else value),
-    StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$"),
-]
+IsoDate = Annotated[DateText, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$")]
 PciId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{4}:[0-9a-f]{4}$")]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
 
@@ -39,7 +34,7 @@ class CardEntry(BaseModel):
     fabric: Literal["", "nvswitch", "nvlink5", "rack"] = ""
     mig_driver: Annotated[str, StringConstraints(pattern=r"^\d{3}(\.\d{1,3}){1,2}$")] | Literal[""] = ""
     source: Annotated[str, StringConstraints(strip_whitespace=True, min_length=10, max_length=500)]
-    date: DateText
+    date: IsoDate
 
 
 class CardFile(BaseModel):

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 
 class FrozenModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+# YAML reads an unquoted date as a date.
+DateText = Annotated[str, BeforeValidator(lambda value: str(value) if type(value) is date else value)]
 
 
 def build_spec_error(problem: str, remedy: str, *path: str | int) -> PydanticCustomError:
