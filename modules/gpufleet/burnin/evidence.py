@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,19 +82,19 @@ def add_up_counts(readings: Iterable[Reading]) -> Reading:
 
 def find_lowest(readings: Iterable[Reading]) -> Reading:
     """Return the lowest known value of the devices; without one, the first reason."""
-    values = list(readings)
-    known = [value for value in values if isinstance(value, float)]
-    if known:
-        return min(known)
-    return next((value for value in values if isinstance(value, str)), NOT_APPLICABLE)
+    return _choose_known(readings, min)
 
 
 def find_highest(readings: Iterable[Reading]) -> Reading:
     """Return the highest known value of the devices; without one, the first reason."""
+    return _choose_known(readings, max)
+
+
+def _choose_known(readings: Iterable[Reading], choose: Callable[[list[float]], float]) -> Reading:
     values = list(readings)
     known = [value for value in values if isinstance(value, float)]
     if known:
-        return max(known)
+        return choose(known)
     return next((value for value in values if isinstance(value, str)), NOT_APPLICABLE)
 
 

@@ -38,34 +38,32 @@ MAD_EFFICIENCY = 0.37
 FITTED, MIN_LOOSE, LOOSE_FACTOR = 1e-9, 7, 1.1
 
 
-@dataclass(frozen=True)
-class SlowEnd:
+@dataclass(frozen=True, kw_only=True)
+class SlowRate:
+    """A rate below the expected one; ``score`` is the difference in spreads."""
+
+    measured: float
+    expected: float
+    score: float
+
+    @property
+    def drop(self) -> float:
+        """The share of the expected rate that is missing."""
+        return 1 - self.measured / self.expected
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlowEnd(SlowRate):
     """A node whose rates to most partners are lower than those of its peers."""
 
     name: str
-    measured: float
-    expected: float
-    score: float
-
-    @property
-    def drop(self) -> float:
-        """The share of the expected rate that is missing."""
-        return 1 - self.measured / self.expected
 
 
-@dataclass(frozen=True)
-class SlowPair:
+@dataclass(frozen=True, kw_only=True)
+class SlowPair(SlowRate):
     """A pair that is slower than its two ends are with others."""
 
     ends: Pair
-    measured: float
-    expected: float
-    score: float
-
-    @property
-    def drop(self) -> float:
-        """The share of the expected rate that is missing."""
-        return 1 - self.measured / self.expected
 
 
 @dataclass(frozen=True)
@@ -157,7 +155,8 @@ def find_slow_ends(
         spread = max(between, Spread(error, noise.weight))
         if middle - effect > max(-log(1 - MIN_DROP), spread.limit(len(known))):
             expected = exp(measured[name] + middle - effect)
-            found.append(SlowEnd(name, exp(measured[name]), expected, (middle - effect) / spread.value))
+            score = (middle - effect) / spread.value
+            found.append(SlowEnd(name=name, measured=exp(measured[name]), expected=expected, score=score))
     return tuple(sorted(found, key=lambda end: (-end.drop, end.name)))
 
 
@@ -168,7 +167,12 @@ def find_slow_pairs(
     middle = median(remainders.values())
     limit = max(-log(1 - MIN_DROP), noise.limit(len(rates)))
     found = [
-        SlowPair(pair, rates[pair], rates[pair] * exp(middle - remainder), (middle - remainder) / noise.value)
+        SlowPair(
+            ends=pair,
+            measured=rates[pair],
+            expected=rates[pair] * exp(middle - remainder),
+            score=(middle - remainder) / noise.value,
+        )
         for pair, remainder in remainders.items()
         if middle - remainder > limit
     ]
