@@ -22,7 +22,18 @@ from gpufleet.catalog.quantized_modules import resolve_quantization
 from gpufleet.catalog.vision_tower import count_tower_parameters
 from gpufleet.errors import InputError
 
-UNGATED_FAMILIES = {
+BERT_FAMILIES = {
+    "bert",
+    "roberta",
+    "camembert",
+    "ernie",
+    "xlm-roberta",
+    "xlm-roberta-xl",
+    "data2vec-text",
+    "megatron-bert",
+    "roberta-prelayernorm",
+}  # encoders of BERT's form: two matrices, biases, tied embeddings
+UNGATED_FAMILIES = BERT_FAMILIES | {
     "gpt2",
     "gpt_neox",
     "gptj",
@@ -45,20 +56,11 @@ UNGATED_FAMILIES = {
     "nemotron",
     "biogpt",
     "codegen",
-    "bert",
-    "roberta",
-    "camembert",
-    "ernie",
-    "xlm-roberta",
-    "xlm-roberta-xl",
-    "data2vec-text",
-    "megatron-bert",
     "bert-generation",
-    "roberta-prelayernorm",
     "big_bird",
     "roformer",
 }  # two matrices in the feed-forward block
-TIED_EMBEDDINGS = {
+TIED_EMBEDDINGS = BERT_FAMILIES | {
     "gemma",
     "gemma2",
     "gemma3",
@@ -71,15 +73,6 @@ TIED_EMBEDDINGS = {
     "cohere",
     "cohere2",
     "biogpt",
-    "bert",
-    "roberta",
-    "camembert",
-    "ernie",
-    "xlm-roberta",
-    "xlm-roberta-xl",
-    "data2vec-text",
-    "megatron-bert",
-    "roberta-prelayernorm",
     "lfm2",
     "lfm2_moe",
     "gemma3n",
@@ -99,7 +92,7 @@ FOUR_NORM_FAMILIES = {"gemma2", "gemma3", "gemma3_text", "gemma3n", "gemma3n_tex
 ONE_NORM_FAMILIES = {"phi", "cohere", "cohere2"}  # attention and feed-forward share it
 QK_NORM_FAMILIES = {"qwen3", "qwen3_moe", "qwen3_next", "qwen3_5", "gemma3", "gemma3_text"}
 QKV_BIAS_FAMILIES = {"qwen2", "qwen2_moe"}
-FULLY_BIASED_FAMILIES = {
+FULLY_BIASED_FAMILIES = BERT_FAMILIES | {
     "gpt2",
     "gpt_neox",
     "gptj",
@@ -109,16 +102,7 @@ FULLY_BIASED_FAMILIES = {
     "starcoder2",
     "jais2",
     "biogpt",
-    "bert",
-    "roberta",
-    "camembert",
-    "ernie",
-    "xlm-roberta",
-    "xlm-roberta-xl",
-    "data2vec-text",
-    "megatron-bert",
     "bert-generation",
-    "roberta-prelayernorm",
     "big_bird",
     "roformer",
 }
