@@ -94,8 +94,6 @@ def _show(text: str, reason: str, as_json: bool) -> None:
         with Path(summary).open("a", encoding="utf-8") as page:
             page.write(f"{text}\n")
         output.print_lines(f"{reason}: the comment is in the job's summary", err=True)
-        return
-    if as_json:
-        return
-    output.print_text_block(text)
-    output.print_lines(f"{reason}: the comment is above", err=True)
+    elif not as_json:
+        output.print_text_block(text)
+        output.print_lines(f"{reason}: the comment is above", err=True)

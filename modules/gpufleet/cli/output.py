@@ -96,8 +96,7 @@ def print_change(as_json: bool, data: Any, lines: Iterable[object]) -> None:
     if as_json:
         print_json(data)
     else:
-        for line in lines:
-            print_lines(line, err=True)
+        print_lines(*lines, err=True)
 
 
 def neutralize_ci_commands(text: str) -> str:
