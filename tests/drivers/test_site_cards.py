@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gpufleet.drivers import HostFacts, RequestedSoftware, detection, plan_drivers
 from gpufleet.drivers.site_cards import parse_site_cards
 from gpufleet.errors import InputError, ProjectFileError
-from gpufleet.operations.site_cards import load_site_cards
+from gpufleet.operations.site_file import load_site_cards
 
 FILE = "gpu-cards.yaml"
 ENTRY = {

@@ -31,7 +31,7 @@ from gpufleet.nodes.model import format_utc_time, utc_now
 from gpufleet.operations import fleet_comparison
 from gpufleet.operations.burnin import StoredBurninResult, load_newest_burnin_results, open_results_registry
 from gpufleet.operations.passport import load_private_key, load_public_key
-from gpufleet.operations.site_thresholds import (
+from gpufleet.operations.site_file import (
     load_recorded_rules,
     load_site_kernel_rules,
     load_site_overrides,

@@ -18,14 +18,11 @@ from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
 from gpufleet.nodes import NEW_STATES, BurnInResult, Node, Registry
 from gpufleet.operations.event_history import NodeHistories, find_window
 from gpufleet.operations.rehearsal_hint import suggest_sync
-from gpufleet.operations.site_cards import load_site_cards
+from gpufleet.operations.site_file import check_site_files, load_site_overrides
 from gpufleet.operations.site_thresholds import (
     build_site_agent,
     describe_verdict,
     judge_node_at_site,
-    load_recorded_rules,
-    load_site_kernel_rules,
-    load_site_overrides,
     observe_parts_at_site,
 )
 from gpufleet.scratch import create_scratch_folder
@@ -119,10 +116,7 @@ def rejudge_results(
     node: str | None = None, *, apply_changes: bool = False, since: datetime | None = None
 ) -> list[Json]:
     """Judge results again, each node's newest or all since a moment; return what differs, and store it where asked."""
-    load_site_overrides()  # a wrong file is refused before anything is read
-    load_site_kernel_rules()
-    load_recorded_rules()
-    load_site_cards()
+    check_site_files()  # a wrong file is refused before anything is read
     with open_results_registry() as registry:
         nodes = [registry.get_node(node)] if node else list(registry.list_nodes())
         results = registry.list_burn_in_results(node, since=since - find_window() if since else None)

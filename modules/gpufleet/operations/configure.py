@@ -98,17 +98,9 @@ class ConfigureResult:
 
 def configure_hosts(root: Path, request: PlaybookRequest, stream: TextIO) -> ConfigureResult:
     """Run the request; progress goes to the stream."""
-    from gpufleet.operations.site_cards import load_site_cards
-    from gpufleet.operations.site_thresholds import (
-        load_recorded_rules,
-        load_site_kernel_rules,
-        load_site_overrides,
-    )
+    from gpufleet.operations.site_file import check_site_files
 
-    load_site_overrides()  # a wrong file is refused now, not after an hour of measurements
-    load_site_kernel_rules()
-    load_recorded_rules()
-    load_site_cards()
+    check_site_files()  # a wrong file is refused now, not after an hour of measurements
     plan = plan_run(root, request.play, request.limit, request.selection)
     stream.writelines(f"{warning}\n" for warning in plan.warnings)
     if not plan.hosts:

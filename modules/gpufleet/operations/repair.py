@@ -24,7 +24,7 @@ from gpufleet.nodes import (
 from gpufleet.nodes.model import format_utc_time
 from gpufleet.operations import node_view
 from gpufleet.operations.node_change import find_actor, require_reason
-from gpufleet.operations.site_thresholds import load_recorded_rules
+from gpufleet.operations.site_file import load_recorded_rules
 
 REPAIRS_RULE = "repairs_repeated"
 

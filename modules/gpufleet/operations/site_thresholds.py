@@ -1,18 +1,14 @@
-"""Judge at this site: by the shipped thresholds, and by the project's file of overrides if there is one."""
+"""Judge at this site: by what is shipped, and by the site's own files if there are any."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
-from gpufleet import paths
-from gpufleet.boundary import read_text
 from gpufleet.burnin import (
     BurninReport,
-    KernelRule,
-    ThresholdOverride,
     build_agent_zipapp,
     judge_attempt,
     observe_parts,
@@ -20,57 +16,13 @@ from gpufleet.burnin import (
 from gpufleet.burnin.event_history import build_event_history
 from gpufleet.burnin.site_card import SiteCards
 from gpufleet.burnin.xid_rule import EventHistory, PartRepair
-from gpufleet.errors import InputError, ProjectFileError
 from gpufleet.nodes import Node, PartObservation, build_expected_hardware
-from gpufleet.operations.site_cards import load_site_cards
-
-Parsed = TypeVar("Parsed")
-
-
-def find_site_file(name: str) -> Path | None:
-    """Return a file of the site next to Pulumi.yaml; None outside a project and where there is none."""
-    try:
-        path = paths.find_project_root() / name
-    except InputError:
-        return None
-    return path if path.exists() or path.is_symlink() else None
-
-
-def load_site_overrides() -> tuple[ThresholdOverride, ...]:
-    """Return the site's overrides; ProjectFileError for a file that is not right: nothing is judged by half of it."""
-    path = find_site_file(paths.OVERRIDE_FILE)
-    if path is None:
-        return ()
-    from gpufleet.burnin.override_file import parse_overrides  # its reader takes longer than a quick question
-
-    return _parse_site_file(path, parse_overrides)
-
-
-def load_recorded_rules() -> frozenset[str]:
-    """Return the rules over time that the site only records; ProjectFileError for a file that is not right."""
-    path = find_site_file(paths.RULE_FILE)
-    if path is None:
-        return frozenset()
-    from gpufleet.burnin.rule_switch import parse_rule_switches  # as above
-
-    return _parse_site_file(path, parse_rule_switches)
-
-
-def _parse_site_file(path: Path, parse: Callable[[str, str], Parsed]) -> Parsed:
-    try:
-        return parse(read_text(path), path.name)
-    except InputError as error:
-        raise ProjectFileError(error.problem, where=error.where, key=error.key, remedy=error.remedy) from None
-
-
-def load_site_kernel_rules() -> tuple[KernelRule, ...]:
-    """Return the site's rules of the kernel log; ProjectFileError for a file that is not right."""
-    path = find_site_file(paths.KERNEL_RULE_FILE)
-    if path is None:
-        return ()
-    from gpufleet.burnin.kernel_rule_file import parse_kernel_rules
-
-    return _parse_site_file(path, parse_kernel_rules)
+from gpufleet.operations.site_file import (
+    load_recorded_rules,
+    load_site_cards,
+    load_site_kernel_rules,
+    load_site_overrides,
+)
 
 
 def build_site_history(

@@ -16,6 +16,7 @@ from gpufleet import fleet, paths
 from gpufleet.boundary import read_text
 from gpufleet.errors import InputError
 from gpufleet.operations.inventory_check import check_inventory_file, list_inventory_files
+from gpufleet.operations.site_file import PARSERS, parse_site_file
 
 Answer = TypeVar("Answer")
 COMMITMENTS = "commitments.yaml"
@@ -91,9 +92,7 @@ def validate_project(root: Path, stack: str | None = None) -> ValidationReport:
         for path in inventory_files:
             reading.warnings += reading.read(path, lambda path: check_inventory_file(path, root)) or []
         reading.read_cost_files()
-        reading.read_overrides()
-        reading.read_cards()
-        reading.read_rule_switches()
+        reading.read_site_files()
     if not reading.files:
         remedy = "write stacks/Pulumi.<stack>.yaml or inventory/<rack>.yaml: gpufleet init ."
         raise InputError("no stack and no rack is declared", where=str(root), remedy=remedy)
@@ -176,34 +175,11 @@ class _Reading:
                 if project.usage:
                     self.read(project.usage, load_usage_file)
 
-    def read_overrides(self) -> None:
-        """Read the site's thresholds of burn-in and its rules of the kernel log."""
-        path = self.root / paths.OVERRIDE_FILE
-        if path.exists():
-            from gpufleet.burnin.override_file import parse_overrides
-
-            self.read(path, lambda path: parse_overrides(read_text(path), path.name))
-        rule_path = self.root / paths.KERNEL_RULE_FILE
-        if rule_path.exists():
-            from gpufleet.burnin.kernel_rule_file import parse_kernel_rules
-
-            self.read(rule_path, lambda path: parse_kernel_rules(read_text(path), path.name))
-
-    def read_cards(self) -> None:
-        """Read the site's own table of cards."""
-        path = self.root / paths.CARD_FILE
-        if path.exists():
-            from gpufleet.drivers.site_cards import parse_site_cards
-
-            self.read(path, lambda path: parse_site_cards(read_text(path), path.name))
-
-    def read_rule_switches(self) -> None:
-        """Read which rules over time the site only records."""
-        path = self.root / paths.RULE_FILE
-        if path.exists():
-            from gpufleet.burnin.rule_switch import parse_rule_switches
-
-            self.read(path, lambda path: parse_rule_switches(read_text(path), path.name))
+    def read_site_files(self) -> None:
+        """Read the site's own files of burn-in and driver plans."""
+        for name in PARSERS:
+            if (path := self.root / name).exists():
+                self.read(path, parse_site_file)
 
     def build_report(self) -> ValidationReport:
         """Return the findings in the order of files and lines, each once."""

@@ -12,7 +12,7 @@ from ansible_collections.gpufleet.fleet.plugins.plugin_utils.package import defe
 
 with defer_import_errors():
     from gpufleet.drivers import HostFacts, RequestedSoftware, plan_drivers
-    from gpufleet.operations.site_cards import load_site_cards
+    from gpufleet.operations.site_file import load_site_cards
 
 
 class ActionModule(ControllerAction):
