@@ -18,6 +18,7 @@ from gpufleet.cli.burnin import burnin_command
 from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
 from gpufleet.nodes import NodeIdentity, NodeObservation, Registry
 from gpufleet.operations import burnin as operation
+from gpufleet.operations.moment import parse_since
 from gpufleet.operations import configure
 from gpufleet.operations.text import burnin as text_burnin
 from gpufleet.operations.text import configure as text_configure
@@ -205,9 +206,7 @@ def test_history_keeps_every_raw_record_of_a_node(burn_in_registry, stricter_thr
         "blade01", "third", replace(good, attempt="third").as_json(), records, reason="test"
     )
     newest = {change["attempt"] for change in operation.rejudge_results()}
-    history = {
-        change["attempt"] for change in operation.rejudge_results(since=operation.parse_since("2020-01-01"))
-    }
+    history = {change["attempt"] for change in operation.rejudge_results(since=parse_since("2020-01-01"))}
     assert newest == {"attempt-blade02"}
     assert history == {"second", "attempt-blade02"}
     assert len(burn_in_registry.list_burn_in_results("blade01")) == 3
@@ -224,13 +223,13 @@ def test_history_keeps_every_raw_record_of_a_node(burn_in_registry, stricter_thr
     ],
 )
 def test_since_is_a_date_a_time_or_an_attempt(text, moment):
-    assert operation.parse_since(text).isoformat() == moment
+    assert parse_since(text).isoformat() == moment
 
 
 @pytest.mark.parametrize("text", ["yesterday", "20261399T103839Z-a1b2c3", "", "2026-13-01", "\x1b[2J"])
 def test_other_texts_are_no_moment(text):
     with pytest.raises(InputError, match=r"--since: .* is not a time; give 2026-11-21"):
-        operation.parse_since(text)
+        parse_since(text)
 
 
 def test_since_and_apply_cannot_be_combined(burn_in_registry):

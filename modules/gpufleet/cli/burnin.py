@@ -162,7 +162,7 @@ def compare_burnin_nodes(min_group: int, as_json: bool) -> None:
 @output.json_option
 def rejudge_burnin_records(node: str | None, apply_changes: bool, since: str | None, as_json: bool) -> None:
     """Apply today's thresholds to the newest stored records; print what would change."""
-    from gpufleet.operations import burnin
+    from gpufleet.operations import burnin, moment
     from gpufleet.operations.text import burnin as text_burnin
 
     if since and apply_changes:
@@ -170,7 +170,7 @@ def rejudge_burnin_records(node: str | None, apply_changes: bool, since: str | N
             "--since cannot be combined with --apply",
             remedy="only a node's newest result can change its state: leave out --since",
         )
-    start = burnin.parse_since(since) if since else None
+    start = moment.parse_since(since) if since else None
     changes = burnin.rejudge_results(node, apply_changes=apply_changes, since=start)
     print_report_rows(changes, as_json, text_burnin.format_verdict_changes)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpufleet.cli import nodes_lifecycle, output, terminal
+from gpufleet.cli import nodes_compare, nodes_lifecycle, output, terminal
 from gpufleet.cli.group import LazyGroup
 
 if TYPE_CHECKING:
@@ -189,6 +189,12 @@ def compare_node_versions(as_json: bool) -> None:
     comparison = operation.compare_registered_versions()
     output.print_data(as_json, comparison, operation.format_version_comparison(comparison))
     sys.exit(0 if comparison["agree"] else 1)
+
+
+nodes_command.add_command(nodes_compare.read_node_facts)
+nodes_command.add_command(nodes_compare.show_node_drift)
+nodes_command.add_command(nodes_compare.show_node_differences)
+nodes_command.add_command(nodes_compare.show_node_changes)
 
 
 nodes_argument = click.argument("nodes", metavar="NODE|RANGE")

@@ -24,7 +24,7 @@ from gpufleet.extra import format_install_command
 from gpufleet.nodes.database_error import URL_REMEDY, convert_database_errors, damaged_registry_error
 from gpufleet.nodes.registry_file import ensure_registry_file, sqlite_file_path
 
-VERSIONS = ("0001", "0002", "0003", "0004")
+VERSIONS = ("0001", "0002", "0003", "0004", "0005")
 HEAD = VERSIONS[-1]
 """The migrations in ``migrations/versions``, and the newest; a test compares them."""
 

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, select
 
 from gpufleet.errors import InputError
 from gpufleet.nodes import schema
+from gpufleet.nodes.bulk_write import MAX_IDS_PER_QUERY, split_into_batches
 from gpufleet.nodes.model import (
     DECLARED_HARDWARE,
     BurnInResult,
@@ -141,6 +142,20 @@ def load_sourced_values(connection: Connection, node_id: str) -> list[SourcedVal
     return node_values
 
 
+def load_values_by_node(connection: Connection, node_ids: Sequence[str]) -> dict[str, list[SourcedValue]]:
+    """Return every value that any source gives, by node id; a complete report renews the times of its values only."""
+    table = schema.observation
+    values: dict[str, list[SourcedValue]] = defaultdict(list)
+    for ids in split_into_batches(node_ids, MAX_IDS_PER_QUERY):
+        for row in connection.execute(
+            select(table).where(table.c.node_id.in_(ids)).order_by(table.c.revision)
+        ):
+            values[row.node_id].append(
+                SourcedValue(row.source, row.key, row.value, row.observed_at, row.revision)
+            )
+    return values
+
+
 def load_newest_values(connection: Connection, key: str) -> dict[str, Any]:
     """Return the newest value of a key that any source gives, by node id; nodes without one are left out."""
     table = schema.observation.c
@@ -175,6 +190,13 @@ def load_state_history(connection: Connection) -> dict[str, list[NodeHistoryEntr
     for row in connection.execute(query):
         entries[row.node_id].append(_read_history_row(row))
     return dict(entries)
+
+
+def load_history_since(connection: Connection, since: datetime) -> list[NodeHistoryEntry]:
+    """Return the entries of all nodes from a moment on, oldest first."""
+    table = schema.history
+    query = select(table).where(table.c.at >= since).order_by(table.c.number)
+    return [_read_history_row(row) for row in connection.execute(query)]
 
 
 def _read_history_row(row: Any) -> NodeHistoryEntry:

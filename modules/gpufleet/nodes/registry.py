@@ -16,8 +16,19 @@ from typing import Any, Self
 
 from sqlalchemy import Connection, select, update
 
-from gpufleet.nodes import attempts, conflicts, database, journal, part_ledger, query, revision, schema
+from gpufleet.nodes import (
+    attempts,
+    conflicts,
+    database,
+    fact_log,
+    journal,
+    part_ledger,
+    query,
+    revision,
+    schema,
+)
 from gpufleet.nodes.bulk_write import upsert
+from gpufleet.nodes.fact_log import RecordedFacts
 from gpufleet.nodes.model import (
     BurnInResult,
     Node,
@@ -193,6 +204,11 @@ class Registry:
         with self._reading() as connection:
             return query.load_sourced_values(connection, query.find_node_row(connection, node).id)
 
+    def list_values_by_node(self, node_ids: Sequence[str]) -> Mapping[str, Sequence[SourcedValue]]:
+        """Return every value of many nodes, by node id, each with its source and the time it was given."""
+        with self._reading() as connection:
+            return query.load_values_by_node(connection, node_ids)
+
     def list_newest_values(self, key: str) -> Mapping[str, Any]:
         """Return the newest value of a key, such as ``observed.drivers``, by node id."""
         with self._reading() as connection:
@@ -230,6 +246,23 @@ class Registry:
         """Return the unresolved contradictions between sources."""
         with self._reading() as connection:
             return conflicts.load_open_conflicts(connection)
+
+    def list_facts(self, nodes: Sequence[str] | None = None) -> Sequence[RecordedFacts]:
+        """Return the kept answers of some nodes (ids, names) or all, oldest first."""
+        with self._reading() as connection:
+            ids = None if nodes is None else [query.find_node_row(connection, node).id for node in nodes]
+            return fact_log.load_facts(connection, ids)
+
+    def list_history_since(self, since: datetime) -> Sequence[NodeHistoryEntry]:
+        """Return what happened to all nodes from a moment on, oldest first."""
+        with self._reading() as connection:
+            return query.load_history_since(connection, since)
+
+    def record_facts(self, node: str, text: str, when: datetime | None = None) -> None:
+        """Keep a node's answer to a probe as it came."""
+        moment = when or utc_now()
+        with self._writing(moment) as connection:
+            fact_log.record_facts(connection, query.find_node_row(connection, node).id, text, moment)
 
     # A node's life
 

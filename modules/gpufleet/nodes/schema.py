@@ -15,6 +15,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     String,
     Table,
@@ -170,6 +171,18 @@ history = Table(
     Column("attempt", String(64)),
     Column("actor", String(255)),
     Index("history_of_node", "node_id", "number"),
+)
+
+facts = Table(
+    "facts",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    _node_id(),
+    Column("digest", String(32), nullable=False),
+    Column("first_at", UtcTime, nullable=False),
+    Column("last_at", UtcTime, nullable=False),
+    Column("answer", LargeBinary, nullable=False),
+    Index("facts_of_node", "node_id", "number"),
 )
 
 part = Table(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from gpufleet import burnin, paths
@@ -33,8 +32,6 @@ MEASURED = {"memory": "copy_mb_per_s", "storage": "write_mb_per_s"}
 FLOOR_SHARE = 0.01
 MEASURE_ROUNDS = 3
 # How wide the text tables may get.
-# An attempt's id starts with its time: 20261121T103839Z-a1b2c3.
-ATTEMPT_TIME = re.compile(r"(\d{8}T\d{6}Z)(?:-[0-9a-f]+)?")
 
 
 def is_rehearsal_active() -> bool:
@@ -153,20 +150,6 @@ def select_measurements_since(
     return [
         StoredBurninResult(by_id[result.node], result) for result in newest.values() if result.node in by_id
     ]
-
-
-def parse_since(text: str) -> datetime:
-    """Return the moment of a date, a time, or an attempt's id; without a zone it is UTC."""
-    match = ATTEMPT_TIME.fullmatch(text)
-    try:
-        moment = datetime.strptime(match[1], "%Y%m%dT%H%M%SZ") if match else datetime.fromisoformat(text)  # noqa: DTZ007 - its zone follows
-    except ValueError:
-        raise InputError(
-            f"{text!r} is not a time",
-            key="--since",
-            remedy="give 2026-11-21, 2026-11-21T10:00, or an attempt such as 20261121T103839Z-a1b2c3",
-        ) from None
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
 
 
 def build_verdict_change(stored: StoredBurninResult, new_report: burnin.BurninReport) -> Json:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from gpufleet import paths, remote
-from gpufleet.nodes import Node, NodeObservation, Registry, is_rehearsal_address
+from gpufleet.nodes import Node, NodeObservation, Registry, SourceReport, is_rehearsal_address
 from gpufleet.nodes.model import utc_now
 
 SYSTEM_FOLDER = Path("/etc/ssh")
+Answer = remote.ReachableHost | remote.UnreachableHost
 
 
 @dataclass
@@ -22,6 +25,15 @@ class NodeProbeReport:
     unreachable: dict[str, str] = field(default_factory=dict)
     conflicts: list[str] = field(default_factory=list)
     bad: list[str] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the report for programs."""
+        return asdict(self)
+
+    def format_lines(self) -> Iterator[str]:
+        """Yield how many answered, then a line for each that did not."""
+        yield f"{len(self.answered)} nodes answered, {len(self.unreachable)} did not"
+        yield from (f"{node} does not answer: {reason}" for node, reason in sorted(self.unreachable.items()))
 
 
 @dataclass(frozen=True)
@@ -51,32 +63,37 @@ def find_ssh_login(environment: Mapping[str, str] = os.environ, home: Path | Non
 
 
 def probe_nodes(
-    registry: Registry, login: SshLogin, *, rehearsal: bool = False, timeout: float = 10.0
+    registry: Registry,
+    login: SshLogin,
+    *,
+    rehearsal: bool = False,
+    timeout: float = 10.0,
+    max_parallel: int = remote.MAX_PARALLEL,
+    nodes: Iterable[Node] | None = None,
 ) -> NodeProbeReport:
-    """Ask every live node that has an address; a new one that answers is discovered.
+    """Ask every live node (of ``nodes``) that has an address; a new one that answers is discovered.
 
     In a rehearsal only booted hosts are asked: nothing goes out to the addresses of simulated machines.
     """
-    live_nodes = [node for node in registry.list_nodes() if node.state != "retired" and not node.is_missing]
+    asked = registry.list_nodes() if nodes is None else nodes
+    live_nodes = [node for node in asked if node.state != "retired" and not node.is_missing]
     by_address = {
         node.address: node
         for node in live_nodes
         if node.address and (is_rehearsal_address(node.address) or not rehearsal)
     }
-    report = NodeProbeReport()
-    for address, answer in _probe_addresses(by_address, login, timeout):
-        node = by_address[address]
-        if isinstance(answer, remote.UnreachableHost):
-            report.unreachable[node.name] = f"{answer.reason}: {answer.detail}"
-            registry.record_reachability(node.id, False, detail=report.unreachable[node.name])
-        else:
-            _record_reached(registry, node, answer.facts, report)
-    return report
+    return _record_answers(
+        registry,
+        [
+            (by_address[address], answer)
+            for address, answer in _probe_addresses(by_address, login, timeout, max_parallel)
+        ],
+    )
 
 
 def _probe_addresses(
-    by_address: Mapping[str, Node], login: SshLogin, timeout: float
-) -> Iterator[tuple[str, remote.ReachableHost | remote.UnreachableHost]]:
+    by_address: Mapping[str, Node], login: SshLogin, timeout: float, max_parallel: int
+) -> Iterator[tuple[str, Answer]]:
     """Probe local nodes with the login's user, rented machines with the first user of their image."""
     from gpufleet.cloud.pool_plan import SSH_USER
 
@@ -84,22 +101,40 @@ def _probe_addresses(
         addresses = [address for address, node in by_address.items() if bool(node.cloud) is rented]
         if addresses:
             yield from remote.probe_hosts(
-                addresses, user=user, key=login.key, known_hosts=login.known_hosts, timeout=timeout
-            ).items()
+                addresses, user=user, key=login.key, known_hosts=login.known_hosts, timeout=timeout,
+                max_parallel=max_parallel,
+            ).items()  # fmt: skip
 
 
-def _record_reached(
-    registry: Registry, node: Node, facts: remote.ProbedFacts, report: NodeProbeReport
-) -> None:
-    """Record an answer; a board that is not this node's is reported as a conflict and changes nothing."""
-    observed = {key: value for key, value in asdict(facts).items() if value and key != "serial"}
-    identity = replace(node.place, serial=facts.serial or None)
-    observation = NodeObservation("ssh", node.name, identity, observed=observed, observed_at=utc_now())
-    with registry.transaction():
-        outcome = registry.apply_observation(observation)
-        registry.record_reachability(node.id, True)
-        if not outcome.conflicts:
-            registry.advance_node(node.id, "discovered", "answered over SSH")
-    report.answered.append(node.name)
+def _record_answers(registry: Registry, answers: Sequence[tuple[Node, Answer]]) -> NodeProbeReport:
+    """Record all answers in one transaction; a board that is not this node's is a conflict and changes nothing."""
+    report = NodeProbeReport()
+    observed_at = utc_now()
+    observations = [
+        _build_observation(node, answer.facts, observed_at)
+        for node, answer in answers
+        if isinstance(answer, remote.ReachableHost)
+    ]
+    with registry.transaction(observed_at):
+        outcome = registry.apply_source_report(SourceReport("ssh", observed_at, observations, complete=False))
+        disputed = {node_id for conflict in outcome.conflicts for node_id in conflict.nodes}
+        for node, answer in answers:
+            if isinstance(answer, remote.UnreachableHost):
+                report.unreachable[node.name] = f"{answer.reason}: {answer.detail}"
+                registry.record_reachability(node.id, False, observed_at, report.unreachable[node.name])
+                continue
+            registry.record_reachability(node.id, True, observed_at)
+            if node.id not in disputed:
+                registry.record_facts(node.id, answer.text, observed_at)
+                registry.advance_node(node.id, "discovered", "answered over SSH")
+            report.answered.append(node.name)
     report.conflicts += [conflict.detail for conflict in outcome.conflicts]
     report.bad += outcome.bad
+    return report
+
+
+def _build_observation(node: Node, facts: remote.ProbedFacts, observed_at: datetime) -> NodeObservation:
+    identity = replace(node.place, serial=facts.serial or None)
+    return NodeObservation(
+        "ssh", node.name, identity, observed=facts.list_reported_values(), observed_at=observed_at
+    )

@@ -12,7 +12,7 @@ from gpufleet.remote.facts import ProbedFacts, parse_probe_answer
 from gpufleet.remote.host_pattern import parse_host_pattern, parse_host_patterns
 from gpufleet.remote.next_step import RESUME, append_next_step
 from gpufleet.remote.plan import RunPlan, find_playbook, plan_playbook_run
-from gpufleet.remote.probe import ReachableHost, UnreachableHost, probe_hosts
+from gpufleet.remote.probe import MAX_PARALLEL, ReachableHost, UnreachableHost, probe_hosts
 from gpufleet.remote.progress import UNDONE, HostProgress, RunProgress
 from gpufleet.remote.run import RunOutcome, create_run_id, run_playbook
 from gpufleet.remote.run_record import RunRecord, find_newest_run_name, read_run_record, write_run_record
@@ -21,6 +21,7 @@ from gpufleet.remote.shards import write_runner_folder
 from gpufleet.remote.task_selection import TaskSelection, parse_task_selection
 
 __all__ = [
+    "MAX_PARALLEL",
     "RESUME",
     "UNDONE",
     "HostProgress",

@@ -1,39 +1,54 @@
 """What a probe asks a node, and how the answer is read. Pure.
 
-One line of shell runs on the node and prints sections; everything is worked out here, so that a better reading can
+One line of shell runs on the node and prints sections and files; everything is worked out here, so that a better reading can
 be applied to an answer that was kept.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+from typing import Any
 
-# Every file may be missing; only a section's heading is certain. NULs end device-tree texts.
-SOURCES = {
+from gpufleet.remote import hardware_facts
+from gpufleet.remote.hardware_facts import HardwareFacts
+
+INTERFACES = "/sys/class/net/"
+
+FILES = {
+    "os_release": ("/etc/os-release",),
+    "machine_id": ("/etc/machine-id",),
+    "device_tree_serial": ("/proc/device-tree/serial-number",),
+    "device_tree_model": ("/proc/device-tree/model",),
+    "dmi_serial": ("/sys/class/dmi/id/product_serial",),
+    "dmi_board_serial": ("/sys/class/dmi/id/board_serial",),
+    "dmi_uuid": ("/sys/class/dmi/id/product_uuid",),
+    "dmi_model": ("/sys/class/dmi/id/product_name",),
+    "route": ("/proc/net/route",),
+    "interfaces": (f"{INTERFACES}*/address",),
+    **hardware_facts.FILES,
+}
+"""What is read as it is, by the name of its answer. Every file may be missing."""
+COMMANDS = {
     "arch": "uname -m",
     "kernel": "uname -r",
     "hostname": "uname -n",
-    "os_release": "cat /etc/os-release",
-    "machine_id": "cat /etc/machine-id",
-    "device_tree_serial": "cat /proc/device-tree/serial-number || cat /sys/firmware/devicetree/base/serial-number",
-    "device_tree_model": "cat /proc/device-tree/model || cat /sys/firmware/devicetree/base/model",
-    "dmi_serial": "cat /sys/class/dmi/id/product_serial",
-    "dmi_board_serial": "cat /sys/class/dmi/id/board_serial",
-    "dmi_uuid": "cat /sys/class/dmi/id/product_uuid",
-    "dmi_model": "cat /sys/class/dmi/id/product_name",
-    "route": "cat /proc/net/route",
-    "interfaces": "cd /sys/class/net && grep -H . */address",
+    **hardware_facts.COMMANDS,
 }
 MARK = "=== gpufleet"
 
-COMMAND = "; ".join(
-    f"echo '{MARK} {name}'; {{ {command}; }} 2>/dev/null | tr -d '\\000'" for name, command in SOURCES.items()
+# A node answers in the time of its processes: one grep reads all files, one tr drops the NULs that end device-tree texts.
+COMMAND = (
+    "{ "
+    + "; ".join(f"echo '{MARK} {name}'; {command}" for name, command in COMMANDS.items())
+    + f"; echo '{MARK} files'; grep -asH '' {' '.join(path for paths in FILES.values() for path in paths)}"
+    + "; } 2>/dev/null | tr -d '\\000'"
 )
+_NAMES = {path: name for name, paths in FILES.items() for path in paths}
 
 
 @dataclass(frozen=True)
 class ProbedFacts:
-    """What identifies a node. An empty text means that the node did not report it."""
+    """What identifies a node, and its hardware. An empty text means that the node did not report it."""
 
     arch: str
     kernel: str
@@ -48,6 +63,13 @@ class ProbedFacts:
     mac: str
     board_serial: str = ""
     uuid: str = ""
+    hardware: HardwareFacts = field(default_factory=HardwareFacts)
+
+    def list_reported_values(self) -> dict[str, Any]:
+        """Return what the node reported, by its key in the registry; the serial is part of its identity."""
+        own = {item.name: getattr(self, item.name) for item in fields(self)}
+        del own["serial"], own["hardware"]
+        return {key: value for key, value in own.items() if value} | self.hardware.list_reported_values()
 
 
 def parse_probe_answer(answer_text: str) -> ProbedFacts:
@@ -70,6 +92,7 @@ def parse_probe_answer(answer_text: str) -> ProbedFacts:
         # What tells nodes of one chassis apart if they report one product serial.
         board_serial=answers.get("dmi_board_serial", ""),
         uuid=answers.get("dmi_uuid", ""),
+        hardware=hardware_facts.parse_hardware_facts(answers),
     )
 
 
@@ -79,7 +102,19 @@ def split_probe_sections(text: str) -> dict[str, str]:
     for part in text.split(f"{MARK} ")[1:]:
         name, _, body = part.partition("\n")
         sections_by_name[name.strip()] = body.strip()
-    return sections_by_name
+    return _split_files(sections_by_name.pop("files", "")) | sections_by_name
+
+
+def _split_files(text: str) -> dict[str, str]:
+    """Return the content of each file of ``FILES`` from grep's ``path:line``; what a pattern matches keeps its paths."""
+    lines_by_name: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        path, _, content = line.partition(":")
+        if (name := _NAMES.get(path)) is not None:
+            lines_by_name.setdefault(name, []).append(content)
+        elif (folder := path.removeprefix(INTERFACES)) != path:
+            lines_by_name.setdefault("interfaces", []).append(f"{folder}:{content}")
+    return {name: "\n".join(lines).strip() for name, lines in lines_by_name.items()}
 
 
 def parse_os_release(text: str) -> dict[str, str]:

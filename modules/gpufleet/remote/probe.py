@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Literal
 
 from gpufleet.errors import EnvironmentFault
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 MAX_PARALLEL = 32
 ANSWER_LIMIT_BYTES = 64 * 1024
+ANSWER_TIMEOUTS = 3  # the whole answer, in units of the time that one part may take
 
 Reason = Literal[
     "refused",  # the host is there, nothing listens
@@ -40,6 +42,8 @@ class ReachableHost:
 
     address: str
     facts: ProbedFacts
+    text: str = ""
+    """The answer as the node gave it, at most ``ANSWER_LIMIT_BYTES`` long."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,7 @@ def probe_hosts(
     port: int = 22,
     max_parallel: int = MAX_PARALLEL,
 ) -> dict[str, Answer]:
-    """Ask every address, at most ``max_parallel`` at a time; each takes at most three times ``timeout``.
+    """Ask every address, at most ``max_parallel`` at a time; each takes at most six times ``timeout``.
 
     A host is asked only if a file of ``known_hosts`` names its key as ssh reads these files.
     """
@@ -118,13 +122,24 @@ def probe_host(
 
 
 def read_host_facts(address: str, client: paramiko.SSHClient, timeout: float) -> Answer:
-    """Run the question and read a bounded answer."""
+    """Run the question and read a bounded answer in bounded time."""
     _, output, _ = client.exec_command(COMMAND, timeout=timeout)
-    text = output.read(ANSWER_LIMIT_BYTES).decode("utf-8", "replace")
+    text = _read_until(output.channel, monotonic() + ANSWER_TIMEOUTS * timeout).decode("utf-8", "replace")
     facts = parse_probe_answer(text)
     if not facts.arch:
         return UnreachableHost(address, "no_answer", "the login does not accept commands")
-    return ReachableHost(address, facts)
+    return ReachableHost(address, facts, text)
+
+
+def _read_until(channel: paramiko.Channel, deadline: float) -> bytes:
+    """Return what a command prints up to the limit; TimeoutError for one that drips until the deadline."""
+    parts, size = [], 0
+    while size < ANSWER_LIMIT_BYTES and (part := channel.recv(ANSWER_LIMIT_BYTES - size)):
+        parts.append(part)
+        size += len(part)
+        if monotonic() > deadline:
+            raise TimeoutError("its answer takes too long")
+    return b"".join(parts)
 
 
 def classify_ssh_error(error: Exception) -> Reason:
