@@ -61,7 +61,8 @@ def test_hardware_is_read_from_the_kernel_and_nvidia_smi():
             "pci": "0000:17:00.0 0x030200 0x10de 0x2330 0x10de 0x16c1\nevil; 0x03 rm\n",
             "drives": "nvme0n1 3750748848 Dell Ent NVMe PM1733a MU\nsr0 0 \n",
             "nvidia_driver": "570.124.06",
-            "nvidia_cards": "/usr/bin/nvidia-smi\nNVIDIA H100 80GB HBM3, GPU-5f0a, 1652923012345, 00000000:17:00.0, 81559, [N/A]\n",
+            "nvidia_cards": "/usr/bin/nvidia-smi\n"
+            "NVIDIA H100 80GB HBM3, GPU-5f0a, 1652923012345, 00000000:17:00.0, 81559, [N/A]\n",
         }
     )
     assert facts == HardwareFacts(

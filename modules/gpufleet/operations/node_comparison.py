@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import Any, Literal, NamedTuple
+from itertools import pairwise
+from typing import Any, Final, Literal, NamedTuple
 
 from gpufleet.boundary import read_table
 from gpufleet.nodes import Node, Registry
@@ -25,7 +26,8 @@ ValueClass = Literal["identity", "routine", "action"]
 IDENTITY_PARTS = ("uuid", "serial", "bus", "address", "name")
 """What tells equal parts of a list apart: a card's UUID, a drive's device name."""
 LONGEST_VALUE = 60
-ACTION, ROUTINE = "action", "routine"
+ACTION: Final = "action"
+ROUTINE: Final = "routine"
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class NodeEvent:
 def load_value_rules() -> Mapping[str, NodeValueRule]:
     """Return the rules by key."""
     return {
-        rule.key: rule for rule in read_table("gpufleet.operations", "data/node_values.csv", NodeValueRule)
+        rule.key: rule for rule in read_table(NodeValueRule, "gpufleet.operations", "data/node_values.csv")
     }
 
 
@@ -127,7 +129,7 @@ def _describe_part(part: Mapping[str, Any]) -> str:
     shown = {
         key: value
         for key, value in part.items()
-        if key not in IDENTITY_PARTS or key == "name" and "uuid" in part
+        if key not in IDENTITY_PARTS or (key == "name" and "uuid" in part)
     }
     return " ".join(
         format_value(value) for value in shown.values() if value not in ("", None)
@@ -167,7 +169,7 @@ def _list_changed_answers(
         if answer.node in nodes:
             by_node[answer.node].append(answer)
     for node_id, given in by_node.items():
-        for before, after in zip(given, given[1:], strict=False):
+        for before, after in pairwise(given):
             if after.first_at < since:
                 continue
             for item in find_differences(_read_answer(before), _read_answer(after), every_value=True):

@@ -24,7 +24,13 @@ from gpufleet.operations.node_view import NodeFilter, format_age, open_existing_
 from gpufleet.operations.site_file import load_site_cards
 from gpufleet.text_table import align_columns
 
-CLOUD_FIELDS = {"machine": ACTION, "region": ACTION, "template": ACTION, "zone": ROUTINE, "purchase": ROUTINE}
+CLOUD_FIELDS: Mapping[str, ValueClass] = {
+    "machine": ACTION,
+    "region": ACTION,
+    "template": ACTION,
+    "zone": ROUTINE,
+    "purchase": ROUTINE,
+}
 """Fields that stack and cloud both give, and what a difference means: a ladder may replace spot by on demand."""
 OTHER_MARKETS = ("integrated", "switch")
 """Functions that are no card of their own, unless that very one is declared."""

@@ -1,6 +1,6 @@
 """What a probe asks a node, and how the answer is read. Pure.
 
-One line of shell runs on the node and prints sections and files; everything is worked out here, so that a better reading can
+One line of shell runs on the node and prints sections and files; all is worked out here, so that a better reading can
 be applied to an answer that was kept.
 """
 
@@ -36,7 +36,7 @@ COMMANDS = {
 }
 MARK = "=== gpufleet"
 
-# A node answers in the time of its processes: one grep reads all files, one tr drops the NULs that end device-tree texts.
+# Processes are what an answer costs: one grep reads all files, one tr drops the NULs that end device-tree texts.
 COMMAND = (
     "{ "
     + "; ".join(f"echo '{MARK} {name}'; {command}" for name, command in COMMANDS.items())
@@ -106,7 +106,7 @@ def split_probe_sections(text: str) -> dict[str, str]:
 
 
 def _split_files(text: str) -> dict[str, str]:
-    """Return the content of each file of ``FILES`` from grep's ``path:line``; what a pattern matches keeps its paths."""
+    """Return the content of each file of ``FILES`` from grep's ``path:line``; interfaces keep their names."""
     lines_by_name: dict[str, list[str]] = {}
     for line in text.splitlines():
         path, _, content = line.partition(":")

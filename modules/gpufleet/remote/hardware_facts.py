@@ -75,7 +75,7 @@ class HardwareFacts:
 
 
 def parse_hardware_facts(answers: Mapping[str, str]) -> HardwareFacts:
-    """Read the answers to ``COMMANDS`` and ``FILES``; one that is not as the kernel writes it counts as not reported."""
+    """Read the answers to ``COMMANDS`` and ``FILES``; what is not as the kernel writes it was not reported."""
     memory_kib = _read_integer(answers.get("memory", "").removeprefix("MemTotal:").removesuffix("kB"))
     return HardwareFacts(
         cpus=_read_integer(answers.get("cpus", "")) or None,
