@@ -12,7 +12,7 @@ from ansible_collections.gpufleet.fleet.plugins.module_utils import config_txt
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError
 from ansible_collections.gpufleet.fleet.plugins.modules import pi_config
 
-# The settings of Raspberry Pi OS 12's config.txt, shortened, with the lines that `nodes export` appends for a CM4.
+# The settings of Raspberry Pi OS 12's config.txt, shortened, with the lines that `nodes first-boot` appends for a CM4.
 IMAGE = """\
 # For more options and information see
 # http://rptl.io/configtxt

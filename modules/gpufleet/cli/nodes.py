@@ -191,6 +191,7 @@ def compare_node_versions(as_json: bool) -> None:
     sys.exit(0 if comparison["agree"] else 1)
 
 
+nodes_command.add_command(nodes_compare.export_nodes)
 nodes_command.add_command(nodes_compare.read_node_facts)
 nodes_command.add_command(nodes_compare.show_node_drift)
 nodes_command.add_command(nodes_compare.show_node_differences)

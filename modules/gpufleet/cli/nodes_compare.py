@@ -1,15 +1,17 @@
-"""``gpufleet nodes facts``, ``drift``, ``diff`` and ``changes``: what the nodes are, against what they should be."""
+"""``gpufleet nodes facts``, ``drift``, ``diff``, ``changes`` and ``export``: what nodes are, compared and passed on."""
 
 from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
 
 from gpufleet.cli import output
 
+EXPORT_FORMATS = ("csv", "hosts", "ssh-config", "slurm", "slurm-gres", "kubernetes")
 names_argument = click.argument("names", nargs=-1, metavar="[NODE]...")
 rack_option = click.option("--rack", help="Only nodes of this rack.")
 pool_option = click.option("--pool", help="Only nodes of this pool.")
@@ -62,6 +64,42 @@ def read_node_facts(parallel: int, timeout: float, as_json: bool, **options: Any
     for line in (*report.conflicts, *report.bad):
         output.print_lines(line, err=True)
     sys.exit(1 if report.unreachable or report.conflicts else 0)
+
+
+@click.command("export")
+@click.argument("format_name", metavar="FORMAT", required=False, type=click.Choice(EXPORT_FORMATS))
+@names_argument
+@state_option
+@rack_option
+@pool_option
+@output.target_option("File to write; replaced at once.", type=click.Path(dir_okay=False, path_type=Path))
+@output.json_flag
+def export_nodes(format_name: str | None, out: Path | None, as_json: bool, **options: Any) -> None:
+    """Print nodes for another tool: csv, hosts, ssh-config, slurm, slurm-gres or kubernetes.
+
+    slurm and slurm-gres are lines to include in slurm.conf and gres.conf; kubernetes is commands of kubectl.
+    """
+    from gpufleet.boundary import write_text
+    from gpufleet.errors import InputError
+    from gpufleet.operations import node_export as operation
+    from gpufleet.operations import node_view as view
+
+    if format_name is None:
+        remedy = (
+            f"give {', '.join(EXPORT_FORMATS)}; files for a first boot: gpufleet nodes first-boot --rack RACK"
+        )
+        raise InputError("the format is missing", where="nodes export", remedy=remedy)
+    exported = operation.export_registered_nodes(view.NodeFilter(**options), format_name)
+    if out is not None:
+        write_text(out, exported.text)
+    if as_json:
+        output.print_json({"format": format_name, "text": exported.text, "left_out": list(exported.notes)})
+    elif out is None:
+        output.print_text_block(exported.text.rstrip("\n"))
+    else:
+        output.print_lines(f"wrote {out}", err=True)
+    for note in exported.notes:
+        output.print_lines(note, err=True)
 
 
 @click.command("drift")

@@ -1,4 +1,4 @@
-"""``gpufleet nodes export``, ``retire`` and ``sweep``: the two ends of a node's life, and what was forgotten."""
+"""``gpufleet nodes first-boot``, ``retire`` and ``sweep``: the two ends of a node's life, and what was forgotten."""
 
 from __future__ import annotations
 
@@ -13,10 +13,7 @@ import click
 from gpufleet.cli import output, terminal
 
 
-@click.command("export")
-@click.option(
-    "--format", "kind", type=click.Choice(["cloud-init"]), default="cloud-init", hidden=True,
-)  # fmt: skip
+@click.command("first-boot")
 @click.option(
     "--rack", required=True, help="The rack whose nodes to export; its file needs a `boot:` section."
 )
@@ -30,7 +27,7 @@ from gpufleet.cli import output, terminal
     help="Also add the host keys to this file.",
 )
 @output.json_flag
-def export_first_boot_files(kind: str, as_json: bool, **options: Any) -> None:  # noqa: ARG001 - one format so far
+def export_first_boot_files(as_json: bool, **options: Any) -> None:
     """Write the first-boot files of a rack's nodes: cloud-init, firmware settings, netboot, host keys."""
     from gpufleet.operations import export as operation
 

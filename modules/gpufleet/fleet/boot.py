@@ -97,7 +97,7 @@ class NetbootServer(FrozenModel):
 
 
 class FirstBootSettings(FrozenModel):
-    """The settings of a rack's first boot, for ``gpufleet nodes export --format cloud-init``."""
+    """The settings of a rack's first boot, for ``gpufleet nodes first-boot --format cloud-init``."""
 
     medium: Medium = "nvme"
     image: BootImage | None = None

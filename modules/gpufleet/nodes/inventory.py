@@ -90,7 +90,7 @@ def build_ansible_inventory(
         blueprint_lookup=make_node_blueprint_lookup(project_root, load_stack),
         spot_lookup=make_spot_lookup(project_root, load_stack),
         storage_lookup=make_node_storage_lookup(project_root, load_stack),
-        access_lookup=None if rehearsal else _make_access_lookup(project_root, load_stack),
+        access_lookup=None if rehearsal else make_node_ssh_arguments(project_root, load_stack),
         bmcs=(bmcs := {key: bmc for use in uses for key, bmc in _list_bmcs(use[0])}),
         identifiers=list_bmc_identifiers(registry_url) if bmcs else None,
     )
@@ -175,9 +175,10 @@ def make_node_storage_lookup(project_root: Path, load: StackLoader) -> StorageLo
     return make_storage_lookup(lambda node: names.get(_slug(node.stack or "")), load)
 
 
-def _make_access_lookup(project_root: Path, load: StackLoader) -> SshArguments:
+def make_node_ssh_arguments(project_root: Path, load: StackLoader | None = None) -> SshArguments:
     """Return what gives ssh's arguments for nodes without a public address."""
     names = _stack_names(project_root)
+    load = load or cache(partial(fleet.load_fleet, root=project_root))
     return make_private_access_lookup(lambda node: names.get(_slug(node.stack or "")), load)
 
 

@@ -24,7 +24,7 @@ def build_dnsmasq_config(
 ) -> str:
     """Return a dnsmasq file: TFTP for these nodes, in addition to the network's DHCP server."""
     lines = [
-        f"# Network boot of rack {rack.name}; written by gpufleet nodes export.",
+        f"# Network boot of rack {rack.name}; written by gpufleet nodes first-boot.",
         "# A proxy answers together with the network's own DHCP server and gives no addresses.",
         "port=0",
         f"dhcp-range={network.cidr.network_address},proxy",
