@@ -23,6 +23,9 @@ NO_IS_RIGHT = {
     "gpufleet configure": {0, 1},
     "ansible-runner run . --project-dir playbooks -p site.yml --limit new_blades": {4},
     "gpufleet burnin report": {0, 1},
+    "gpufleet nodes facts": {0, 1},
+    "gpufleet nodes drift": {0, 1},
+    "gpufleet nodes diff": {0, 1},
     "gpufleet nodes sweep": {3},  # a rehearsal has no real cloud
     "gpufleet prices blocks": {3},  # needs credentials
     "gpufleet prices spot": {3},
