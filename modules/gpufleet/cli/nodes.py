@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpufleet.cli import nodes_compare, nodes_lifecycle, output, terminal
+from gpufleet.cli import nodes_compare, nodes_import, nodes_lifecycle, output, terminal
 from gpufleet.cli.group import LazyGroup
 
 if TYPE_CHECKING:
@@ -191,6 +191,7 @@ def compare_node_versions(as_json: bool) -> None:
     sys.exit(0 if comparison["agree"] else 1)
 
 
+nodes_command.add_command(nodes_import.import_command)
 nodes_command.add_command(nodes_compare.export_nodes)
 nodes_command.add_command(nodes_compare.read_node_facts)
 nodes_command.add_command(nodes_compare.show_node_drift)

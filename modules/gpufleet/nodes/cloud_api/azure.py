@@ -130,18 +130,18 @@ def fetch_azure_instance_report(
     )
 
 
-def list_azure_instances(api: AzureApi) -> list[CloudInstance]:
-    """Return the machines of a subscription that have our tag, members of scale sets included."""
+def list_azure_instances(api: AzureApi, tag: str = STACK_TAG) -> list[CloudInstance]:
+    """Return the machines of a subscription that have our tag, all with ``tag=""``, members of scale sets included."""
     sets = api.list_all(
         "Microsoft.Compute/virtualMachineScaleSets/read", api.compute.virtual_machine_scale_sets.list_all
     )
     machines = api.list_all("Microsoft.Compute/virtualMachines/read", api.compute.virtual_machines.list_all)
-    tagged_machines = [machine for machine in machines if STACK_TAG in read_tags(machine)]
+    tagged_machines = [machine for machine in machines if not tag or tag in read_tags(machine)]
     addresses = _list_addresses(api) if tagged_machines else {}
     instances = [parse_azure_machine(machine, addresses) for machine in tagged_machines]
     for scale_set in sets:
         is_uniform = get_nested_text(scale_set, "properties", "orchestrationMode") != "Flexible"
-        if STACK_TAG in read_tags(scale_set) and is_uniform:
+        if is_uniform and (not tag or tag in read_tags(scale_set)):
             instances += _list_uniform_members(api, scale_set)
     return instances
 
