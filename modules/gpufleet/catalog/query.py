@@ -10,13 +10,11 @@ SIMILARITY_CUTOFF = 0.6  # difflib's own default; a lower value suggests p5 for 
 
 def get_machine(name: str, cloud: str | None = None) -> Machine:
     """Return the machine of that name; raise InputError with alternatives if it is unknown or retired."""
-    matches = [
-        candidate
-        for (machine_cloud, machine_name), candidate in data_file.load_machines().items()
-        if machine_name == name and cloud in (None, machine_cloud)
-    ]
-    if matches:
-        return matches[0]
+    machines = data_file.load_machines()
+    # A fleet asks for each of its nodes: no search where the cloud is known.
+    places = [(cloud, name)] if cloud is not None else [place for place in machines if place[1] == name]
+    if places and (machine := machines.get(places[0])) is not None:
+        return machine
     retirement = find_machine_retirement(name, cloud)
     if retirement:
         raise InputError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -16,7 +16,7 @@ from gpufleet.nodes import bulk_write, schema
 from gpufleet.nodes.bulk_write import MAX_IDS_PER_QUERY, split_into_batches
 from gpufleet.nodes.merge import FIELDS, merge_sourced_values
 from gpufleet.nodes.model import OBSERVING_SOURCES, NodeObservation, SourcedValue
-from gpufleet.nodes.source_report import ReportMatch, list_sourced_values
+from gpufleet.nodes.source_report import ReportMatch, list_plain_values, list_sourced_values
 
 _Key = tuple[str, str]  # node id, source
 
@@ -88,6 +88,8 @@ class RegistryUpdate:
             self._confirmed[report.source] = self._number
         for node_id, observation in match.observations.items():
             self._speakers[report.source].add(node_id)
+            if report.complete and node_id not in self._values:
+                continue  # settled: its report says the same, and nobody else has a say
             values = [_with_revision(value, self._number) for value in list_sourced_values(observation)]
             if report.complete:
                 self._replace(node_id, report.source, values, report.observed_at)
@@ -107,12 +109,10 @@ class RegistryUpdate:
             presence_row is not None
             and presence_row["missing_since"] is None
             and declaring_sources in ([source], [])
-            and presence_row["digest"] == _digest(list_sourced_values(observation))
+            and presence_row["digest"] == _digest(list_plain_values(observation))
         )
 
     def _replace(self, node_id: str, source: str, values: list[SourcedValue], at: datetime) -> None:
-        if node_id not in self._values:
-            return
         values_by_key = self._values[node_id]
         reported_keys = {value.key for value in values}
         for key in [key for owner, key in values_by_key if owner == source and key not in reported_keys]:
@@ -126,7 +126,7 @@ class RegistryUpdate:
                 or type(previous_value.value) is not type(value.value)
             ):
                 self._store_value(node_id, value)
-        self._record_presence(node_id, source, at, _digest(values))
+        self._record_presence(node_id, source, at, _digest({value.key: value.value for value in values}))
 
     def _add(self, node_id: str, source: str, values: list[SourcedValue], at: datetime) -> list[str]:
         """Apply a partial report; return the keys for which the source has a newer value."""
@@ -237,8 +237,8 @@ def _with_revision(value: SourcedValue, number: int) -> SourcedValue:
     return SourcedValue(value.source, value.key, value.value, value.observed_at, number)
 
 
-def _digest(values: Iterable[SourcedValue]) -> str:
-    text = json.dumps({value.key: value.value for value in values}, sort_keys=True, default=str)
+def _digest(values: Mapping[str, Any]) -> str:
+    text = json.dumps(values, sort_keys=True, default=str)
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
 
 

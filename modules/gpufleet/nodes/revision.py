@@ -18,6 +18,9 @@ from gpufleet.nodes import schema
 STEP = 1 << 32
 """Distance between live revisions: room for the events of runs that are ingested later."""
 
+FIRST_REVISION = STEP
+"""The revision of a new registry's first transaction."""
+
 _STRIDE = 1 << 10  # distance between placed events, so that another run still fits between two of them
 _KEY = "gpufleet_revision"
 

@@ -56,8 +56,13 @@ class ReportMatch:
 
 def list_sourced_values(observation: NodeObservation) -> Iterator[SourcedValue]:
     """Yield every value of an observation, its identity included, with source and time."""
-    for key, value in {**observation.values_by_registry_key(), **_identity_values(observation)}.items():
+    for key, value in list_plain_values(observation).items():
         yield SourcedValue(observation.source, key, value, observation.observed_at)
+
+
+def list_plain_values(observation: NodeObservation) -> dict[str, Any]:
+    """Return every value of an observation, its identity included, by its key."""
+    return {**observation.values_by_registry_key(), **_identity_values(observation)}
 
 
 def _identity_values(observation: NodeObservation) -> dict[str, Any]:

@@ -122,13 +122,17 @@ class SyncResult:
 
 def sync_registry_from_stack(stack: str, options: SyncOptions) -> SyncResult:
     """Sync a stack of the project we are in into its registry."""
+    from gpufleet.nodes.revision import FIRST_REVISION
+
     root = paths.find_project_root()
     url = paths.registry_database_url(root)
-    if not Registry.has_registry(url):
-        load_declared_fleet(stack, root)  # a wrong spec is reported before a registry is made for it
+    # A wrong spec is reported before a registry is made for it.
+    declared = None if Registry.has_registry(url) else load_declared_fleet(stack, root)
     with Registry(url) as registry:
         number = registry.create_revision()  # before anything is read: what reads later is newer
-        return sync_registry_from_sources(registry, root, load_declared_fleet(stack, root), options, number)
+        if declared is None or number != FIRST_REVISION:  # another sync may have read what came after ours
+            declared = load_declared_fleet(stack, root)
+        return sync_registry_from_sources(registry, root, declared, options, number)
 
 
 def load_declared_fleet(stack: str, root: Path) -> fleet.Fleet:
