@@ -13,7 +13,9 @@ import os
 import re
 import shlex
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from unittest import mock
 
 from click.testing import CliRunner
 
@@ -28,6 +30,7 @@ SECTIONS = {
     "Memory": "memory", "Quick": "quick", "HARDWARE": "plans", "No": "plans", "Warnings": "warnings",
     "Prices": "prices", "ACCELERATOR": "facts", "Rates": "legend", "Not": "left-out",
 }  # fmt: skip
+QUOTED = datetime(2026, 11, 29, tzinfo=UTC)  # the day of the quoted answers: a price grows stale
 DATE = re.compile(r"\b20\d\d-\d\d(?:-\d\d)?(?:/20\d\d-\d\d)?\b|\bundated\b")
 
 
@@ -53,8 +56,10 @@ def run_quoted_command(quote: Quote) -> str:
 
     arguments = shlex.split(re.split(r"\s{2,}#", quote.command)[0])
     assert arguments[0] == "gpufleet"
+    clock = mock.patch("gpufleet.sizing.plans.options.read_clock", return_value=QUOTED)
     try:
-        result = CliRunner().invoke(gpufleet, arguments[1:], catch_exceptions=False)
+        with clock:
+            result = CliRunner().invoke(gpufleet, arguments[1:], catch_exceptions=False)
     finally:
         gc.enable()  # a command is a short process of its own and never collects
     assert result.exit_code == 0, result.output

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import inf
 
 from gpufleet.sizing.plan_warning import PlanWarning
-from gpufleet.sizing.plans.report import format_three_digits
+from gpufleet.sizing.plans.formatting import format_three_digits
 from gpufleet.sizing.plans.request import SizingRequest
 from gpufleet.sizing.plans.result import SizingPlan
 from gpufleet.sizing.plans.traffic import time_to_first_token_s_without_queue
@@ -19,6 +19,7 @@ SLACK = 1e-6  # relative tolerance for rounding
 def missed_target_warnings(request: SizingRequest, plan: SizingPlan) -> Iterator[PlanWarning]:
     """Yield a warning for each missed target with the reached value."""
     yield from _latency_warnings(request, plan)
+    yield from _user_warnings(request, plan)
     yield from _traffic_warnings(request, plan)
     yield from _deadline_warnings(request, plan)
     yield from _budget_warnings(request, plan)
@@ -32,6 +33,8 @@ def is_missed_target_warning(warning: PlanWarning) -> bool:
 def worst_target_ratio(request: SizingRequest, plan: SizingPlan) -> float:
     """Return value over limit of the worst target: 1 or less if all are met, infinite if unknown."""
     ratios = [_ratio(value, limit) for value, limit in _values_and_limits(request, plan) if limit is not None]
+    if plan.users is not None:
+        ratios.append(plan.users / plan.streams)
     if request.requests_per_s is not None:
         ratios.append(_ratio(request.requests_per_s, (plan.requests_per_s or 0.0) * plan.replicas))
     return max(ratios, default=1.0)
@@ -43,6 +46,8 @@ def _values_and_limits(
     yield time_to_first_token_s_without_queue(plan) or plan.time_to_first_token_s, request.ttft_s
     yield (1 / plan.tokens_per_s_per_stream if plan.tokens_per_s_per_stream else None), request.tpot_s
     yield plan.request_duration_s, request.latency_s
+    rate = plan.tokens_per_s_per_user if request.tokens_per_user else None
+    yield (1 / rate if rate else None), (1 / request.tokens_per_user if request.tokens_per_user else None)
     yield plan.work_hours, request.deadline_h
     yield (plan.total_usd if plan.tokens else plan.usd_per_month), request.budget_usd
 
@@ -71,6 +76,22 @@ def _latency_warnings(request: SizingRequest, plan: SizingPlan) -> Iterator[Plan
                 f"{what} {value_ms:.4g} ms, the target is {limit_ms:g} ms{_excess_text(value, limit)}",
                 source,
             )
+
+
+def _user_warnings(request: SizingRequest, plan: SizingPlan) -> Iterator[PlanWarning]:
+    if plan.users is not None and plan.streams < plan.users:
+        text = f"memory holds the requests of {plan.streams} users at once, not of {plan.users}"
+        yield _target_warning("users", text, "--users")
+    target, rate = request.tokens_per_user, plan.tokens_per_s_per_user
+    if target is None:
+        return
+    if rate is None:
+        yield _target_warning(
+            "tokens-per-user", "the tokens per second of a user are not known", "--tokens-per-user"
+        )
+    elif rate < target * (1 - SLACK):
+        text = f"each user gets {format_three_digits(rate)} tokens/s, the target is {format_three_digits(target)}"
+        yield _target_warning("tokens-per-user", text, "--tokens-per-user")
 
 
 def _traffic_warnings(request: SizingRequest, plan: SizingPlan) -> Iterator[PlanWarning]:
