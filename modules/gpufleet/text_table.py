@@ -41,8 +41,8 @@ def align_columns(
         ).rstrip()
         for line in lines
     )
-    note = [f"(too narrow here for {', '.join(omitted)}; a pipe and --json have them)"] if omitted else []
-    return [*(_cut(text, line_width or len(text)) for text in texts), *note]
+    note = f"(too narrow here for {', '.join(omitted)}; a pipe and --json have them)" if omitted else ""
+    return [*(_cut(text, line_width or len(text)) for text in texts), *textwrap.wrap(note, line_width or 80)]
 
 
 def _omit_columns(

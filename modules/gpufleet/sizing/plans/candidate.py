@@ -115,7 +115,7 @@ def _traffic_plans(request: SizingRequest, hardware: Hardware) -> Iterator[Sizin
     least = find_smallest_placement(request.workload, hardware)
     if least is None:
         return
-    size = least.layout.devices
+    size, fewest = least.layout.devices, None
     while size <= max(hardware.devices_per_node, least.layout.devices):
         placement = (
             least
@@ -126,8 +126,12 @@ def _traffic_plans(request: SizingRequest, hardware: Hardware) -> Iterator[Sizin
             _build_plan(request, with_most_streams(request, placement)) if placement.fits_in_memory else None
         )
         if plan is not None and meets_latency_targets(request, plan) and plan.requests_per_s:
-            yield from _scale_to_users(request, plan) if request.users else _scale_to_traffic(request, plan)
-            return
+            scaled = next((_scale_to_users if request.users else _scale_to_traffic)(request, plan), None)
+            if scaled is not None:
+                if fewest is not None and scaled.devices >= fewest:
+                    return  # a still larger replica communicates more
+                fewest = scaled.devices
+                yield scaled
         size *= 2
 
 
@@ -252,6 +256,7 @@ def _build_plan(
         speed=speed,
         engine=placement.engine,
         tokens=request.tokens,
+        latency_s=request.latency_s,
         requests_per_s=replica_requests_per_s(placement, speed),
         full_prompt_tokens_per_s=estimate_speed(prompt, layout, hardware).prompt_tokens_per_s
         if prompt

@@ -33,3 +33,10 @@ def format_usd_range(low: float | None, high: float | None) -> str:
     if low is None or high is None:
         return "no price known"
     return format_usd(low) if low == high else f"{format_usd(low)}-{format_usd(high)}"
+
+
+def format_seconds(seconds: float) -> str:
+    """Return a duration: milliseconds with up to four digits below ten seconds, seconds from there on."""
+    if seconds >= 10:  # noqa: PLR2004 - ten seconds
+        return f"{format_three_digits(seconds)} s"
+    return f"{seconds * 1000:.4g} ms"

@@ -31,6 +31,12 @@ def list_purchase_options(request: SizingRequest, plans: Iterable[SizingPlan]) -
     return tuple(ordered[:MAX_OPTIONS])
 
 
+def is_price_known(plan: SizingPlan) -> bool:
+    """Return whether a price is known to buy the hardware of the plan."""
+    accelerator = plan.hardware.accelerator
+    return find_purchase_price(accelerator.name, accelerator.memory_gib) is not None
+
+
 def _choose_power_price(request: SizingRequest) -> PowerPrice:
     default = load_default_power_price()
     if request.usd_per_kwh is None:

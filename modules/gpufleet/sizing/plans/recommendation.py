@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from gpufleet.sizing.plans.dependability import MAX_PRICE_AGE, is_dependable, is_stale
 from gpufleet.sizing.plans.formatting import format_three_digits, format_usd
 from gpufleet.sizing.plans.placement import find_smallest_placement
+from gpufleet.sizing.plans.purchase import is_price_known
 from gpufleet.sizing.plans.request import SizingRequest
 from gpufleet.sizing.plans.result import SizingPlan
 
 FULL_SHARE = 0.9  # of the memory that is available by default: above it, memory is the next constraint
 CLOSE_SHARE = 1.25  # a plan that costs at most so much more can become the first
-REASONS = {"cost": "cheapest", "time": "quickest", "speed": "fastest", "power": "least energy for a token"}
+REASONS = {"cost": "cheapest", "time": "quickest", "speed": "fastest", "power": "most economical with power"}
 PURCHASES = {
     "on_demand": "on demand",
     "spot": "as spot",
@@ -32,8 +33,8 @@ def recommend_ranked_plan(request: SizingRequest, plans: Sequence[SizingPlan], c
         )
     ranking = REASONS[request.rank]
     what = f"the {ranking} of {considered} kinds of hardware" if considered > 1 else "the only kind asked for"
-    if best.usd_per_hour is None and request.rank == "cost":
-        what = "no plan has a known price; this one is the fastest"
+    if best.usd_per_hour is None and request.rank == "cost" and considered > 1:
+        what = "no plan has a known rent; this one is the fastest"
     elif (
         request.is_serving
         and request.rank == "cost"
@@ -62,7 +63,7 @@ def _describe_plan(plan: SizingPlan) -> str:
     name = f"{devices}{plan.hardware.name}"
     offer = plan.offer
     if offer is None or plan.usd_per_month is None:
-        return f"{name} (no price known)"
+        return f"{name} ({'to buy' if is_price_known(plan) else 'no price known'})"
     cost = (
         f"{format_usd(plan.total_usd)} USD"
         if plan.total_usd is not None
@@ -129,9 +130,7 @@ def _describe_undependable(
     if spot:
         least = min(spot, key=lambda each: _cost(each) or 0.0)
         yield f"price: {least.hardware.name} as spot is {_cost_text(least)}, if it may be interrupted"
-    old = [
-        each for each in cheaper if each.offer and each not in spot and is_stale(each.offer, request.day)
-    ]
+    old = [each for each in cheaper if each.offer and each not in spot and is_stale(each.offer, request.day)]
     if old:
         least = min(old, key=lambda each: _cost(each) or 0.0)
         day = least.offer.as_of if least.offer and least.offer.as_of else "an unknown day"

@@ -11,6 +11,7 @@ from gpufleet.sizing.plans.formatting import (
     format_usd,
     format_usd_range,
 )
+from gpufleet.sizing.plans.purchase import is_price_known
 from gpufleet.sizing.plans.result import PurchaseOption, SizingPlan, SizingResult
 from gpufleet.sizing.workload import Workload
 from gpufleet.text_table import align_columns
@@ -18,7 +19,7 @@ from gpufleet.text_table import align_columns
 Row = Sequence[str]
 PARTS = ("weights", "gradients", "optimizer", "activations", "kv_cache", "overhead")
 NOTABLE_SHARE = 0.98  # of the usable memory: below this share the default limit is printed
-LEFT_ALIGNED = {"HARDWARE", "PURCHASE", "LIMIT", "SPLIT", "AS OF"}
+LEFT_ALIGNED = {"HARDWARE", "PURCHASE", "LIMIT", "SPLIT"}
 HIDDEN = {
     "REPLICAS": "1",
     "SPLIT": "-",
@@ -142,6 +143,8 @@ def _list_columns(plans: Sequence[SizingPlan]) -> Iterator[tuple[str, list[str]]
     yield "80 % RANGE", [_range_text(plan.tokens_per_s_low, plan.tokens_per_s_high) for plan in plans]
     if first.users:
         yield "PER USER", [figures(plan.tokens_per_s_per_user) for plan in plans]
+    if first.latency_s:
+        yield "REQUEST S", [figures(plan.request_duration_s) for plan in plans]
     yield "LIMIT", [(plan.speed.limit if plan.speed else None) or "-" for plan in plans]
     if first.tokens:
         yield "HOURS", [figures(plan.work_hours) for plan in plans]
@@ -166,7 +169,9 @@ def _range_text(low: float | None, high: float | None) -> str:
 def _purchase_text(plan: SizingPlan) -> str:
     offer = plan.offer
     if offer is None or offer.usd_per_hour is None:
-        return "owned, no cost known" if offer and offer.purchase == "owned" else "no price known"
+        if offer and offer.purchase == "owned":
+            return "owned, no cost known"
+        return "to buy, see below" if is_price_known(plan) else "no price known"
     return " ".join(text for text in (offer.purchase, offer.cloud, offer.region) if text)
 
 
@@ -174,6 +179,10 @@ def _price_date(plan: SizingPlan) -> str:
     if plan.offer is None or plan.offer.usd_per_hour is None:
         return "-"
     return plan.offer.as_of or "undated"
+
+
+def _format_milliseconds(seconds: float | None) -> str:
+    return "unknown" if seconds is None else f"{format_three_digits(seconds * 1000)} ms"
 
 
 def _split_text(plan: SizingPlan) -> str:
@@ -188,9 +197,14 @@ def _split_text(plan: SizingPlan) -> str:
 def _detail_lines(plan: SizingPlan) -> Iterator[str]:
     yield ""
     if plan.workload.model.is_encoder and not plan.workload.is_training:
+        batch_text = (
+            f"{_format_streams(plan.workload)}: {_format_milliseconds(plan.request_duration_s)}; "
+            if plan.workload.batch > 1
+            else ""
+        )
         yield (
-            f"  one document alone: {format_three_digits(plan.time_to_first_token_s)} s; "
-            f"{_format_streams(plan.workload)}: {format_three_digits(plan.request_duration_s)} s; "
+            f"  one document alone: {_format_milliseconds(plan.time_to_first_token_s)}; "
+            f"{batch_text}"
             f"engine {plan.engine.name}"
         )
     elif not plan.workload.is_training:
@@ -247,7 +261,7 @@ def _purchase_lines(result: SizingResult) -> Iterator[str]:
         for option in options
     ]
     header = ("  HARDWARE", "BUY USD", "RENT USD/MONTH", "POWER USD/MONTH", "PAID OFF AFTER", "AS OF")
-    yield from format_table_lines(header, rows, {"  HARDWARE", "AS OF"})
+    yield from format_table_lines(header, rows, {"  HARDWARE"})
     for source in dict.fromkeys(option.price.source for option in options if option.price):
         yield f"    source: {source}"
     if any(option.price and option.price.unit == "card" for option in options):

@@ -36,6 +36,7 @@ class SizingPlan:
     engine: ModelEngine
     offer: HardwareOffer | None = None
     tokens: float | None = None
+    latency_s: float | None = None  # the requested bound of a complete request
     users: int | None = None  # people who wait for an answer at the same time
     served_tokens_per_s: float | None = None
     requests_per_s: float | None = None  # capacity of one replica

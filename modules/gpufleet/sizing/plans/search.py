@@ -226,15 +226,7 @@ def _build_empty_result(
 
 def _find_closest_plan(request: SizingRequest, kinds: list[Hardware]) -> tuple[SizingPlan, str]:
     """Return the closest plan if all miss the targets or memory does not suffice, and a text that says which."""
-    relaxed = replace(
-        request,
-        ttft_s=None,
-        tpot_s=None,
-        latency_s=None,
-        requests_per_s=None,
-        users=None,
-        tokens_per_user=None,
-    )
+    relaxed = _without_targets(request)
     possible = [hardware for hardware in kinds if not _is_hardware_blocked(request, hardware)]
     plans = [
         plan.with_offer(_default_offer(available_hardware.list_plan_offers(relaxed, plan)))
@@ -361,8 +353,31 @@ def _unranked_hardware_warnings(
         elif find_smallest_placement(request.workload, hardware) is None:
             reason = "has too little memory for it"
         else:
-            reason = "misses a target, the deadline or the budget"
+            reason = f"misses {_describe_misses(request, hardware)}"
         yield PlanWarning(UNRANKED, f"{hardware.name} {reason}")
+
+
+def _describe_misses(request: SizingRequest, hardware: Hardware) -> str:
+    """Return which targets the hardware misses, and what it reaches."""
+    plans = [*_best_plan_per_purchase(_without_targets(request), hardware)]
+    misses = [
+        "; ".join(warning.message for warning in missed_target_warnings(request, plan)) for plan in plans
+    ]
+    known = next((text for text in misses if text), "")
+    return f"a target: {known}" if known else "a target, the deadline or the budget"
+
+
+def _without_targets(request: SizingRequest) -> SizingRequest:
+    """Return the request without the targets that leave hardware out."""
+    return replace(
+        request,
+        ttft_s=None,
+        tpot_s=None,
+        latency_s=None,
+        requests_per_s=None,
+        users=None,
+        tokens_per_user=None,
+    )
 
 
 def _list_placement_warnings(request: SizingRequest, hardware: Hardware) -> Iterable[PlanWarning]:

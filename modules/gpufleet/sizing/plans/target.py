@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from math import inf
 
 from gpufleet.sizing.plan_warning import PlanWarning
-from gpufleet.sizing.plans.formatting import format_three_digits
+from gpufleet.sizing.plans.formatting import format_seconds, format_three_digits
 from gpufleet.sizing.plans.request import SizingRequest
 from gpufleet.sizing.plans.result import SizingPlan
 from gpufleet.sizing.plans.traffic import time_to_first_token_s_without_queue
 
-MILLISECONDS = 1000
 PREFIX = "misses-"
 SLACK = 1e-6  # relative tolerance for rounding
 
@@ -70,10 +69,9 @@ def _latency_warnings(request: SizingRequest, plan: SizingPlan) -> Iterator[Plan
         if value is None:
             yield _target_warning(code, f"{what} an unknown time", source)
         elif value > limit * (1 + SLACK):
-            value_ms, limit_ms = value * MILLISECONDS, limit * MILLISECONDS
             yield _target_warning(
                 code,
-                f"{what} {value_ms:.4g} ms, the target is {limit_ms:g} ms{_excess_text(value, limit)}",
+                f"{what} {format_seconds(value)}, the target is {format_seconds(limit)}{_excess_text(value, limit)}",
                 source,
             )
 
@@ -101,7 +99,8 @@ def _traffic_warnings(request: SizingRequest, plan: SizingPlan) -> Iterator[Plan
     served_rate = (plan.requests_per_s or 0.0) * plan.replicas if plan.is_feasible else 0.0
     if served_rate < target_rate * (1 - SLACK):
         missing = f"{1 - served_rate / target_rate:.0%} short"
-        text = f"{format_three_digits(served_rate)} requests/s can be served, the target is {target_rate:g}: {missing}"
+        rates = [format_three_digits(rate) for rate in (served_rate, target_rate)]
+        text = f"{rates[0]} requests/s can be served, the target is {rates[1]}: {missing}"
         yield _target_warning("requests", text, "--requests-per-s")
 
 
