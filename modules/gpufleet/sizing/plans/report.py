@@ -35,6 +35,7 @@ NARROW_ORDER = (
     "USD/M TOKENS",
     "USD/M DOCUMENTS",
     "80 % RANGE",
+    "DEVICES",
 )
 
 
