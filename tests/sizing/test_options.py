@@ -62,6 +62,7 @@ def test_token_count_is_parsed(text, tokens):
         ({"task": "lora", "experts": "sparse"}, "--experts: 'sparse' is not a known value"),
         ({"kv_precision": "tiny"}, "--kv-precision: unknown precision"),
         ({"task": "inferenec"}, "--task: 'inferenec' is not a known value; did you mean inference?"),
+        ({"task": "classify"}, "--task: 'classify' is not a task of its own; leave it out: an encoder reads"),
         ({"engine": "vlllm"}, "--engine: unknown engine 'vlllm'; did you mean vllm"),
         ({"context": "-5"}, "--context: '-5' is not a length"),
         ({"context": "0"}, "--context: 0 is not a length"),

@@ -32,6 +32,7 @@ from gpufleet.sizing.workload import (
 
 TASKS: tuple[Task, ...] = get_args(Task)
 CLOUDS = tuple(catalog.CLOUDS)
+READING_TASKS = ("classify", "classification", "embed", "embedding", "rerank")
 STATES = ("mixed", "bf16")
 PURCHASES = ("on_demand", "spot", "reserved_1y", "reserved_3y", "owned")
 SUFFIX_FACTORS = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12}
@@ -201,6 +202,12 @@ def _document_tokens(options: PlanOptions, model: ModelArchitecture, *, trains: 
 
 
 def _build_workload(options: PlanOptions) -> tuple[Workload, bool, bool]:
+    if options.task.strip().lower() in READING_TASKS:
+        raise InputError(
+            f"{options.task!r} is not a task of its own",
+            where="--task",
+            remedy="leave it out: an encoder reads documents of --context tokens, a language model answers in IN/OUT",
+        )
     task = _require_choice(options.task, TASKS, "--task")
     trains = task != "inference"
     prompt, answer, is_total = parse_context_tokens(options.context, trains=trains)

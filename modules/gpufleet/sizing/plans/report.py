@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Collection, Iterator, Sequence
 
+from gpufleet import text_table
 from gpufleet.sizing.memory.result import MemoryEstimate
 from gpufleet.sizing.plans.formatting import (
     format_three_digits,
@@ -49,9 +51,15 @@ def format_sizing_report(result: SizingResult) -> str:
         list(_warning_lines(result)),
         list(_price_lines(result)),
         list(_purchase_lines(result)),
-        [f"Recommended: {result.recommendation}"] if result.recommendation else [],
+        _wrap(f"Recommended: {result.recommendation}") if result.recommendation else [],
     ]
     return "\n\n".join("\n".join(lines) for lines in sections if lines)
+
+
+def _wrap(text: str) -> list[str]:
+    """Return a sentence as one line, or on a terminal as lines of its width."""
+    width = text_table.line_width
+    return textwrap.wrap(text, width, break_on_hyphens=False) if width else [text]
 
 
 def _headline(workload: Workload) -> str:
@@ -262,7 +270,7 @@ def _purchase_lines(result: SizingResult) -> Iterator[str]:
         for option in options
     ]
     header = ("  HARDWARE", "BUY USD", "RENT USD/MONTH", "POWER USD/MONTH", "PAID OFF AFTER", "AS OF")
-    yield from format_table_lines(header, rows, {"  HARDWARE"})
+    yield from format_table_lines(header, rows, {"  HARDWARE"}, ("POWER USD/MONTH", "AS OF"))
     for source in dict.fromkeys(option.price.source for option in options if option.price):
         yield f"    source: {source}"
     if any(option.price and option.price.unit == "card" for option in options):
