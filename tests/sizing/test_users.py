@@ -212,3 +212,11 @@ def test_table_fits_the_terminal_and_names_what_it_leaves_out(width, answer_size
     assert "USD/MONTH" in table[0]
     assert "AS OF" in table[0]
     assert "too narrow here for WATTS" in " ".join(table)
+
+
+def test_cheaper_old_price_does_not_hide_a_new_one(answer_size):
+    """The on-demand price of p4d in us-east-2 is older than that in us-east-1, and lower."""
+    ranked = answer_size("llama-3.1-8b", on="p4d.24xlarge", purchases=("on_demand",)).plans[0]
+    exact = answer_size("llama-3.1-8b", on="p4d.24xlarge", devices=8, purchases=("on_demand",)).plans[0]
+    assert is_dependable(ranked.offer, DAY)
+    assert is_dependable(exact.offer, DAY)

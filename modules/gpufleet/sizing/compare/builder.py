@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, date, datetime
+from datetime import date
 
 from gpufleet import catalog
 from gpufleet.catalog import Accelerator, data_file
@@ -14,6 +14,7 @@ from gpufleet.sizing.compare.selection import select_accelerators
 from gpufleet.sizing.hardware import Hardware, HardwareOffer
 from gpufleet.sizing.node_hardware import build_accelerator_hardware
 from gpufleet.sizing.placement_rules import PlacementCase, check_placement
+from gpufleet.sizing.plans import options
 from gpufleet.sizing.plans.candidate import list_candidate_plans as plans_on
 from gpufleet.sizing.plans.dependability import is_dependable
 from gpufleet.sizing.plans.placement import place_workload_on_devices
@@ -26,7 +27,7 @@ def compare_accelerators(
 ) -> AcceleratorComparison:
     """Compare those accelerators, or the default ones; with a request also their speed."""
     accelerators = select_accelerators(names)
-    day = request.day if request else datetime.now(UTC).date()
+    day = request.day if request else options.read_clock().date()
     prices = _cheapest_prices({accelerator.name for accelerator in accelerators}, day)
     compared = tuple(
         _compare_one(accelerator, tuple(prices.get(accelerator.name, ())), request)

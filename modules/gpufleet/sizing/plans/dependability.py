@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import date, timedelta
+from functools import lru_cache
 
 from gpufleet.catalog.entry import find_earliest_day
 from gpufleet.sizing.hardware import HardwareOffer
@@ -20,9 +21,13 @@ MAX_PRICE_AGE = timedelta(days=180)
 
 def is_stale(offer: HardwareOffer, day: date) -> bool:
     """Return whether the offer's price may be older than 180 days on that day; what one owns has no market price."""
-    if offer.purchase == "owned" or offer.usd_per_hour is None:
-        return False
-    priced = find_earliest_day(offer.as_of)
+    return offer.purchase != "owned" and offer.usd_per_hour is not None and is_old_date(offer.as_of, day)
+
+
+@lru_cache(maxsize=1024)
+def is_old_date(as_of: str | None, day: date) -> bool:
+    """Return whether a price of that date may be older than 180 days on that day; one without a date is."""
+    priced = find_earliest_day(as_of)
     return priced is None or day - priced > MAX_PRICE_AGE
 
 

@@ -18,7 +18,7 @@ from gpufleet.sizing.plan_warning import PlanWarning
 from gpufleet.sizing.plans import available_hardware
 from gpufleet.sizing.plans.candidate import build_plan_on_devices, list_candidate_plans
 from gpufleet.sizing.plans.consistency import check_request_allows_hardware
-from gpufleet.sizing.plans.dependability import serving_rank, stale_price_warnings
+from gpufleet.sizing.plans.dependability import is_stale, serving_rank, stale_price_warnings
 from gpufleet.sizing.plans.model_warning import list_model_warnings
 from gpufleet.sizing.plans.placement import find_smallest_placement
 from gpufleet.sizing.plans.purchase import list_purchase_options
@@ -110,7 +110,7 @@ def _plan_exact_devices(
     placement_warnings = (*warnings, *check_placement(case))
     reasons = "; ".join(warning.message for warning in placement_warnings if warning.is_blocking)
     offers = available_hardware.list_plan_offers(request, plan)
-    plan = replace(plan, rejection_reason=reasons).with_offer(_default_offer(offers))
+    plan = replace(plan, rejection_reason=reasons).with_offer(_default_offer(request, offers))
     all_warnings = (
         *placement_warnings,
         *_memory_warnings(plan),
@@ -229,7 +229,7 @@ def _find_closest_plan(request: SizingRequest, kinds: list[Hardware]) -> tuple[S
     relaxed = _without_targets(request)
     possible = [hardware for hardware in kinds if not _is_hardware_blocked(request, hardware)]
     plans = [
-        plan.with_offer(_default_offer(available_hardware.list_plan_offers(relaxed, plan)))
+        plan.with_offer(_default_offer(request, available_hardware.list_plan_offers(relaxed, plan)))
         for hardware in possible
         for plan in list_candidate_plans(
             relaxed, hardware
@@ -246,7 +246,9 @@ def _find_closest_plan(request: SizingRequest, kinds: list[Hardware]) -> tuple[S
         possible or kinds, key=lambda hardware: hardware.accelerator.memory_gib * hardware.devices_per_node
     )
     devices = largest.devices_per_node * min(largest.node_limit or 1, MAX_CLOSEST_NODES)
-    best = build_plan_on_devices(relaxed, largest, devices).with_offer(_default_offer(largest.offers))
+    best = build_plan_on_devices(relaxed, largest, devices).with_offer(
+        _default_offer(request, largest.offers)
+    )
     return best, f"it does not fit on any of {len(kinds)} kinds of hardware"
 
 
@@ -422,6 +424,10 @@ def _memory_warnings(plan: SizingPlan) -> list[PlanWarning]:
     return [PlanWarning("does-not-fit", text, "gpufleet's own memory estimate", is_blocking=True)]
 
 
-def _default_offer(offers: tuple[HardwareOffer, ...]) -> HardwareOffer | None:
-    """Return the default offer if no purchase kind was requested."""
-    return min(offers, key=lambda offer: PURCHASE_PREFERENCE.index(offer.purchase), default=None)
+def _default_offer(request: SizingRequest, offers: tuple[HardwareOffer, ...]) -> HardwareOffer | None:
+    """Return the default offer if no purchase kind was requested; of a kind, one whose price is not stale."""
+    return min(
+        offers,
+        key=lambda offer: (PURCHASE_PREFERENCE.index(offer.purchase), is_stale(offer, request.day)),
+        default=None,
+    )
