@@ -117,7 +117,7 @@ def test_token_count_is_parsed(text, tokens):
             "--tokens-per-user: cannot be combined with --tpot-ms",
         ),
         ({"users": 4, "task": "lora"}, "--users: is for inference"),
-        ({"users": 4, "model": "bge-m3"}, "--users: bge-m3 answers nobody: it is an encoder"),
+        ({"users": 4, "model": "bge-m3"}, "--users: bge-m3 has no answers for users: it is an encoder"),
         ({"usd_per_kwh": -0.1}, "--usd-per-kwh: -0.1 is not above 0"),
         ({"rank": "costs"}, "--rank: 'costs' is not a known value; did you mean cost?"),
         ({"top": -1}, "--top: -1 is negative"),

@@ -19,7 +19,9 @@ Purchase = Literal[
     "capacity_block",
     "dws_flex",
 ]
-Kind = Literal["gpu_datacenter", "gpu_workstation", "gpu_gaming", "apple", "sbc", "npu", "asic", "tpu", "apu", "cpu"]
+Kind = Literal[
+    "gpu_datacenter", "gpu_workstation", "gpu_gaming", "apple", "sbc", "npu", "asic", "tpu", "apu", "cpu"
+]
 Confidence = Literal["high", "medium", "low"]
 HOURS_PER_MONTH = 730  # what the clouds' own calculators use: 8,760 hours / 12
 

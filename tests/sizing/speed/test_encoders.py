@@ -35,7 +35,9 @@ def test_time_of_a_batch_is_near_the_published_one(row, answer_size):
         assert 0.75 < ratio < 1.3
 
 
-@pytest.mark.parametrize("on", ["Compute Module 4 / Pi 4", "Compute Module 5 / Pi 5", "M2 (10)", "L4", "EPYC 9554"])
+@pytest.mark.parametrize(
+    "on", ["Compute Module 4 / Pi 4", "Compute Module 5 / Pi 5", "M2 (10)", "L4", "EPYC 9554"]
+)
 @pytest.mark.parametrize("engine", ["llama.cpp", "vllm"])
 def test_no_device_reads_documents_faster_than_it_computes(on, engine, answer_size):
     """One document is not one generated token: a Pi 4 has 0.05 TFLOPS for the 0.3 of a document of bge-m3."""

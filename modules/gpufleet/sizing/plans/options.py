@@ -340,7 +340,9 @@ def _refuse_conflicting_users(options: PlanOptions, workload: Workload) -> None:
     if workload.model.is_encoder:
         remedy = "give --requests-per-s: documents a second"
         raise InputError(
-            f"{workload.model.name} answers nobody: it is an encoder", where="--users", remedy=remedy
+            f"{workload.model.name} has no answers for users: it is an encoder",
+            where="--users",
+            remedy=remedy,
         )
     others = {
         "--batch": options.batch, "--requests-per-s": options.requests_per_s, "--tokens": options.tokens,

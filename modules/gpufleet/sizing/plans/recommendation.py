@@ -13,6 +13,7 @@ from gpufleet.sizing.plans.result import SizingPlan
 
 FULL_SHARE = 0.9  # of the memory that is available by default: above it, memory is the next constraint
 CLOSE_SHARE = 1.25  # a plan that costs at most so much more can become the first
+LEAST_MORE = 0.005  # below it, two costs are the same
 REASONS = {"cost": "cheapest", "time": "quickest", "speed": "fastest", "power": "most economical with power"}
 PURCHASES = {
     "on_demand": "on demand",
@@ -43,7 +44,9 @@ def recommend_ranked_plan(request: SizingRequest, plans: Sequence[SizingPlan], c
     ):
         what += ", though every price is spot or old"
     changes = "; ".join(_list_changes(request, best, plans))
-    return f"{_describe_plan(best)}: {what}{_describe_targets(request)}. What would change it: {changes}."
+    return (
+        f"{_describe_plan(best)}: {what}{_describe_targets(request, best)}. What would change it: {changes}."
+    )
 
 
 def recommend_exact_plan(request: SizingRequest, plan: SizingPlan) -> str:
@@ -74,12 +77,14 @@ def _describe_plan(plan: SizingPlan) -> str:
     return f"{name}, {PURCHASES[offer.purchase]} at {offer.cloud} {offer.region}, {cost}"
 
 
-def _describe_targets(request: SizingRequest) -> str:
+def _describe_targets(request: SizingRequest, plan: SizingPlan) -> str:
     if request.users:
         rate = request.tokens_per_user
-        each = f" at {format_three_digits(rate)} tokens/s each" if rate else ""
+        reached = f", who get {format_three_digits(plan.tokens_per_s_per_user)} tokens/s each: --tokens-per-user sets the least"
+        each = f" at {format_three_digits(rate)} tokens/s each" if rate else reached
         return f" for {request.users:,} users{each}"
-    return f" for {format_three_digits(request.requests_per_s)} requests/s" if request.requests_per_s else ""
+    unit = "documents" if request.workload.model.is_encoder else "requests"
+    return f" for {format_three_digits(request.requests_per_s)} {unit}/s" if request.requests_per_s else ""
 
 
 def _list_changes(request: SizingRequest, plan: SizingPlan, plans: Sequence[SizingPlan]) -> Iterator[str]:
@@ -103,7 +108,8 @@ def _list_changes(request: SizingRequest, plan: SizingPlan, plans: Sequence[Sizi
     rival = min(usable, key=lambda each: _cost(each) or 0.0, default=None)
     rival_cost = _cost(rival) if rival else None
     if rival and rival_cost is not None and cost <= rival_cost <= cost * CLOSE_SHARE:
-        yield f"price: {rival.hardware.name} costs only {rival_cost / cost - 1:.0%} more"
+        more = rival_cost / cost - 1
+        yield f"price: {rival.hardware.name} costs {f'only {more:.0%} more' if more >= LEAST_MORE else 'the same'}"
 
 
 def _describe_without_commitment(request: SizingRequest, plans: Sequence[SizingPlan]) -> Iterator[str]:
