@@ -80,7 +80,8 @@ def _describe_plan(plan: SizingPlan) -> str:
 def _describe_targets(request: SizingRequest, plan: SizingPlan) -> str:
     if request.users:
         rate = request.tokens_per_user
-        reached = f", who get {format_three_digits(plan.tokens_per_s_per_user)} tokens/s each: --tokens-per-user sets the least"
+        figure = format_three_digits(plan.tokens_per_s_per_user)
+        reached = f", who get {figure} tokens/s each: --tokens-per-user sets the least"
         each = f" at {format_three_digits(rate)} tokens/s each" if rate else reached
         return f" for {request.users:,} users{each}"
     unit = "documents" if request.workload.model.is_encoder else "requests"
