@@ -37,8 +37,15 @@ def is_dependable(offer: HardwareOffer | None, day: date) -> bool:
 
 
 def serving_rank(request: SizingRequest, plan: SizingPlan) -> float:
-    """Return 1 for an offer that ranks last for serving round the clock, 0 for all others and for other work."""
-    return float(request.is_serving and not is_dependable(plan.offer, request.day))
+    """Return the rank of a plan's offer for serving round the clock, 0 for other work.
+
+    First are the offers on which a service can be built, then spot and stale prices, then hardware without a price.
+    """
+    if not request.is_serving:
+        return 0.0
+    if plan.offer is None or plan.offer.usd_per_hour is None:
+        return 2.0
+    return float(not is_dependable(plan.offer, request.day))
 
 
 def stale_price_warnings(request: SizingRequest, plans: Iterable[SizingPlan]) -> Iterator[PlanWarning]:
