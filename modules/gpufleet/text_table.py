@@ -16,13 +16,19 @@ line_width: int | None = None
 
 
 def align_columns(
-    header: Sequence[str], rows: Iterable[Sequence[str]], right: Container[str] = ()
+    header: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    right: Container[str] = (),
+    optional: Sequence[str] = (),
 ) -> list[str]:
     """Return the header and the rows as lines without trailing spaces. ``right`` has the headings of figures.
 
-    On a terminal that is too narrow, the widest columns of text are cut, and then the line; both end in an ellipsis.
+    On a terminal that is too narrow, ``optional`` columns are left out, the first one first, and a last line names
+    them. Then the widest columns of text are cut, and then the line; both end in an ellipsis.
     """
     lines = [header, *rows]
+    lines, omitted = _omit_columns(lines, optional, line_width) if line_width else (lines, [])
+    header = lines[0]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     if line_width:
         cuttable = [index for index, name in enumerate(header) if index and name not in right]
@@ -35,7 +41,23 @@ def align_columns(
         ).rstrip()
         for line in lines
     )
-    return [_cut(text, line_width or len(text)) for text in texts]
+    note = f"(too narrow here for {', '.join(omitted)}; a pipe and --json have them)" if omitted else ""
+    return [*(_cut(text, line_width or len(text)) for text in texts), *textwrap.wrap(note, line_width or 80)]
+
+
+def _omit_columns(
+    lines: list[Sequence[str]], optional: Sequence[str], line_width: int
+) -> tuple[list[Sequence[str]], list[str]]:
+    """Return the lines without the first optional columns that do not fit, and the headings of those."""
+    omitted: list[str] = []
+    for name in (name for name in optional if name in lines[0]):
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        if sum(widths) + len(GAP) * (len(widths) - 1) <= line_width:
+            break
+        index = list(lines[0]).index(name)
+        lines = [[*line[:index], *line[index + 1 :]] for line in lines]
+        omitted.append(name)
+    return lines, omitted
 
 
 def format_list(lines: Iterable[str], indent: str = "  ", *, is_cut: bool = False) -> list[str]:

@@ -22,7 +22,7 @@ CARD = {
     "sources": "pci-ids", "as_of": "2026-10-24",
 }  # fmt: skip
 # Catalogue entries that are not PCI devices, or of a vendor that is not in the PCI ID Repository.
-NO_PCI = ("apple", "sbc", "npu", "tpu")
+NO_PCI = ("apple", "sbc", "npu", "tpu", "cpu")
 NO_ID = {
     "Groq LPU", "Cerebras CS-2 (WSE-2)", "Cerebras CS-3 (WSE-3)", "Etched Sohu", "d-Matrix Corsair", "Ascend 910B",
     "Ascend 910C",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
@@ -11,6 +12,13 @@ from gpufleet.sizing.hardware_resolver import resolve_hardware
 from gpufleet.sizing.plans.options import PlanOptions, parse_plan_options
 from gpufleet.sizing.plans.search import find_plans
 from gpufleet.sizing.workload import Workload
+
+ANSWERED = datetime(2026, 11, 29, tzinfo=UTC)  # prices grow old: rankings are tested on this day
+
+
+@pytest.fixture(autouse=True)
+def _fixed_day(monkeypatch):
+    monkeypatch.setattr("gpufleet.sizing.plans.options.read_clock", lambda: ANSWERED)
 
 
 @pytest.fixture

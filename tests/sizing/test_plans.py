@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 
 from gpufleet import catalog
 from gpufleet.errors import InputError
+from gpufleet.sizing.plans.dependability import serving_rank
 from gpufleet.sizing.plans.document import build_sizing_document
 from gpufleet.sizing.plans.options import PlanOptions, parse_plan_options
 from gpufleet.sizing.plans.ranking import build_plan_sort_key
@@ -103,8 +105,9 @@ def test_data_set_size_is_counted_in_sequences_and_epochs(answer_size):
 
 @pytest.mark.parametrize("rank", ["cost", "time", "speed", "power"])
 def test_plans_are_sorted_by_the_requested_rank(rank, answer_size):
+    request = parse_plan_options(PlanOptions("qwen2.5-7b", rank=rank))
     plans = answer_size("qwen2.5-7b", rank=rank, top=40).plans
-    keys = [build_plan_sort_key(rank)(plan) for plan in plans]
+    keys = [build_plan_sort_key(rank, partial(serving_rank, request))(plan) for plan in plans]
     assert len(plans) == 40
     assert keys == sorted(keys)
 

@@ -6,6 +6,7 @@ Ranges are wide on purpose: they test the conclusion, not the digits of a calibr
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -253,6 +254,29 @@ def test_documentation_quotes_current_output(page, quote, repo_root, monkeypatch
     assert quoted.normalize(quote.output) == expected, (
         f"docs/{page} is old: run python tests/sizing/quoted.py"
     )
+
+
+def measurements():
+    return [each for page in quoted.PAGES for each in quoted.find_measurements(page)]
+
+
+@pytest.mark.parametrize(
+    "measurement", measurements(), ids=lambda it: f"{it.quote.command[15:70]} {it.value}"
+)
+def test_published_measurement_is_compared_as_the_page_says(measurement, repo_root, monkeypatch):
+    monkeypatch.chdir(repo_root)
+    assert measurement.verdict == quoted.judge(measurement), (
+        f"docs/{measurement.quote.page} is old: run python tests/sizing/quoted.py"
+    )
+
+
+def test_each_question_has_a_command_and_a_published_measurement_or_a_reason(repo_root):
+    text = (repo_root / "docs/questions.md").read_text()
+    for question in text.split("\n## ")[1:]:
+        title = question.splitlines()[0]
+        assert "$ gpufleet " in question, title
+        has_reason = re.search(r"^(Unknown, because|Published: )", question, re.MULTILINE)
+        assert quoted.MEASURED.search(question) or has_reason, title
 
 
 def test_documents_have_enough_quotes():

@@ -19,7 +19,9 @@ Purchase = Literal[
     "capacity_block",
     "dws_flex",
 ]
-Kind = Literal["gpu_datacenter", "gpu_workstation", "gpu_gaming", "apple", "sbc", "npu", "asic", "tpu", "apu"]
+Kind = Literal[
+    "gpu_datacenter", "gpu_workstation", "gpu_gaming", "apple", "sbc", "npu", "asic", "tpu", "apu", "cpu"
+]
 Confidence = Literal["high", "medium", "low"]
 HOURS_PER_MONTH = 730  # what the clouds' own calculators use: 8,760 hours / 12
 
@@ -119,10 +121,15 @@ class Price:
     @property
     def earliest_price_date(self) -> date | None:
         """Return the earliest day the price may date from: of an interval, its start."""
-        if self.as_of is None:
-            return None
-        first = self.as_of.split("/")[0]
-        return date.fromisoformat(first if first.count("-") == 2 else f"{first}-01")  # noqa: PLR2004 - Y-M-D
+        return find_earliest_day(self.as_of)
+
+
+def find_earliest_day(as_of: str | None) -> date | None:
+    """Return the first day that a price's date means: a day, a month, or an interval of them (2025-11/2026-07)."""
+    if not as_of:
+        return None
+    first = as_of.split("/")[0]
+    return date.fromisoformat(first if first.count("-") == 2 else f"{first}-01")  # noqa: PLR2004 - Y-M-D
 
 
 @dataclass(frozen=True)

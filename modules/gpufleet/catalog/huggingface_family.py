@@ -18,8 +18,8 @@ from gpufleet.errors import InputError
 STATE_BYTES, WINDOW_BYTES = 4.0, 2.0  # of one element of a recurrent matrix, of a convolution's window
 INDEXER_SCALE_BYTES = 4  # beside a token's indexer key in 8 bits; DeepSeek-V3.2 inference/model.py
 ENCODER_NOTE = (
-    "an encoder generates no tokens: in inference TOKENS/S are documents a second of --context tokens, "
-    "USD/M TOKENS a million documents; the figure of one stream does not apply"
+    "an encoder generates no tokens: its speeds are documents a second of --context tokens, "
+    "its cost is of a million documents"
 )
 INDEXER_NOTE = "prompt times leave out the scores of its indexer"
 Family = Callable[[ModelArchitecture, HuggingFaceConfig], ModelArchitecture]

@@ -59,6 +59,10 @@ def _amount_options(command: Command) -> Command:
             ),
             click.option("--epochs", type=float, help="Number of epochs (default 1)."),
             click.option("--requests-per-s", type=float, help="Traffic; determines the number of replicas."),
+            click.option("--users", type=int, help="People who wait for an answer at the same time."),
+            click.option(
+                "--tokens-per-user", type=float, help="Tokens per second that each of --users gets at least."
+            ),
             click.option("--ttft-ms", type=float, help="Maximum time to first token."),
             click.option("--tpot-ms", type=float, help="Maximum time per output token."),
             click.option(
@@ -78,8 +82,8 @@ def _choice_options(command: Command) -> Command:
         (
             click.option(
                 "--on",
-                default="",
-                help="A machine (p4d.24xlarge), a rack, or an accelerator (H100 SXM5 80GB).",
+                multiple=True,
+                help="A machine (p4d.24xlarge), a rack, or an accelerator (H100 SXM5 80GB); repeat to compare.",
             ),
             click.option("--devices", type=int, help="Number of accelerators; with --on, exactly one plan."),
             click.option(
@@ -99,6 +103,11 @@ def _choice_options(command: Command) -> Command:
                 "purchases",
                 multiple=True,
                 help="on_demand, spot, reserved_1y, reserved_3y, owned.",
+            ),
+            click.option(
+                "--usd-per-kwh",
+                type=float,
+                help="Price of power when hardware is bought (default: US average).",
             ),
             click.option("--owned", is_flag=True, help="Only racks and workstations of this project."),
             click.option(
@@ -165,6 +174,7 @@ def size_command(emit: str | None, merge: bool, as_json: bool, **options: Any) -
 
     \b
     gpufleet size --model llama-3.1-8b --on p4d.24xlarge --devices 8
+    gpufleet size --model llama-3.1-70b --users 40 --tokens-per-user 20
     gpufleet size --model qwen2.5-7b --requests-per-s 20 --context 800/200 --tpot-ms 50
     gpufleet size --model llama-3.1-70b --task pretrain --tokens 1T --deadline 30d
     """  # noqa: D301 - the escape is click's mark for lines that stay as they are

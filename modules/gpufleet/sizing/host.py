@@ -19,7 +19,7 @@ FABRIC_TITLES = {
 }
 GBIT_PER_GB = 8.0
 LANES_OF_A_FULL_SLOT = 16
-KINDS_WITHOUT_SLOTS = ("apple", "sbc", "npu", "apu", "tpu")
+KINDS_WITHOUT_SLOTS = ("apple", "sbc", "npu", "apu", "tpu", "cpu")
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from gpufleet.sizing.memory.quantization import is_gguf_precision
 from gpufleet.sizing.speed.device import find_calibrated_engine
 from gpufleet.sizing.workload import Workload
 
-KINDS_RUN_ON_CPU = ("sbc", "npu")  # accelerator kinds on which a model may run on the CPU
+KINDS_RUN_ON_CPU = ("sbc", "npu", "cpu")  # accelerator kinds on which a model may run on the CPU
 CARDS = ("gpu_datacenter", "gpu_workstation", "gpu_gaming")
 CAPABILITY = re.compile(r"cc(\d+\.\d)")
 # docs.vllm.ai/en/v0.14.0/getting_started/installation/gpu: "7.0 or higher"; from v0.21.0 on 7.5, so without V100

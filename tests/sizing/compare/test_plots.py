@@ -115,7 +115,7 @@ def test_page_is_self_contained_and_lists_sources():
     for texts in (
         "80 % RANGE",
         catalog.get_accelerator("RTX 4090").source.split(";")[0][:30],
-        "USD/hour, spot",
+        "USD/hour, reserved_3y",
     ):
         assert texts in page
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpufleet.catalog import Accelerator
+from gpufleet.catalog.purchase_price import PurchasePrice
 from gpufleet.sizing.plans.result import SizingPlan
 from gpufleet.sizing.workload import Workload
 
@@ -29,13 +30,15 @@ class DevicePrice:
 class ComparedAccelerator:
     """One accelerator. ``plan`` is the smallest replica that fits; without one, ``rejection_reason`` says why.
 
-    ``prices`` are the cheapest of each purchase kind, cheapest first.
+    ``prices`` are the cheapest of each purchase kind, cheapest first; spot and prices older than 180 days are last.
+    ``purchase_price`` is what one costs to buy.
     """
 
     accelerator: Accelerator
     prices: tuple[DevicePrice, ...] = ()
     plan: SizingPlan | None = None
     rejection_reason: str = ""
+    purchase_price: PurchasePrice | None = None
 
     @property
     def name_with_count(self) -> str:
@@ -45,7 +48,7 @@ class ComparedAccelerator:
 
     @property
     def cheapest_device_price(self) -> DevicePrice | None:
-        """Return the cheapest known price."""
+        """Return the cheapest known price on which a service can be built, else the cheapest."""
         return self.prices[0] if self.prices else None
 
     @property

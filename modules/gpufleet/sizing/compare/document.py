@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from gpufleet.boundary import Json, read_packaged_json
+from gpufleet.catalog.purchase_price import PurchasePrice
 from gpufleet.sizing.compare.comparison import (
     AcceleratorComparison,
     ComparedAccelerator,
@@ -54,9 +55,17 @@ def _accelerator_document(compared: ComparedAccelerator, precision: str) -> Json
             "computed_in": computed_in,
         },
         "prices": [asdict(price) for price in compared.prices],
+        "purchase_price": None
+        if compared.purchase_price is None
+        else _purchase_document(compared.purchase_price),
         "result": None if compared.plan is None else _result_document(compared, compared.plan),
         "rejection_reason": compared.rejection_reason or None,
     }
+
+
+def _purchase_document(price: PurchasePrice) -> Json:
+    names = ("unit", "devices", "usd_low", "usd_high", "as_of", "source")
+    return {name: getattr(price, name) for name in names}
 
 
 def _result_document(compared: ComparedAccelerator, plan: SizingPlan) -> Json:

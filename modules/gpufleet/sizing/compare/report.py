@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpufleet.catalog import HOURS_PER_MONTH
 from gpufleet.sizing.compare.comparison import (
     AcceleratorComparison,
     ComparedAccelerator,
     dense_tera_ops_by_format,
 )
-from gpufleet.sizing.plans.report import Row, format_table_lines, format_three_digits
+from gpufleet.sizing.plans.formatting import (
+    format_three_digits,
+    format_usd,
+    format_usd_range,
+)
+from gpufleet.sizing.plans.report import Row, format_table_lines
 from gpufleet.sizing.workload import Workload
 
 FACT_COLUMNS = (
     "ACCELERATOR", "GIB", "USABLE", "GB/S", "FP32", "FP16", "BF16", "FP8", "FP4", "INT8", "LINK", "LINK GB/S",
-    "WATTS", "YEAR", "STACKS", "USD/HOUR", "PURCHASE", "AS OF",
+    "WATTS", "YEAR", "STACKS", "USD/HOUR", "USD/MONTH", "PURCHASE", "AS OF", "BUY USD", "BUY AS OF",
 )  # fmt: skip
 WORKLOAD_COLUMNS = (
     "ACCELERATOR", "DEVICES", "ENGINE", "BATCH", "TOKENS/S", "80 % RANGE", "LIMIT", "WATTS", "TOKENS/JOULE",
@@ -22,9 +28,14 @@ WORKLOAD_COLUMNS = (
 )  # fmt: skip
 FACT_NOTE = (
     "Rates are dense, in 10^12 operations per second. USABLE: GiB that software can use. Prices: the cheapest",
-    "known of one device in a cloud's machine; '-' is unknown, never zero.",
+    "known of one device in a cloud's machine, neither spot nor older than 180 days if there is one; a month has 730",
+    "hours. BUY: one device without its server. '-' is unknown, never zero.",
 )
-LEFT_ALIGNED = {"ACCELERATOR", "LINK", "STACKS", "PURCHASE", "ENGINE", "LIMIT", "AS OF"}
+LEFT_ALIGNED = {"ACCELERATOR", "LINK", "STACKS", "PURCHASE", "ENGINE", "LIMIT", "AS OF", "BUY AS OF"}
+NARROW_ORDER = (
+    "STACKS", "YEAR", "FP32", "INT8", "FP16", "FP4", "LINK GB/S", "LINK", "BUY AS OF", "WATTS", "USABLE", "AS OF",
+    "USD/HOUR", "ENGINE", "LIMIT", "BATCH", "TOKENS/JOULE", "FP8", "BUY USD", "PURCHASE",
+)  # fmt: skip
 
 
 def format_comparison_report(comparison: AcceleratorComparison) -> str:
@@ -48,12 +59,13 @@ def list_workload_rows(comparison: AcceleratorComparison) -> list[Row]:
 
 
 def _fact_lines(comparison: AcceleratorComparison) -> Iterator[str]:
-    yield from format_table_lines(FACT_COLUMNS, list_fact_rows(comparison), LEFT_ALIGNED)
+    yield from format_table_lines(FACT_COLUMNS, list_fact_rows(comparison), LEFT_ALIGNED, NARROW_ORDER)
     yield from ("", *FACT_NOTE)
 
 
 def _fact_row(compared: ComparedAccelerator) -> tuple[str, ...]:
     accelerator, price = compared.accelerator, compared.cheapest_device_price
+    to_buy = compared.purchase_price
     return (
         accelerator.name,
         f"{accelerator.memory_gib:g}",
@@ -66,8 +78,11 @@ def _fact_row(compared: ComparedAccelerator) -> tuple[str, ...]:
         str(accelerator.launch_year or "-"),
         " ".join(accelerator.stacks) or "-",
         format_three_digits(price.usd_per_hour if price else None),
+        format_usd(price.usd_per_hour * HOURS_PER_MONTH if price else None),
         f"{price.purchase} {price.cloud} {price.region}" if price else "-",
         (price.as_of or "undated") if price else "-",
+        format_usd_range(to_buy.usd_low, to_buy.usd_high) if to_buy else "-",
+        to_buy.as_of if to_buy else "-",
     )
 
 
@@ -75,7 +90,10 @@ def _workload_lines(comparison: AcceleratorComparison) -> Iterator[str]:
     if comparison.workload is None:
         return
     yield format_workload(comparison.workload)
-    yield from format_table_lines(WORKLOAD_COLUMNS, list_workload_rows(comparison), LEFT_ALIGNED)
+    header: tuple[str, ...] = WORKLOAD_COLUMNS
+    if comparison.workload.model.is_encoder and not comparison.workload.is_training:
+        header = tuple(name.replace("TOKEN", "DOCUMENT") for name in header)
+    yield from format_table_lines(header, list_workload_rows(comparison), LEFT_ALIGNED, NARROW_ORDER)
 
 
 def format_workload(work: Workload) -> str:

@@ -68,7 +68,7 @@ def choose_engine_memory_profile(workload: Workload, accelerator: Accelerator) -
     runs_in_llama_cpp = (
         is_gguf_precision(normalize_precision(workload.precision))
         or bool(workload.model.stored)
-        or accelerator.kind in {"sbc", "apple", "apu"}
+        or accelerator.kind in {"sbc", "apple", "apu", "cpu"}
     )
     return ENGINE_MEMORY["llama.cpp" if runs_in_llama_cpp or accelerator.unified else "vllm"]
 

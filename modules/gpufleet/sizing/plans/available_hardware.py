@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import date
 from math import ceil
 
 from gpufleet import catalog
@@ -11,6 +12,7 @@ from gpufleet.catalog import Accelerator, Machine
 from gpufleet.sizing.hardware import Hardware, HardwareOffer
 from gpufleet.sizing.node_hardware import build_accelerator_hardware, build_machine_hardware
 from gpufleet.sizing.owned_hardware import list_owned_hardware
+from gpufleet.sizing.plans.dependability import is_old_date, is_stale
 from gpufleet.sizing.plans.request import SizingRequest
 from gpufleet.sizing.plans.result import SizingPlan
 
@@ -32,15 +34,22 @@ def list_permitted_hardware(request: SizingRequest) -> Iterator[Hardware]:
 
 
 def list_permitted_cloud_machines(request: SizingRequest) -> Iterator[Hardware]:
-    """Yield cloud machines: for each cloud, shape and purchase kind the one with the cheapest offer."""
-    best: dict[tuple[Shape, str], tuple[Machine, HardwareOffer]] = {}
+    """Yield cloud machines: for each cloud, shape and purchase kind the one with the cheapest offer.
+
+    The cheapest offer with a stale price does not hide the cheapest with a newer one: both are in the result.
+    """
+    best: dict[tuple[Shape, str, bool], tuple[Machine, HardwareOffer]] = {}
     for machine_offer in catalog.search_offers(compare_by="machine"):
         machine = machine_offer.machine
         if not _has_known_accelerator(machine) or not _matches_request(
             request, machine.cloud, machine_offer.region, machine_offer.purchase
         ):
             continue
-        key = (_shape(machine), machine_offer.purchase)
+        key = (
+            _shape(machine),
+            machine_offer.purchase,
+            is_old_date(machine_offer.price.as_of, request.day),
+        )
         if key not in best:
             best[key] = (machine, _offer(machine_offer))
     groups: dict[str, tuple[Machine, list[HardwareOffer]]] = {}
@@ -65,7 +74,7 @@ def with_permitted_offers(request: SizingRequest, hardware: Hardware) -> Hardwar
                 request, machine_offer.machine.cloud, machine_offer.region, machine_offer.purchase
             )
         ]
-        return replace(hardware, offers=tuple(_cheapest(offers)))
+        return replace(hardware, offers=tuple(_cheapest(offers, request.day)))
     return replace(
         hardware, offers=tuple(_offers_per_device(request, hardware.accelerator, hardware.devices_per_node))
     )
@@ -91,18 +100,17 @@ def list_plan_offers(request: SizingRequest, plan: SizingPlan) -> tuple[Hardware
     if hardware.origin != "accelerator" or not hardware.offers:
         return hardware.offers
     devices_per_node = min(plan.layout.devices, hardware.devices_per_node)
-    best: dict[str, HardwareOffer] = {}
+    best: dict[tuple[str, bool], HardwareOffer] = {}
     for machine_offer in _offers_with_accelerator(request, hardware.accelerator):
         device_count = machine_offer.machine.accelerators[0].count
         if device_count < devices_per_node:
             continue
         machines = ceil(plan.devices / device_count)
         usd = machine_offer.price.usd_per_hour * machines / plan.nodes
-        known = best.get(machine_offer.purchase)
+        kind = (machine_offer.purchase, is_old_date(machine_offer.price.as_of, request.day))
+        known = best.get(kind)
         if known is None or usd < (known.usd_per_hour or 0.0):
-            best[machine_offer.purchase] = _accelerator_offer(
-                machine_offer, usd, f"{machines} x {machine_offer.machine.name}"
-            )
+            best[kind] = _accelerator_offer(machine_offer, usd, f"{machines} x {machine_offer.machine.name}")
     return tuple(best.values()) or hardware.offers
 
 
@@ -112,8 +120,9 @@ def _offers_per_device(
     """Yield offers for a node of bare accelerators at a cloud's cheapest price per device."""
     seen = set()
     for machine_offer in _offers_with_accelerator(request, accelerator):
-        if machine_offer.purchase not in seen:
-            seen.add(machine_offer.purchase)
+        kind = (machine_offer.purchase, is_old_date(machine_offer.price.as_of, request.day))
+        if kind not in seen:
+            seen.add(kind)
             usd = machine_offer.price.usd_per_hour / machine_offer.machine.accelerators[0].count * per_node
             yield _accelerator_offer(machine_offer, usd, f"a device of {machine_offer.machine.name}")
 
@@ -160,13 +169,12 @@ def _offer(machine_offer: catalog.MachineOffer) -> HardwareOffer:
     )
 
 
-def _cheapest(offers: list[HardwareOffer]) -> Iterator[HardwareOffer]:
-    """Yield the cheapest offer of each purchase kind."""
-    kinds = dict.fromkeys(offer.purchase for offer in offers)
-    for kind in kinds:
-        yield min(
-            (offer for offer in offers if offer.purchase == kind), key=lambda offer: offer.usd_per_hour or 0.0
-        )
+def _cheapest(offers: list[HardwareOffer], day: date) -> Iterator[HardwareOffer]:
+    """Yield the cheapest offer of each purchase kind: of the stale prices, and of the others."""
+    kinds: dict[tuple[str, bool], HardwareOffer] = {}
+    for offer in sorted(offers, key=lambda offer: offer.usd_per_hour or 0.0):
+        kinds.setdefault((offer.purchase, is_stale(offer, day)), offer)
+    yield from kinds.values()
 
 
 def _matches_request(request: SizingRequest, cloud: str, region: str, purchase: str) -> bool:

@@ -13,6 +13,7 @@ from gpufleet.sizing.plans.placement import (
     Placement,
     find_smallest_placement,
     place_workload_on_devices,
+    place_workload_on_layout,
 )
 from gpufleet.sizing.plans.request import SizingRequest
 from gpufleet.sizing.plans.result import SECONDS_PER_HOUR, SizingPlan
@@ -25,7 +26,7 @@ MAX_SCALING_STEPS = 6
 
 def list_candidate_plans(request: SizingRequest, hardware: Hardware) -> Iterator[SizingPlan]:
     """Yield candidate plans on that hardware; none if the model does not fit or targets cannot be met."""
-    if request.requests_per_s:
+    if request.requests_per_s or request.users:
         yield from _traffic_plans(request, hardware)
         return
     least = find_smallest_placement(request.workload, hardware)
@@ -52,7 +53,10 @@ def build_plan_on_devices(request: SizingRequest, hardware: Hardware, devices: i
         _plan_replicas(request, placement, devices)
         for placement in _replica_placements(request, hardware, devices)
     ]
-    if request.needs_max_streams or request.requests_per_s:
+    if request.users:
+        candidates = [_share_users(request, plan) for plan in candidates]
+        return max(candidates, key=lambda plan: _user_key(request, plan))
+    if request.needs_many_streams:
         return max(candidates, key=lambda plan: (plan.is_feasible, plan.tokens_per_s or 0.0))
     return next((plan for plan in candidates if plan.is_feasible), candidates[0])
 
@@ -71,7 +75,7 @@ def _replica_placements(request: SizingRequest, hardware: Hardware, devices: int
                     request, place_workload_on_devices(request.workload, hardware, nodes * per_node)
                 )
         yield _fill_streams(request, placement)
-    if request.needs_max_streams and has_divisible_heads:
+    if (request.needs_max_streams or request.users) and has_divisible_heads:
         smaller = (size for size in (1, 2, 4) if size < min(devices, per_node) and devices % size == 0)
         for size in smaller:
             placement = place_workload_on_devices(request.workload, hardware, size)
@@ -80,11 +84,7 @@ def _replica_placements(request: SizingRequest, hardware: Hardware, devices: int
 
 
 def _fill_streams(request: SizingRequest, placement: Placement) -> Placement:
-    return (
-        with_most_streams(request, placement)
-        if request.needs_max_streams or request.requests_per_s
-        else placement
-    )
+    return with_most_streams(request, placement) if request.needs_many_streams or request.users else placement
 
 
 def _plan_replicas(request: SizingRequest, placement: Placement, devices: int) -> SizingPlan:
@@ -115,7 +115,7 @@ def _traffic_plans(request: SizingRequest, hardware: Hardware) -> Iterator[Sizin
     least = find_smallest_placement(request.workload, hardware)
     if least is None:
         return
-    size = least.layout.devices
+    size, fewest = least.layout.devices, None
     while size <= max(hardware.devices_per_node, least.layout.devices):
         placement = (
             least
@@ -126,8 +126,12 @@ def _traffic_plans(request: SizingRequest, hardware: Hardware) -> Iterator[Sizin
             _build_plan(request, with_most_streams(request, placement)) if placement.fits_in_memory else None
         )
         if plan is not None and meets_latency_targets(request, plan) and plan.requests_per_s:
-            yield from _scale_to_traffic(request, plan)
-            return
+            scaled = next((_scale_to_users if request.users else _scale_to_traffic)(request, plan), None)
+            if scaled is not None:
+                if fewest is not None and scaled.devices >= fewest:
+                    return  # a still larger replica communicates more
+                fewest = scaled.devices
+                yield scaled
         size *= 2
 
 
@@ -138,10 +142,46 @@ def _scale_to_traffic(request: SizingRequest, plan: SizingPlan) -> Iterator[Sizi
     size, per_node = plan.layout.devices, hardware.devices_per_node
     nodes = ceil(replicas / (per_node // size)) if size < per_node else replicas * plan.layout.nodes
     if hardware.node_limit is None or nodes <= hardware.node_limit:
-        served = target_rate * request.workload.output_tokens
+        served = target_rate * max(request.workload.output_tokens, 1)  # of an encoder: documents
         yield replace(
             plan, replicas=replicas, devices=replicas * size, nodes=nodes, served_tokens_per_s=served
         )
+
+
+def _scale_to_users(request: SizingRequest, plan: SizingPlan) -> Iterator[SizingPlan]:
+    """Yield the plan with enough replicas for the users, if there are enough nodes; paid devices share the users."""
+    users, hardware = request.users or 1, plan.hardware
+    replicas = ceil(users / plan.workload.batch)
+    size, per_node = plan.layout.devices, hardware.devices_per_node
+    nodes = ceil(replicas / (per_node // size)) if size < per_node else replicas * plan.layout.nodes
+    if hardware.node_limit is not None and nodes > hardware.node_limit:
+        return
+    if size < per_node and hardware.origin != "accelerator":
+        replicas = min(users, nodes * (per_node // size))
+    devices = replicas * size
+    yield _share_users(request, replace(plan, replicas=replicas, devices=devices, nodes=nodes))
+
+
+def _share_users(request: SizingRequest, plan: SizingPlan) -> SizingPlan:
+    """Return the plan with the users spread evenly over its replicas, as many as memory holds."""
+    batch = min(ceil((request.users or 1) / plan.replicas), plan.workload.batch)
+    placement = place_workload_on_layout(
+        replace(plan.workload, batch=batch), plan.hardware, plan.layout, plan.engine
+    )
+    speed = placement.predict_speed()
+    return replace(
+        plan,
+        workload=placement.workload,
+        memory=placement.memory,
+        speed=speed,
+        users=request.users,
+        requests_per_s=replica_requests_per_s(placement, speed),
+    )
+
+
+def _user_key(request: SizingRequest, plan: SizingPlan) -> tuple[bool, int, float]:
+    """Return the order of plans for users: one that runs, for as many as there are, each as fast as possible."""
+    return plan.is_feasible, min(plan.streams, request.users or 1), plan.tokens_per_s_per_user or 0.0
 
 
 def _plan_training(request: SizingRequest, hardware: Hardware, least: Placement) -> SizingPlan:
@@ -216,6 +256,7 @@ def _build_plan(
         speed=speed,
         engine=placement.engine,
         tokens=request.tokens,
+        latency_s=request.latency_s,
         requests_per_s=replica_requests_per_s(placement, speed),
         full_prompt_tokens_per_s=estimate_speed(prompt, layout, hardware).prompt_tokens_per_s
         if prompt

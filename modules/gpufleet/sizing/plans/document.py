@@ -6,7 +6,7 @@ from gpufleet.boundary import Json, read_packaged_json
 from gpufleet.sizing.hardware import HardwareOffer, ParallelLayout
 from gpufleet.sizing.memory.result import MemoryEstimate
 from gpufleet.sizing.plan_warning import PlanWarning
-from gpufleet.sizing.plans.result import SizingPlan, SizingResult
+from gpufleet.sizing.plans.result import PurchaseOption, SizingPlan, SizingResult
 from gpufleet.sizing.workload import Workload
 
 PARTS = ("weights", "gradients", "optimizer", "activations", "kv_cache", "overhead", "total")
@@ -34,6 +34,8 @@ def build_sizing_document(result: SizingResult) -> Json:
         "plans": [_plan_document(plan) for plan in result.plans],
         "closest": None if result.closest_plan is None else _plan_document(result.closest_plan),
         "considered": result.considered_count,
+        "purchases": [_purchase_document(option) for option in result.purchases],
+        "recommendation": result.recommendation or None,
         "warnings": [_warning_document(warning) for warning in result.warnings],
     }
 
@@ -84,6 +86,8 @@ def _plan_document(plan: SizingPlan) -> Json:
         "tokens_per_s_low": _round_significant(plan.tokens_per_s_low),
         "tokens_per_s_high": _round_significant(plan.tokens_per_s_high),
         "tokens_per_s_per_stream": _round_significant(plan.tokens_per_s_per_stream),
+        "users": plan.users,
+        "tokens_per_s_per_user": _round_significant(plan.tokens_per_s_per_user if plan.users else None),
         "prompt_tokens_per_s": _round_significant(plan.prompt_tokens_per_s),
         "time_to_first_token_s": _round_significant(plan.time_to_first_token_s),
         "requests_per_s": _round_significant(
@@ -93,6 +97,7 @@ def _plan_document(plan: SizingPlan) -> Json:
         "hours": _round_significant(plan.work_hours),
         "usd": _round_price(plan.total_usd),
         "usd_per_hour": _round_price(plan.usd_per_hour),
+        "usd_per_month": _round_price(plan.usd_per_month),
         "usd_per_million_tokens": _round_significant(plan.usd_per_million_tokens),
         "watts": _round_significant(plan.total_watts),
         "offer": None if plan.offer is None else _offer_document(plan.offer),
@@ -114,6 +119,24 @@ def _offer_document(offer: HardwareOffer) -> Json:
         "usd_per_node_hour": _round_price(offer.usd_per_hour),
         "as_of": offer.as_of,
         "source": offer.source,
+    }
+
+
+def _purchase_document(option: PurchaseOption) -> Json:
+    months, price = option.break_even_months, option.price
+    return {
+        "accelerator": option.name,
+        "units": option.units,
+        "unit": price.unit if price else None,
+        "usd_low": option.usd_low,
+        "usd_high": option.usd_high,
+        "rent_usd_per_month": _round_price(option.rent_usd_per_month),
+        "power_usd_per_month": _round_significant(option.power_usd_per_month),
+        "usd_per_kwh": option.power_price.usd_per_kwh,
+        "break_even_months_low": _round_significant(months[0]) if months else None,
+        "break_even_months_high": _round_significant(months[1]) if months else None,
+        "as_of": price.as_of if price else None,
+        "source": price.source if price else None,
     }
 
 

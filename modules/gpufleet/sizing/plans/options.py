@@ -32,6 +32,7 @@ from gpufleet.sizing.workload import (
 
 TASKS: tuple[Task, ...] = get_args(Task)
 CLOUDS = tuple(catalog.CLOUDS)
+READING_TASKS = ("classify", "classification", "embed", "embedding", "rerank")
 STATES = ("mixed", "bf16")
 PURCHASES = ("on_demand", "spot", "reserved_1y", "reserved_3y", "owned")
 SUFFIX_FACTORS = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12}
@@ -62,7 +63,9 @@ class PlanOptions:
     dataset: int | None = None
     epochs: float | None = None
     requests_per_s: float | None = None
-    on: str = ""
+    users: int | None = None
+    tokens_per_user: float | None = None
+    on: str | tuple[str, ...] = ()
     devices: int | None = None
     engine: str = ""
     kv_precision: str = ""
@@ -86,24 +89,33 @@ class PlanOptions:
     offload: str = ""
     states: str = ""
     experts: str = ""
+    usd_per_kwh: float | None = None
+
+
+def read_clock() -> datetime:
+    """Return the time now."""
+    return datetime.now(UTC)
 
 
 def parse_plan_options(
     options: PlanOptions, *, now: datetime | None = None, root: Path | None = None
 ) -> SizingRequest:
     """Return the request for these options; raise InputError with a remedy for a wrong one."""
+    now = now or read_clock()
     workload, is_total, needs_max_streams = _build_workload(options)
     _refuse_conflicting_options(options, workload)
     return SizingRequest(
         workload=workload,
-        hardware_name=options.on,
+        hardware_names=tuple(dict.fromkeys(_list_hardware_names(options.on))),
         devices=_require_count(options.devices, "--devices", MAX_DEVICES),
         tokens=_total_tokens(options, workload),
         requests_per_s=_require_positive(options.requests_per_s, "--requests-per-s"),
+        users=_require_count(options.users, "--users", MAX_BATCH),
+        tokens_per_user=_require_positive(options.tokens_per_user, "--tokens-per-user"),
         ttft_s=_ms_to_seconds(_require_positive(options.ttft_ms, "--ttft-ms")),
         tpot_s=_ms_to_seconds(_require_positive(options.tpot_ms, "--tpot-ms")),
         latency_s=_require_positive(options.latency_s, "--latency"),
-        deadline_h=_parse_deadline(options.deadline, now or datetime.now(UTC)),
+        deadline_h=_parse_deadline(options.deadline, now),
         reserve_gib=_require_positive(options.reserve_gib, "--reserve-gib") or 0.0,
         budget_usd=_require_positive(options.budget, "--budget"),
         regions=_parse_regions(options.regions),
@@ -116,6 +128,8 @@ def parse_plan_options(
         can_choose_batch=workload.is_training and not options.batch,
         max_plans=_parse_limit(options.top),
         project_root=root,
+        usd_per_kwh=_require_positive(options.usd_per_kwh, "--usd-per-kwh"),
+        day=now.date(),
     )
 
 
@@ -188,6 +202,12 @@ def _document_tokens(options: PlanOptions, model: ModelArchitecture, *, trains: 
 
 
 def _build_workload(options: PlanOptions) -> tuple[Workload, bool, bool]:
+    if options.task.strip().lower() in READING_TASKS:
+        raise InputError(
+            f"{options.task!r} is not a task of its own",
+            where="--task",
+            remedy="leave it out: an encoder reads documents of --context tokens, a language model answers in IN/OUT",
+        )
     task = _require_choice(options.task, TASKS, "--task")
     trains = task != "inference"
     prompt, answer, is_total = parse_context_tokens(options.context, trains=trains)
@@ -216,7 +236,9 @@ def _build_workload(options: PlanOptions) -> tuple[Workload, bool, bool]:
             ),
             engine=find_model_engine(options.engine).name if options.engine else None,
             training=_training_options(options, task),
-            has_concurrent_streams=needs_max_streams or options.requests_per_s is not None,
+            has_concurrent_streams=needs_max_streams
+            or options.requests_per_s is not None
+            or (options.users or 1) > 1,
         ),
         is_total,
         needs_max_streams,
@@ -281,7 +303,8 @@ def _refuse_conflicting_options(options: PlanOptions, workload: Workload) -> Non
     }  # fmt: skip
     serving_only = {
         "--requests-per-s": options.requests_per_s, "--ttft-ms": options.ttft_ms, "--tpot-ms": options.tpot_ms,
-        "--latency": options.latency_s, "--kv-precision": options.kv_precision,
+        "--latency": options.latency_s, "--kv-precision": options.kv_precision, "--users": options.users,
+        "--tokens-per-user": options.tokens_per_user,
     }  # fmt: skip
     forbidden, kind = (serving_only, "inference") if workload.is_training else (training_only, "training")
     for name, value in forbidden.items():
@@ -301,10 +324,47 @@ def _refuse_conflicting_options(options: PlanOptions, workload: Workload) -> Non
         raise InputError(
             "cannot be combined with --tokens", where="--requests-per-s", remedy="give traffic, or work"
         )
-    if options.requests_per_s is not None and workload.output_tokens == 0:
+    _refuse_conflicting_users(options, workload)
+    if options.requests_per_s is not None and workload.output_tokens == 0 and not workload.model.is_encoder:
         raise InputError(
             "requests must have output tokens", where="--context", remedy="give IN/OUT with OUT above 0"
         )
+
+
+def _refuse_conflicting_users(options: PlanOptions, workload: Workload) -> None:
+    """Raise InputError for options that say in another way what --users and --tokens-per-user say."""
+    if options.tokens_per_user is not None and options.users is None:
+        raise InputError("needs --users", where="--tokens-per-user", remedy="give --users 1 for one stream")
+    if options.users is None:
+        return
+    if workload.model.is_encoder:
+        remedy = "give --requests-per-s: documents a second"
+        raise InputError(
+            f"{workload.model.name} has no answers for users: it is an encoder",
+            where="--users",
+            remedy=remedy,
+        )
+    others = {
+        "--batch": options.batch, "--requests-per-s": options.requests_per_s, "--tokens": options.tokens,
+    }  # fmt: skip
+    for name, value in others.items():
+        if value not in (None, ""):
+            raise InputError(
+                f"cannot be combined with {name}",
+                where="--users",
+                remedy="give the users at the same time, or the streams, the traffic or the work",
+            )
+    if options.tokens_per_user is not None and options.tpot_ms is not None:
+        raise InputError(
+            "cannot be combined with --tpot-ms",
+            where="--tokens-per-user",
+            remedy="both bound the same speed: give one",
+        )
+
+
+def _list_hardware_names(names: str | tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of the hardware; one name alone may be a string."""
+    return ((names,) if names else ()) if isinstance(names, str) else names
 
 
 def _total_tokens(options: PlanOptions, workload: Workload) -> float | None:

@@ -11,13 +11,23 @@ from gpufleet.sizing.plans.result import SizingPlan
 Key = tuple[float, ...]
 
 
-def build_plan_sort_key(ranking: Rank) -> Callable[[SizingPlan], Key]:
-    """Return the sort key of a ranking: smaller is better; unknown values come last."""
+def build_plan_sort_key(
+    ranking: Rank, serving_rank: Callable[[SizingPlan], float]
+) -> Callable[[SizingPlan], Key]:
+    """Return the sort key of a ranking: smaller is better; unknown values come last.
+
+    ``serving_rank`` puts offers last on which no service can be built: before the cost, and after any other measure,
+    because a machine is not slower for the way it is paid.
+    """
     order = {"cost": _cost_key, "time": _time_key, "speed": _speed_key, "power": _power_key}[ranking]
-    return lambda plan: (
-        float(not plan.tokens_per_s),
-        *order(plan),
-    )  # plans with unknown speed come last
+    first = 0 if ranking == "cost" else 1
+
+    def build_key(plan: SizingPlan) -> Key:
+        key = order(plan)
+        unknown = float(not plan.tokens_per_s)  # plans with unknown speed come last
+        return (float(not plan.is_feasible), unknown, *key[:first], serving_rank(plan), *key[first:])
+
+    return build_key
 
 
 def _cost_key(plan: SizingPlan) -> Key:

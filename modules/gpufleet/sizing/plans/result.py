@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gpufleet.catalog import HOURS_PER_MONTH
+from gpufleet.catalog.purchase_price import PowerPrice, PurchasePrice
 from gpufleet.sizing.hardware import Hardware, HardwareOffer, ParallelLayout
 from gpufleet.sizing.memory.result import MemoryEstimate, QuickDeviceEstimate
 from gpufleet.sizing.model_engine import ModelEngine
@@ -35,6 +36,8 @@ class SizingPlan:
     engine: ModelEngine
     offer: HardwareOffer | None = None
     tokens: float | None = None
+    latency_s: float | None = None  # the requested bound of a complete request
+    users: int | None = None  # people who wait for an answer at the same time
     served_tokens_per_s: float | None = None
     requests_per_s: float | None = None  # capacity of one replica
     full_prompt_tokens_per_s: float | None = None  # prompt tokens per second if only a total length was given
@@ -66,6 +69,21 @@ class SizingPlan:
         return None if self.workload.is_training else self._speed_figure("per_stream")
 
     @property
+    def streams(self) -> int:
+        """Return how many requests all replicas answer at the same time."""
+        return self.workload.batch * self.replicas
+
+    @property
+    def tokens_per_s_per_user(self) -> float | None:
+        """Return the tokens per second of each request while all streams are busy, prompts included."""
+        return None if self.tokens_per_s is None else self.tokens_per_s / self.streams
+
+    @property
+    def tokens_per_s_low_per_user(self) -> float | None:
+        """Return the lower bound of the 80 % interval of a request's tokens per second."""
+        return None if self.tokens_per_s_low is None else self.tokens_per_s_low / self.streams
+
+    @property
     def prompt_tokens_per_s(self) -> float | None:
         """Return the prompt tokens per second of one replica, None for training."""
         return (
@@ -81,8 +99,10 @@ class SizingPlan:
 
     @property
     def request_duration_s(self) -> float | None:
-        """Return seconds from the start of a request to its last token."""
+        """Return seconds from the start of a request to its last token; of an encoder, of a batch of documents."""
         first, stream = self.time_to_first_token_s, self.tokens_per_s_per_stream
+        if self.workload.model.is_encoder:
+            return 1 / stream if stream else None
         return None if not stream else (first or 0.0) + self.workload.output_tokens / stream
 
     @property
@@ -130,6 +150,25 @@ class SizingPlan:
 
 
 @dataclass(frozen=True)
+class PurchaseOption:
+    """Hardware of a plan to buy: ``units`` of it; ``price`` None if no price is known.
+
+    ``break_even_months`` are those after which rent costs more than purchase and power, at the lower and at the upper
+    price; None if power costs as much as rent, or if the rent, the price or the power is not known.
+    """
+
+    name: str
+    units: int
+    price: PurchasePrice | None
+    usd_low: float | None
+    usd_high: float | None
+    rent_usd_per_month: float | None
+    power_usd_per_month: float | None
+    break_even_months: tuple[float, float] | None
+    power_price: PowerPrice
+
+
+@dataclass(frozen=True)
 class SizingResult:
     """Plans, best first; ``memory`` and ``quick_estimate`` are the best plan's."""
 
@@ -140,3 +179,5 @@ class SizingResult:
     warnings: tuple[PlanWarning, ...]
     considered_count: int
     closest_plan: SizingPlan | None = None  # the nearest plan if none meets the request
+    purchases: tuple[PurchaseOption, ...] = ()  # the same hardware bought, next to rented
+    recommendation: str = ""  # which plan, why, and what would change it

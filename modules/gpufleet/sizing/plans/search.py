@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 
 from gpufleet.errors import InputError
 from gpufleet.progress import report_step
@@ -17,9 +18,12 @@ from gpufleet.sizing.plan_warning import PlanWarning
 from gpufleet.sizing.plans import available_hardware
 from gpufleet.sizing.plans.candidate import build_plan_on_devices, list_candidate_plans
 from gpufleet.sizing.plans.consistency import check_request_allows_hardware
+from gpufleet.sizing.plans.dependability import is_stale, serving_rank, stale_price_warnings
 from gpufleet.sizing.plans.model_warning import list_model_warnings
 from gpufleet.sizing.plans.placement import find_smallest_placement
+from gpufleet.sizing.plans.purchase import list_purchase_options
 from gpufleet.sizing.plans.ranking import build_plan_sort_key
+from gpufleet.sizing.plans.recommendation import recommend_exact_plan, recommend_ranked_plan
 from gpufleet.sizing.plans.request import SizingRequest
 from gpufleet.sizing.plans.reserved_memory import reserved_memory_warnings, subtract_reserved_memory
 from gpufleet.sizing.plans.result import SizingPlan, SizingResult
@@ -35,7 +39,7 @@ PURCHASE_PREFERENCE = ("owned", "on_demand", "spot", "reserved_1y", "reserved_3y
 
 def find_plans(request: SizingRequest) -> SizingResult:
     """Return one plan if hardware and device count are given, else the best plans of all permitted hardware."""
-    if not request.hardware_name:
+    if not request.hardware_names:
         hardware = [
             subtract_reserved_memory(hardware, request)
             for hardware in available_hardware.list_permitted_hardware(request)
@@ -44,7 +48,9 @@ def find_plans(request: SizingRequest) -> SizingResult:
         return _rank_plans(
             request, hardware, (*reserved_memory_warnings(request), *_unusable_hardware_warnings(request))
         )
-    alternatives = resolve_hardware_alternatives(request.hardware_name, request.project_root)
+    if len(request.hardware_names) > 1:
+        return _compare_named_hardware(request)
+    alternatives = resolve_hardware_alternatives(request.hardware_names[0], request.project_root)
     if request.devices is None and not alternatives[0].warnings:  # several are the kinds of nodes of one rack
         kinds = [_find_permitted(request, each.hardware) for each in alternatives]
         return _rank_plans(request, kinds, tuple(reserved_memory_warnings(request)))
@@ -55,8 +61,31 @@ def find_plans(request: SizingRequest) -> SizingResult:
             return result
         first = first or result
     if first is None:
-        raise ValueError(f"no hardware found for {request.hardware_name}")
+        raise ValueError(f"no hardware found for {request.hardware_names[0]}")
     return first
+
+
+def _compare_named_hardware(request: SizingRequest) -> SizingResult:
+    """Return the plans of several named kinds of hardware in one ranking; with a device count one plan of each."""
+    kinds: list[Hardware] = []
+    warnings: list[PlanWarning] = [*reserved_memory_warnings(request)]
+    for name in request.hardware_names:
+        alternatives = resolve_hardware_alternatives(name, request.project_root)
+        if alternatives[0].warnings:  # a retired machine: its first substitute
+            alternatives = alternatives[:1]
+        kinds += [_find_permitted(request, each.hardware) for each in alternatives]
+        warnings += [warning for each in alternatives for warning in each.warnings]
+    if request.devices is None:
+        return _rank_plans(request, kinds, tuple(warnings))
+    results = [_plan_exact_devices(request, hardware, request.devices, ()) for hardware in kinds]
+    plans = tuple(sorted((result.plans[0] for result in results), key=_sort_key(request)))
+    warnings += [warning for result in results for warning in result.warnings]
+    result = _build_result(request, plans, warnings, len(kinds))
+    return replace(result, recommendation=recommend_ranked_plan(request, plans, len(kinds)))
+
+
+def _sort_key(request: SizingRequest) -> Callable[[SizingPlan], tuple[float, ...]]:
+    return build_plan_sort_key(request.rank, partial(serving_rank, request))
 
 
 def _find_permitted(request: SizingRequest, hardware: Hardware) -> Hardware:
@@ -77,18 +106,20 @@ def _plan_exact_devices(
     request: SizingRequest, hardware: Hardware, devices: int, warnings: tuple[PlanWarning, ...]
 ) -> SizingResult:
     plan = build_plan_on_devices(request, hardware, devices)
-    case = PlacementCase(plan.workload, hardware, devices, plan.layout, plan.engine, request.hardware_name)
+    case = PlacementCase(plan.workload, hardware, devices, plan.layout, plan.engine, request.typed_name)
     placement_warnings = (*warnings, *check_placement(case))
     reasons = "; ".join(warning.message for warning in placement_warnings if warning.is_blocking)
     offers = available_hardware.list_plan_offers(request, plan)
-    plan = replace(plan, rejection_reason=reasons).with_offer(_default_offer(offers))
+    plan = replace(plan, rejection_reason=reasons).with_offer(_default_offer(request, offers))
     all_warnings = (
         *placement_warnings,
         *_memory_warnings(plan),
         *missed_target_warnings(request, plan),
         *_missing_price_warnings(request, (plan,)),
+        *stale_price_warnings(request, (plan,)),
     )
-    return _build_result(request, (plan,), all_warnings, 1)
+    result = _build_result(request, (plan,), all_warnings, 1)
+    return replace(result, recommendation=recommend_exact_plan(request, plan))
 
 
 def _rank_plans(
@@ -98,11 +129,11 @@ def _rank_plans(
     possible = [hardware for hardware in kinds if not _is_hardware_blocked(request, hardware)]
     plans = [plan for hardware in possible for plan in _best_plan_per_purchase(request, hardware)]
     affordable = [plan for plan in plans if _is_within_deadline_and_budget(request, plan)]
-    order = build_plan_sort_key(request.rank)
+    order = _sort_key(request)
     best = sorted(affordable, key=order)
     top_plans = tuple(_drop_duplicates(best)[: request.max_plans or None])
     if top_plans:
-        return _build_result(
+        result = _build_result(
             request,
             top_plans,
             (
@@ -111,15 +142,17 @@ def _rank_plans(
                 *_commitment_warnings(top_plans),
                 *_missing_price_warnings(request, top_plans),
                 *_unranked_hardware_warnings(request, kinds, affordable, top_plans),
+                *stale_price_warnings(request, top_plans),
             ),
             len(kinds),
         )
+        return replace(result, recommendation=recommend_ranked_plan(request, best, len(kinds)))
     return _build_empty_result(request, kinds, sorted(plans, key=order), warnings)
 
 
 def _best_plan_per_purchase(request: SizingRequest, hardware: Hardware) -> list[SizingPlan]:
     """Return the best plan on that hardware for each purchase kind."""
-    order = build_plan_sort_key(request.rank)
+    order = _sort_key(request)
     best: dict[str, SizingPlan] = {}
     for plan in list_candidate_plans(request, hardware):
         offers: tuple[HardwareOffer | None, ...] = available_hardware.list_plan_offers(request, plan) or (
@@ -193,10 +226,10 @@ def _build_empty_result(
 
 def _find_closest_plan(request: SizingRequest, kinds: list[Hardware]) -> tuple[SizingPlan, str]:
     """Return the closest plan if all miss the targets or memory does not suffice, and a text that says which."""
-    relaxed = replace(request, ttft_s=None, tpot_s=None, latency_s=None, requests_per_s=None)
+    relaxed = _without_targets(request)
     possible = [hardware for hardware in kinds if not _is_hardware_blocked(request, hardware)]
     plans = [
-        plan.with_offer(_default_offer(available_hardware.list_plan_offers(relaxed, plan)))
+        plan.with_offer(_default_offer(request, available_hardware.list_plan_offers(relaxed, plan)))
         for hardware in possible
         for plan in list_candidate_plans(
             relaxed, hardware
@@ -213,7 +246,9 @@ def _find_closest_plan(request: SizingRequest, kinds: list[Hardware]) -> tuple[S
         possible or kinds, key=lambda hardware: hardware.accelerator.memory_gib * hardware.devices_per_node
     )
     devices = largest.devices_per_node * min(largest.node_limit or 1, MAX_CLOSEST_NODES)
-    best = build_plan_on_devices(relaxed, largest, devices).with_offer(_default_offer(largest.offers))
+    best = build_plan_on_devices(relaxed, largest, devices).with_offer(
+        _default_offer(request, largest.offers)
+    )
     return best, f"it does not fit on any of {len(kinds)} kinds of hardware"
 
 
@@ -221,6 +256,7 @@ def _find_nearest_miss(request: SizingRequest, plans: list[SizingPlan]) -> tuple
     """Return the plan whose worst target is missed by the least, and a text with the missed targets."""
     best = min(plans, key=lambda plan: worst_target_ratio(request, plan))
     misses = "; ".join(warning.message for warning in missed_target_warnings(request, best))
+    misses = misses or "it has too few nodes for these users"
     bounds = {"the deadline": request.deadline_h, "the budget": request.budget_usd}
     names = [name for name, bound in bounds.items() if bound is not None]
     what = f"no plan is within {' and '.join(names)}: " if names else ""
@@ -246,7 +282,15 @@ def _build_result(
             *warnings,
         )
     )
-    return SizingResult(best.workload, best.memory, quick, plans, tuple(all_warnings), considered)
+    return SizingResult(
+        best.workload,
+        best.memory,
+        quick,
+        plans,
+        tuple(all_warnings),
+        considered,
+        purchases=list_purchase_options(request, plans),
+    )
 
 
 def _placement_warnings(request: SizingRequest, plans: tuple[SizingPlan, ...]) -> list[PlanWarning]:
@@ -261,7 +305,7 @@ def _placement_warnings(request: SizingRequest, plans: tuple[SizingPlan, ...]) -
                 plan.layout.devices,
                 plan.layout,
                 plan.engine,
-                request.hardware_name,
+                request.typed_name,
                 plan.devices,
             )
         )
@@ -298,7 +342,7 @@ def _unranked_hardware_warnings(
     top_plans: tuple[SizingPlan, ...],
 ) -> Iterator[PlanWarning]:
     """Yield a warning with the reason for each kind of hardware of one's own without a plan among those shown."""
-    if not (request.owned_only or request.hardware_name):
+    if not (request.owned_only or request.hardware_names):
         return  # of a hundred kinds most have none
     shown, ranked = ({plan.hardware.name for plan in plans} for plans in (top_plans, affordable))
     for hardware in (each for each in kinds if each.name not in shown):
@@ -311,12 +355,35 @@ def _unranked_hardware_warnings(
         elif find_smallest_placement(request.workload, hardware) is None:
             reason = "has too little memory for it"
         else:
-            reason = "misses a target, the deadline or the budget"
+            reason = f"misses {_describe_misses(request, hardware)}"
         yield PlanWarning(UNRANKED, f"{hardware.name} {reason}")
 
 
+def _describe_misses(request: SizingRequest, hardware: Hardware) -> str:
+    """Return which targets the hardware misses, and what it reaches."""
+    plans = [*_best_plan_per_purchase(_without_targets(request), hardware)]
+    misses = [
+        "; ".join(warning.message for warning in missed_target_warnings(request, plan)) for plan in plans
+    ]
+    known = next((text for text in misses if text), "")
+    return f"a target: {known}" if known else "a target, the deadline or the budget"
+
+
+def _without_targets(request: SizingRequest) -> SizingRequest:
+    """Return the request without the targets that leave hardware out."""
+    return replace(
+        request,
+        ttft_s=None,
+        tpot_s=None,
+        latency_s=None,
+        requests_per_s=None,
+        users=None,
+        tokens_per_user=None,
+    )
+
+
 def _list_placement_warnings(request: SizingRequest, hardware: Hardware) -> Iterable[PlanWarning]:
-    return check_placement(PlacementCase.on_one_device(request.workload, hardware, request.hardware_name))
+    return check_placement(PlacementCase.on_one_device(request.workload, hardware, request.typed_name))
 
 
 def _commitment_warnings(plans: tuple[SizingPlan, ...]) -> Iterator[PlanWarning]:
@@ -357,6 +424,10 @@ def _memory_warnings(plan: SizingPlan) -> list[PlanWarning]:
     return [PlanWarning("does-not-fit", text, "gpufleet's own memory estimate", is_blocking=True)]
 
 
-def _default_offer(offers: tuple[HardwareOffer, ...]) -> HardwareOffer | None:
-    """Return the default offer if no purchase kind was requested."""
-    return min(offers, key=lambda offer: PURCHASE_PREFERENCE.index(offer.purchase), default=None)
+def _default_offer(request: SizingRequest, offers: tuple[HardwareOffer, ...]) -> HardwareOffer | None:
+    """Return the default offer if no purchase kind was requested; of a kind, one whose price is not stale."""
+    return min(
+        offers,
+        key=lambda offer: (PURCHASE_PREFERENCE.index(offer.purchase), is_stale(offer, request.day)),
+        default=None,
+    )

@@ -6,22 +6,33 @@ from gpufleet.sizing.plans.placement import Placement
 from gpufleet.sizing.plans.request import SizingRequest
 from gpufleet.sizing.plans.result import SizingPlan
 from gpufleet.sizing.speed import SpeedEstimate
+from gpufleet.sizing.speed.capacity import MAX_ENCODER_STREAMS
 from gpufleet.sizing.speed.device import find_calibrated_engine, is_server_engine
 
-MAX_STREAMS = 1024
+FIRST_STREAMS = 1024  # the first upper bound of a search, doubled while it fits
+MAX_STREAMS = 1_000_000  # the largest --batch
+SLACK = 1e-6  # relative tolerance for rounding
 
 
 def with_most_streams(request: SizingRequest, placement: Placement) -> Placement:
-    """Return the placement with the most streams that memory and targets allow, at least one.
+    """Return the placement with the most streams that memory, targets and users allow, at least one.
 
+    An encoder keeps no cache: more documents in a batch than the speed model's bound gain nothing.
     The remaining share of the tightest bound falls almost linearly with the streams, so the search is a regula falsi
     (Illinois variant), exact below 200 streams and to one per cent above.
     """
-    best, trial = placement.with_batch(1), placement.with_batch(MAX_STREAMS)
+    most = request.users or MAX_STREAMS
+    if placement.workload.model.is_encoder:
+        most = min(most, int(MAX_ENCODER_STREAMS))
+    low, high = 1, min(FIRST_STREAMS, most)
+    best, trial = placement.with_batch(low), placement.with_batch(high)
     above, below = _remaining_share(request, best), _remaining_share(request, trial)
-    if below >= 0:
-        return trial
-    low, high = 1, MAX_STREAMS
+    while below >= 0:
+        if high == most:
+            return trial
+        best, low, above, high = trial, high, below, min(2 * high, most)
+        trial = placement.with_batch(high)
+        below = _remaining_share(request, trial)
     while above >= 0 and high - low > _search_tolerance(low):
         share = round((high - low) * above / (above - below))
         trial = placement.with_batch(low + max(1, min(high - low - 1, share)))
@@ -41,9 +52,19 @@ def _remaining_share(request: SizingRequest, placement: Placement) -> float:
     speed = placement.predict_speed()
     if not speed.per_stream:
         return -1.0
-    seconds_per_token = 1 / speed.per_stream
-    request_s = (speed.time_to_first_token_s or 0.0) + placement.workload.output_tokens * seconds_per_token
-    bounds = ((needed, available), (seconds_per_token, request.tpot_s), (request_s, request.latency_s))
+    work, seconds_per_token = placement.workload, 1 / speed.per_stream
+    request_s = (
+        seconds_per_token
+        if work.model.is_encoder
+        else (speed.time_to_first_token_s or 0.0) + work.output_tokens * seconds_per_token
+    )
+    user_s = work.batch / (speed.tokens_per_s or 1.0)
+    bounds = (
+        (needed, available),
+        (seconds_per_token, request.tpot_s),
+        (request_s, request.latency_s),
+        (user_s, 1 / request.tokens_per_user if request.tokens_per_user else None),
+    )
     return min((limit - value) / limit for value, limit in bounds if limit)
 
 
@@ -66,6 +87,10 @@ def meets_latency_targets(request: SizingRequest, plan: SizingPlan) -> bool:
         return False
     if request.tpot_s is not None and (not stream or 1 / stream > request.tpot_s):
         return False
+    if request.tokens_per_user and (plan.tokens_per_s_per_user or 0.0) < request.tokens_per_user * (
+        1 - SLACK
+    ):
+        return False
     return request.latency_s is None or (request_s is not None and request_s <= request.latency_s)
 
 
@@ -80,6 +105,8 @@ def replica_requests_per_s(placement: Placement, speed: SpeedEstimate) -> float 
     workload = placement.workload
     if workload.is_training or not speed.tokens_per_s:
         return None
+    if workload.model.is_encoder:
+        return speed.tokens_per_s
     seconds = workload.output_tokens / speed.tokens_per_s
     nodes, accelerator = placement.layout.nodes, placement.hardware.accelerator
     if not is_server_engine(

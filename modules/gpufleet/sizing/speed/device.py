@@ -24,6 +24,8 @@ def classify_device(accelerator: Accelerator) -> str:
     vendor = accelerator.vendor.lower()
     if accelerator.kind in ("apple", "tpu"):
         return accelerator.kind
+    if accelerator.kind == "cpu":
+        return "board-cpu"  # processors of boards run the same engines, and are the ones that were measured
     if vendor in ("nvidia", "amd"):
         if accelerator.unified:
             return f"{vendor}-soc"

@@ -77,6 +77,8 @@ def training_tokens_per_s(replica: Replica) -> float | None:
 
 
 def _inference_speed(replica: Replica) -> SpeedEstimate:
+    if replica.model.is_encoder:
+        return _document_speed(replica)
     generation = estimate_generation_rates(replica)
     if generation is None:
         part = replica.hardware.accelerator.name
@@ -102,6 +104,34 @@ def _inference_speed(replica: Replica) -> SpeedEstimate:
             replica, 1.0 - generation.step.all_reduce / generation.step.total_seconds, limit
         ),
         notes=tuple(_speed_notes(replica, generation, known=bounds.is_measured)),
+    )
+
+
+def _document_speed(replica: Replica) -> SpeedEstimate:
+    """Return documents per second of an encoder, which reads a batch of documents in one pass and generates nothing.
+
+    ``time_to_first_token_s`` is the latency of one document that is alone on the device.
+    """
+    work = replica.workload
+    batch = min(float(work.batch), capacity.MAX_ENCODER_STREAMS)
+    seconds = prefill.estimate_prefill_seconds(replica, batch, work.context_tokens)
+    alone = prefill.estimate_prefill_seconds(replica, 1.0, work.context_tokens)
+    if not seconds or not alone:
+        part = replica.hardware.accelerator.name
+        reason = f"the compute rate or the memory bandwidth of {part} is not known"
+        return SpeedEstimate(None, None, None, None, None, None, None, None, (reason,))
+    bounds = find_speed_interval("prefill", replica.device_class)
+    rate = batch / seconds
+    return SpeedEstimate(
+        tokens_per_s=rate,
+        low=rate * bounds.low,
+        high=rate * bounds.high,
+        per_stream=1.0 / seconds,
+        prompt_tokens_per_s=work.context_tokens / alone,
+        time_to_first_token_s=alone,
+        limit="compute",
+        watts=_replica_watts(replica, 1.0, "compute"),
+        notes=tuple(_interval_note(replica, known=bounds.is_measured)),
     )
 
 

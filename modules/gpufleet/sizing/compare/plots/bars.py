@@ -17,7 +17,7 @@ from gpufleet.sizing.compare.plots.style import (
     kind_color_encoding,
     wrap_lines,
 )
-from gpufleet.sizing.plans.report import format_three_digits
+from gpufleet.sizing.plans.formatting import format_three_digits
 from gpufleet.sizing.plans.result import SizingPlan
 
 Measure = Callable[[ComparedAccelerator], tuple[float, float, float] | None]

@@ -16,7 +16,7 @@ from gpufleet.sizing.compare.plots.style import (
     kind_color_encoding,
     wrap_lines,
 )
-from gpufleet.sizing.plans.report import format_three_digits
+from gpufleet.sizing.plans.formatting import format_three_digits
 
 STEP = 24
 BAR_AREA_WIDTH = WIDTH - 140

@@ -16,11 +16,13 @@ KINDS = {
     "Apple": ("#CC79A7", "diamond"),
     "TPU, NPU or other chip": ("#E69F00", "cross"),
     "board or small computer": ("#8C8C8C", "triangle-down"),
+    "processor": ("#56B4E9", "stroke"),
 }
 NAMES = {
     "gpu_datacenter": "data-centre GPU", "gpu_gaming": "gaming card", "gpu_workstation": "workstation card",
     "apple": "Apple", "tpu": "TPU, NPU or other chip", "asic": "TPU, NPU or other chip",
     "npu": "TPU, NPU or other chip", "sbc": "board or small computer", "apu": "board or small computer",
+    "cpu": "processor",
 }  # fmt: skip
 LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3])
