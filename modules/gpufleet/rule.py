@@ -7,10 +7,10 @@ install) hold their rules as ``Rule``; the first two run them through a ``RuleTa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from gpufleet.errors import InputError
+from gpufleet.quick_dataclass import dataclass
 
 Case = TypeVar("Case")
 Violation = TypeVar("Violation")

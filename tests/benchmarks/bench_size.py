@@ -1,9 +1,10 @@
 """Time of `gpufleet size` over all hardware as a complete process. Prints, asserts nothing.
 
-    python tests/benchmarks/bench_size.py [RUNS]
+    python tests/benchmarks/bench_size.py [RUNS] [CHECKOUT]
 
-Budget on two idle cores: 0.3 s each, `--json` included. A busy machine moves wall seconds, so CPU seconds and what
-an empty Python process and `import click` take on it at the same time are printed too.
+Processor seconds, and their ratio to `import click, pydantic` in the same run, because a busy machine moves seconds.
+With another checkout (`git worktree add /tmp/before COMMIT`) each question is asked of both in turn, and the last
+column is how many times faster this one is. Bytecode is written before the first measurement.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-SIZE = [sys.executable, "-m", "gpufleet", "size", "--model"]
+SIZE = ["-m", "gpufleet", "size", "--model"]
+REFERENCE = "import click, pydantic"
 QUESTIONS = {
-    "an empty process": [sys.executable, "-c", "pass"],
-    "import click": [sys.executable, "-c", "import click"],
+    "an empty process": ["-c", "pass"],
+    REFERENCE: ["-c", REFERENCE],
     "inference, table": [*SIZE, "llama-3.1-8b"],
     "inference, --json": [*SIZE, "llama-3.1-8b", "--json"],
     "inference, --top 0 --json": [*SIZE, "llama-3.1-8b", "--top", "0", "--json"],
@@ -28,6 +30,9 @@ QUESTIONS = {
         *SIZE, "llama-3.1-70b", "--requests-per-s", "20", "--context", "800/200", "--tpot-ms", "200", "--json",
     ],
     "LoRA of 7B, --json": [*SIZE, "qwen2.5-7b", "--task", "lora", "--dataset", "10000", "--epochs", "3", "--json"],
+    "full fine-tuning of 8B, --json": [
+        *SIZE, "llama-3.1-8b", "--task", "full_finetune", "--tokens", "1B", "--json",
+    ],
     "70B from scratch by a day, --json": [
         *SIZE, "llama-3.1-70b", "--task", "pretrain", "--tokens", "1T", "--deadline", "60d", "--json",
     ],
@@ -35,23 +40,38 @@ QUESTIONS = {
 }  # fmt: skip
 
 
-def run_once(command):
-    """Run the command once, and return its wall and CPU seconds."""
+def run_once(arguments, checkout):
+    """Run the command of that checkout once, and return its wall and CPU seconds."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment["PYTHONPATH"] = str(checkout / "modules")
     started, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, cwd=ROOT, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    subprocess.run([sys.executable, *arguments], cwd=ROOT, env=environment, check=False, capture_output=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.perf_counter() - started, after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
 
 def main():
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    checkouts = [ROOT, *(Path(name).resolve() for name in sys.argv[2:3])]
+    times = {(name, checkout): [] for name in QUESTIONS for checkout in checkouts}
+    for turn in range(runs + 1):
+        for (name, checkout), measured in times.items():
+            seconds = run_once(QUESTIONS[name], checkout)
+            if turn:  # the first one writes bytecode
+                measured.append(seconds)
+    reference = statistics.median(cpu for _, cpu in times[REFERENCE, ROOT])
     print(f"gpufleet size as a whole process, {runs} runs each, load average {os.getloadavg()[0]:.1f}")
-    for name, command in QUESTIONS.items():
-        run_once(command)
-        wall, cpu = zip(*(run_once(command) for _ in range(runs)), strict=True)
-        print(
-            f"  {name:34} wall median {statistics.median(wall):.2f} s, best {min(wall):.2f} s; cpu {min(cpu):.2f} s"
-        )
+    print(
+        f"  {'':34}{'wall':>8}{'cpu':>8}{'ratio':>7}"
+        + (f"{'before':>9}{'faster':>8}" if sys.argv[2:] else "")
+    )
+    for name in QUESTIONS:
+        wall, cpu = (statistics.median(each) for each in zip(*times[name, ROOT], strict=True))
+        line = f"  {name:34}{wall:7.3f}s{cpu:7.3f}s{cpu / reference:7.2f}"
+        for other in checkouts[1:]:
+            before = statistics.median(seconds for _, seconds in times[name, other])
+            line += f"{before:8.3f}s{before / cpu:8.2f}"
+        print(line)
 
 
 if __name__ == "__main__":

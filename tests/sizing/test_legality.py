@@ -85,6 +85,12 @@ CASES = {
         ("H100 SXM5 80GB", 1, {"engine": "tensorrt-llm", "precision": "q4_k_m"}),
         ("H100 SXM5 80GB", 1, {"engine": "llama.cpp", "precision": "q4_k_m"}),
     ),
+    "not-modelled": (("Groq LPU", 1, {}), ("Gaudi3", 1, {})),
+    "unknown-rate": (
+        ("Data Center GPU Max 1550", 1, {"task": "lora"}),  # its matrix rates are not published
+        ("Data Center GPU Max 1550", 1, {}),
+    ),
+    "unmeasured-class": (("Ascend 910C", 1, {}), ("TPU v7x (Ironwood)", 1, {})),
     "global-batch-large": (
         ("H100 SXM5 80GB", 6352, {"task": "pretrain", "input_tokens": 2048, "output_tokens": 0, "batch": 4}),
         ("H100 SXM5 80GB", 64, {"task": "pretrain", "input_tokens": 2048, "output_tokens": 0, "batch": 4}),

@@ -30,6 +30,7 @@ from gpufleet.boundary.limit import (
 )
 from gpufleet.boundary.package_data import (
     read_packaged_bytes,
+    read_packaged_columns,
     read_packaged_json,
     read_packaged_rows,
     read_packaged_text,
@@ -115,6 +116,7 @@ __all__ = [
     "read_file_mark",
     "read_json_file_rows",
     "read_packaged_bytes",
+    "read_packaged_columns",
     "read_packaged_json",
     "read_packaged_rows",
     "read_packaged_text",

@@ -19,13 +19,26 @@ FLAGS = {"yes": True, "1": True, "no": False, "0": False, "": False}
 
 
 class CsvRow(dict[str, str]):
-    """One row by column. ``where`` is its place (``file:line``); an InputError about a cell names place and column."""
+    """One row by column. ``where`` is its place (``file:line``); an InputError about a cell names it and the column."""
 
-    __slots__ = ("where",)  # a table has thousands of rows
+    __slots__ = ("_file", "_line")  # a table has thousands of rows
 
     def __init__(self, cells: Iterable[tuple[str, str]], where: str) -> None:
         super().__init__(cells)
-        self.where = where
+        self._file, self._line = where, 0
+
+    @classmethod
+    def build(cls, columns: list[str], cells: list[str], file: str, line: int) -> CsvRow:
+        """Return the row of a line; without the call of a constructor, in half the time."""
+        row = cls.__new__(cls)
+        row.update(zip(columns, cells))  # noqa: B905 - the reader compares their numbers
+        row._file, row._line = file, line  # noqa: SLF001 - of its own class
+        return row
+
+    @property
+    def where(self) -> str:
+        """Return the row's place."""
+        return f"{self._file}:{self._line}" if self._line else self._file
 
     def __missing__(self, column: str) -> str:
         raise InputError("the file has no such column", where=self.where, key=column)
@@ -142,14 +155,14 @@ def decode_csv(
 
 
 def _read_rows(reader: Any, columns: list[str], where: str, limits: DocumentLimits) -> Iterator[CsvRow]:
-    width, most = len(columns), limits.values // max(len(columns), 1)
+    width, most, build = len(columns), limits.values // max(len(columns), 1), CsvRow.build
     for count, cells in enumerate(filter(None, reader), 1):
-        place = f"{where}:{reader.line_num}"
         if len(cells) != width:
+            place = f"{where}:{reader.line_num}"
             raise InputError(f"has {len(cells)} fields, the header has {width}", where=place)
         if count > most:
             raise InputError(f"contains more than {limits.values:,} values", where=where)
-        yield CsvRow(zip(columns, cells, strict=True), place)
+        yield build(columns, cells, where, reader.line_num)
 
 
 def _check_header(columns: list[str], where: str, required: Iterable[str], min_columns: int) -> None:

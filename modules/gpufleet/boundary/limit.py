@@ -6,7 +6,7 @@ The figures are choices, not measurements: each is at least ten times what the l
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from gpufleet.quick_dataclass import dataclass
 
 KIB = 1 << 10
 MIB = 1 << 20

@@ -98,7 +98,7 @@ def _choose_parser(kind: Any) -> Parse:
         if parse is str:
             return lambda text: collect(text.split())
         return lambda text: collect(map(parse, text.split()))
-    if kind not in _PARSERS:
+    if kind not in _PARSERS and getattr(kind, "__name__", "") == "Decimal":
         from decimal import (  # its import takes longer than most tables, and few have one
             Decimal,
             InvalidOperation,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 
 from gpufleet.boundary import build_from_row, read_table
 from gpufleet.catalog.data_file import PACKAGE, Row, load_catalog_rows
 from gpufleet.catalog.entry import Accelerator
 from gpufleet.catalog.source import summarize_accelerator_sources
+from gpufleet.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)
@@ -22,10 +24,37 @@ class _UsableShare:
     up_to_gib: float = math.inf
 
 
+class _Accelerators(Mapping[str, Accelerator]):
+    """The accelerators of a table, each built when it is asked for: most questions are about a third of them."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self._rows, self._built = {row["name"]: row for row in rows}, dict[str, Accelerator]()
+
+    def __getitem__(self, name: str) -> Accelerator:
+        if name not in self._built:
+            self._built[name] = _build_accelerator(self._rows[name])
+        return self._built[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
 @cache
-def load_accelerators() -> dict[str, Accelerator]:
+def load_accelerators() -> Mapping[str, Accelerator]:
     """Return every accelerator by catalogue name, each with the largest memory that it is sold with."""
-    return {row["name"]: _build_accelerator(row) for row in load_catalog_rows("accelerators.csv")}
+    return _Accelerators(load_catalog_rows("accelerators.csv"))
+
+
+def list_accelerator_names(*columns: str) -> list[str]:
+    """Return the names of the accelerators with a figure in each of these columns, without building them."""
+    rows = load_catalog_rows("accelerators.csv")
+    return [row["name"] for row in rows if all(row[column] for column in columns)]
 
 
 def with_memory_size(part: Accelerator, gib: float) -> Accelerator | None:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 
 WORD_SIMILARITY = 0.75  # of a misspelt word: H1000 means H100
 MIN_PART_LENGTH = 3  # shorter parts match too much: "T5" would match a Jetson T5000
@@ -51,6 +50,8 @@ def find_similar_names(query: str, names: Iterable[str]) -> list[str]:
     normalized, known_names = normalize_name(_replace_board_names(query)), list(names)
     if len(normalized) < MIN_PART_LENGTH:
         return []
+    from difflib import get_close_matches  # only for messages
+
     words = {word for name in known_names for word in split_name_words(name)}
     closest = get_close_matches(normalized, words, n=1, cutoff=WORD_SIMILARITY)
     # With the last letter wrong, L40X is as near to L40S as to L40.

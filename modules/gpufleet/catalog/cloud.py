@@ -6,10 +6,10 @@ Other lists of clouds derive from this table; docs/architecture.md, "Adding a cl
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from gpufleet.catalog.entry import Purchase
 from gpufleet.errors import InputError
+from gpufleet.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
 from typing import Literal
 
 from gpufleet.catalog.fact_value import Fabric
+from gpufleet.quick_dataclass import dataclass
 
 Purchase = Literal[
     "on_demand",
@@ -95,9 +95,9 @@ class Machine:
     @cached_property
     def fabric(self) -> Fabric | None:
         """Return the fabric of the facts table, which few readers of machines need."""
-        from gpufleet.catalog.machine_facts import get_machine_facts
+        from gpufleet.catalog.machine_facts import get_fabric_facts
 
-        facts = get_machine_facts(self.name, self.cloud)
+        facts = get_fabric_facts(self.name, self.cloud)
         return facts.fabric if facts else None
 
     @property

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
 from typing import Any, Literal, get_args
+
+from gpufleet.quick_dataclass import dataclass
 
 Fabric = Literal["efa", "infiniband", "gpudirect_tcpx", "gpudirect_tcpxo", "gpudirect_rdma"]
 DiskKind = Literal["nvme", "scsi"]

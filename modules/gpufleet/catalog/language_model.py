@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from gpufleet.catalog.architecture import (
     ModelArchitecture,
 )
 from gpufleet.catalog.data_file import Row, load_catalog_rows
+from gpufleet.catalog.machine_facts import matches_name_pattern
 from gpufleet.catalog.parameter_count import with_parameter_counts
 from gpufleet.errors import InputError
 
@@ -101,8 +101,10 @@ def _find_matches(query: str) -> list[str]:
         for name, row in _load_rows().items()
     }
     exact = [name for name, aliases in names.items() if query in aliases]
+    if exact:
+        return exact
     parts = [name for name, row in _load_rows().items() if _is_part(query, name, row)]
-    return exact or [name for name in parts if _load_rows()[name].get("variant_of", "") not in parts]
+    return [name for name in parts if _load_rows()[name].get("variant_of", "") not in parts]
 
 
 def _is_part(query: str, name: str, row: Row) -> bool:
@@ -175,7 +177,8 @@ def _build_architecture(row: Row) -> ModelArchitecture:
 def _with_published_format(model: ModelArchitecture) -> ModelArchitecture:
     """Return the model with the quantisation in which its owner publishes it, if it is not in 16 bits."""
     row = next(
-        (row for row in _load_published_formats() if fnmatchcase(model.name.lower(), row["models"])), None
+        (row for row in _load_published_formats() if matches_name_pattern(model.name.lower(), row["models"])),
+        None,
     )
     if row is None:
         return model

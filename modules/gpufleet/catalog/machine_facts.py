@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import date
 from functools import cache
 from typing import Any, Literal
 
-from gpufleet.boundary import CsvRow, read_packaged_rows
+from gpufleet.boundary import CsvRow, read_packaged_columns, read_packaged_rows
 from gpufleet.catalog.fact_value import (
     FIELD_OF_ATTRIBUTE,
     UNKNOWN,
@@ -24,6 +24,10 @@ from gpufleet.catalog.fact_value import (
     parse_fact,
 )
 from gpufleet.errors import InputError
+from gpufleet.quick_dataclass import dataclass
+
+COLUMNS = ("cloud", "machine", "field", "value", "source", "as_of", "note")
+FABRIC_FIELDS = ("fabric", "fabric_gbit_per_s")
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,16 @@ def load_fact_rows() -> tuple[CsvRow, ...]:
     return tuple(read_packaged_rows("gpufleet.catalog", "data/machine_facts.csv"))
 
 
+@cache
+def _load_rows_of_fields(fields: tuple[str, ...]) -> tuple[CsvRow, ...]:
+    """Return the rows of some fields: in a third of the time of all."""
+    cells = read_packaged_columns("gpufleet.catalog", "data/machine_facts.csv", COLUMNS)
+    field = COLUMNS.index("field")
+    return tuple(
+        CsvRow(zip(COLUMNS, row, strict=True), "machine_facts.csv") for row in cells if row[field] in fields
+    )
+
+
 def is_row_of_machine(pattern: str, machine: str) -> bool:
     """Return whether a row's machine cell (``p5.48xlarge``, ``g5.*``, ``n1-*+T4``) stands for this machine."""
     name = machine if "+" in pattern else machine.partition("+")[0]
@@ -135,18 +149,23 @@ def matches_name_pattern(name: str, pattern: str) -> bool:
 
 
 @cache
-def _load_rows_by_pattern(cloud: str) -> Mapping[str, list[CsvRow]]:
+def _load_rows_by_pattern(cloud: str, fields: tuple[str, ...] = ()) -> Mapping[str, list[CsvRow]]:
     """Return a cloud's rows by their machine cell: each pattern is compared once with a machine, not once a row."""
     rows: dict[str, list[CsvRow]] = defaultdict(list)
-    for row in load_fact_rows():
+    for row in _load_rows_of_fields(fields) if fields else load_fact_rows():
         if row["cloud"] == cloud:
             rows[row["machine"]].append(row)
     return rows
 
 
+def get_fabric_facts(machine: str, cloud: str) -> MachineFacts | None:
+    """Return the facts of a cloud's machine with its fabric alone, which sizing asks of all machines."""
+    return _load_facts(machine, cloud, FABRIC_FIELDS)
+
+
 @cache
-def _load_facts(machine: str, cloud: str) -> MachineFacts | None:
-    rows_by_pattern = _load_rows_by_pattern(cloud)
+def _load_facts(machine: str, cloud: str, fields: tuple[str, ...] = ()) -> MachineFacts | None:
+    rows_by_pattern = _load_rows_by_pattern(cloud, fields)
     exact = [name for name in dict.fromkeys((machine, machine.partition("+")[0])) if name in rows_by_pattern]
     patterns = exact + [
         pattern for pattern in rows_by_pattern if "*" in pattern and is_row_of_machine(pattern, machine)

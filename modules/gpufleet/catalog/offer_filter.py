@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from datetime import date
 from functools import cache
 from typing import Literal
 
 from gpufleet.catalog.entry import MachineOffer
+from gpufleet.quick_dataclass import dataclass
 
 ComparisonUnit = Literal["machine", "accelerator"]
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gpufleet.catalog.architecture import ModelArchitecture
+from gpufleet.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)

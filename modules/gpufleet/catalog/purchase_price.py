@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
 from gpufleet.boundary import read_table
+from gpufleet.quick_dataclass import dataclass
 
 PACKAGE = "gpufleet.catalog"
 

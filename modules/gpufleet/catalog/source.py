@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
-from gpufleet.catalog.data_file import load_catalog_rows
+from gpufleet.boundary import read_packaged_columns
+from gpufleet.catalog.data_file import PACKAGE, load_catalog_rows
+from gpufleet.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,6 @@ def summarize_accelerator_sources(name: str) -> tuple[str, str]:
 def _load_accelerator_source_ids() -> dict[str, dict[str, None]]:
     """Return the sources of the fields of each accelerator, each once."""
     ids: dict[str, dict[str, None]] = {}
-    for row in load_catalog_rows("accelerator_sources.csv"):
-        ids.setdefault(row["name"], {})[row["source"]] = None
+    for name, source in read_packaged_columns(PACKAGE, "data/accelerator_sources.csv", ("name", "source")):
+        ids.setdefault(name, {})[source] = None
     return ids

@@ -24,6 +24,7 @@ from gpufleet.cli.group import VERBOSE, LazyGroup, make_common_options  # noqa: 
 from gpufleet.errors import EnvironmentFault, GpufleetError  # noqa: E402
 from gpufleet.extra import explain_missing_packages  # noqa: E402
 
+gc.freeze()
 gc.enable()
 
 VERBS = {

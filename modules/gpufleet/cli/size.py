@@ -85,6 +85,10 @@ def _choice_options(command: Command) -> Command:
                 multiple=True,
                 help="A machine (p4d.24xlarge), a rack, or an accelerator (H100 SXM5 80GB); repeat to compare.",
             ),
+            click.option(
+                "--host", default="", help="The computer that the card of --on is in: Raspberry Pi 5, PC ..."
+            ),
+            click.option("--slot", default="", help="Its slot: x1, x4, 3.0x4, Thunderbolt 4, OCuLink ..."),
             click.option("--devices", type=int, help="Number of accelerators; with --on, exactly one plan."),
             click.option(
                 "--reserve-gib", type=float, help="Memory of each device that is reserved for other programs."

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from gpufleet.catalog import Accelerator
+from gpufleet.quick_dataclass import dataclass
 
 Split = Literal["none", "tensor", "layer"]
 Origin = Literal["cloud", "rack", "workstation", "accelerator"]
@@ -53,6 +53,8 @@ class Hardware:
     attached_card: str = (
         ""  # the cloud's card that is attached to the machine and has a price of its own: T4, V100
     )
+    slot_gb_s: float = 0.0  # of a card's slot in a host of one's own, 0: the slot that the card is made for
+    host: str = ""  # a host of host_computers.csv
     host_source: str = ""  # source of the host's device count, network and memory
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from gpufleet import catalog
 from gpufleet.catalog import Accelerator, accelerator_name, data_file
 from gpufleet.errors import InputError
+from gpufleet.quick_dataclass import dataclass
 from gpufleet.sizing.attached_hardware import find_attached_hardware, list_attachable_cards
 from gpufleet.sizing.hardware import Hardware
 from gpufleet.sizing.node_hardware import (

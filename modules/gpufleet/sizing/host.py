@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 
-from gpufleet.catalog import Accelerator, get_machine_facts, load_catalog_sources
-from gpufleet.catalog.machine_facts import matches_name_pattern
+from gpufleet.catalog import Accelerator, load_catalog_sources
+from gpufleet.catalog.machine_facts import get_fabric_facts, matches_name_pattern
+from gpufleet.quick_dataclass import dataclass
 from gpufleet.sizing.data_file import load_sizing_rows
 
 FABRIC_TITLES = {
@@ -50,7 +50,7 @@ def find_default_host(accelerator: Accelerator) -> DefaultHost:
 
 def find_machine_network(machine: str, cloud: str) -> tuple[float, str, str]:
     """Return GB/s of a cloud machine's network, its kind and its source; the fabric's if it has one."""
-    facts = get_machine_facts(machine, cloud)
+    facts = get_fabric_facts(machine, cloud)
     if facts and facts.fabric and facts.fabric_gbit_per_s:
         source = load_catalog_sources()[facts.cells["fabric_gbit_per_s"].source.split(maxsplit=1)[0]]
         return facts.fabric_gbit_per_s / GBIT_PER_GB, FABRIC_TITLES[facts.fabric], source.title
@@ -59,6 +59,7 @@ def find_machine_network(machine: str, cloud: str) -> tuple[float, str, str]:
     return row.get_number("gbit_s") / GBIT_PER_GB, row["network"], row["source"]
 
 
+@cache
 def find_device_interconnect(accelerator: Accelerator, devices: int) -> tuple[float, str]:
     """Return GB/s per device and direction between so many devices of one node, and the link's name.
 
@@ -71,17 +72,19 @@ def find_device_interconnect(accelerator: Accelerator, devices: int) -> tuple[fl
     return (slot, f"PCIe {accelerator.pcie_gen}") if slot else (0.0, "")
 
 
+@cache
 def pcie_slot_gb_s(accelerator: Accelerator) -> float:
     """Return GB/s and direction of the accelerator's slot, 0 where it has none."""
     if accelerator.pcie_gen is None or accelerator.kind in KINDS_WITHOUT_SLOTS:
         return 0.0
     lanes = re.search(r"PCIe x(\d+)", accelerator.form_factor)
     share = int(lanes[1]) / LANES_OF_A_FULL_SLOT if lanes else 1.0
-    return _load_slot_speeds().get(accelerator.pcie_gen, 0.0) * share
+    return load_slot_speeds().get(accelerator.pcie_gen, 0.0) * share
 
 
 @cache
-def _load_slot_speeds() -> dict[int, float]:
+def load_slot_speeds() -> dict[int, float]:
+    """Return GB/s and direction of a slot with 16 lanes, by generation."""
     return {row.get_integer("pcie_gen"): row.get_number("gb_s_x16") for row in load_sizing_rows("slots.csv")}
 
 
@@ -96,4 +99,6 @@ def _matches(match: str, accelerator: Accelerator) -> bool:
         return accelerator.name == expected
     if field == "kind":
         return accelerator.kind == expected
+    if field == "begins":
+        return accelerator.name.startswith(expected)
     return accelerator.form_factor.startswith(expected)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache, lru_cache
 
 from gpufleet.boundary import build_from_row
 from gpufleet.catalog import Accelerator
 from gpufleet.errors import InputError
+from gpufleet.quick_dataclass import dataclass
 from gpufleet.sizing.data_file import load_sizing_rows
 from gpufleet.sizing.hardware import Hardware, Split
+from gpufleet.sizing.host import find_default_host
 from gpufleet.sizing.memory.quantization import is_gguf_precision
 from gpufleet.sizing.speed.device import find_calibrated_engine
 from gpufleet.sizing.workload import Workload
@@ -20,6 +21,9 @@ CARDS = ("gpu_datacenter", "gpu_workstation", "gpu_gaming")
 CAPABILITY = re.compile(r"cc(\d+\.\d)")
 # docs.vllm.ai/en/v0.14.0/getting_started/installation/gpu: "7.0 or higher"; from v0.21.0 on 7.5, so without V100
 MIN_CAPABILITY = 7.0
+
+# Of small computers that are joined by RDMA: engines that split each layer over them, where others split by layers.
+CLUSTER_ENGINES = {"Thunderbolt 5": "exo", "ConnectX-7": "vllm"}
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,10 @@ def _choose_engine(accelerator: Accelerator, workload: Workload, nodes: int) -> 
     ):
         return load_model_engines()["distributed-llama"]
     is_gguf = is_gguf_precision(workload.precision) or bool(workload.model.stored)  # also a file in 16 bits
+    if nodes > 1 and not workload.is_training and not is_gguf:
+        engine = CLUSTER_ENGINES.get(find_default_host(accelerator).network)
+        if engine and is_engine_supported_on(load_model_engines()[engine], accelerator):
+            return load_model_engines()[engine]
     if not workload.is_training and is_gguf and accelerator.kind != "npu":
         return load_model_engines()["llama.cpp"]
     if not workload.is_training and _is_vllm_card(accelerator):

@@ -66,6 +66,8 @@ def with_link_for_device_count(hardware: Hardware, device_count: int) -> Hardwar
     """Return the hardware with the link between ``devices`` devices of one node: NVLink bridges join pairs only."""
     accelerator = hardware.accelerator
     link, name = find_device_interconnect(accelerator, min(device_count, hardware.devices_per_node))
+    if hardware.slot_gb_s and name.startswith("PCIe"):
+        link = min(link, hardware.slot_gb_s)
     return hardware if name == hardware.link else replace(hardware, link_gb_s=link, link=name)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 from gpufleet import boundary, catalog, paths
 from gpufleet.catalog import data_file
 from gpufleet.errors import InputError
+from gpufleet.quick_dataclass import dataclass
 from gpufleet.sizing.hardware import Hardware, HardwareOffer, Origin
 from gpufleet.sizing.node_hardware import build_accelerator_hardware, build_machine_hardware
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from gpufleet.catalog.architecture import ModelArchitecture
+from gpufleet.quick_dataclass import dataclass
 
 Task = Literal["inference", "full_finetune", "lora", "qlora", "dpo", "pretrain"]
 Optimizer = Literal["adamw", "adamw_8bit", "paged_adamw_8bit", "sgd"]

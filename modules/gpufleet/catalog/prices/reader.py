@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Iterator
 from datetime import date
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpufleet import paths
 from gpufleet.catalog.entry import Price
 from gpufleet.catalog.prices import schema
 from gpufleet.errors import EnvironmentFault, InputError
+
+if TYPE_CHECKING:
+    import sqlite3  # imported where it is used: most commands find no store
 
 PRICE_COLUMNS = "usd_per_hour, unit, as_of, source, confidence, region, purchase"
 
@@ -22,6 +24,8 @@ class PriceReader:
     """Reads one store file and never changes it."""
 
     def __init__(self, path: Path) -> None:
+        import sqlite3
+
         self.path = path
         try:
             self.connection = sqlite3.connect(
@@ -50,6 +54,8 @@ class PriceReader:
 
     def run_query(self, query: str, *values: Any) -> Iterator[tuple[Any, ...]]:
         """Run a query; raise EnvironmentFault if the file is damaged."""
+        import sqlite3
+
         try:
             yield from self.connection.execute(query, values)
         except sqlite3.DatabaseError as error:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from datetime import date
 from typing import Literal, cast
 
 from gpufleet.catalog.entry import Confidence
 from gpufleet.errors import InputError
+from gpufleet.quick_dataclass import dataclass
 
 Kind = Literal["machine", "part"]
 Upfront = Literal["none", "partial", "all"]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
+from typing import TYPE_CHECKING
 
 from gpufleet.errors import EnvironmentFault
+
+if TYPE_CHECKING:
+    import sqlite3  # imported where it is used: most commands find no store
 
 MIGRATIONS = (
     """
@@ -90,6 +93,8 @@ def migrate_store_schema(connection: sqlite3.Connection, path: str) -> None:
 
 def read_store_schema_version(connection: sqlite3.Connection, path: str) -> int:
     """Return the version of a store's tables, 0 for an empty file."""
+    import sqlite3
+
     try:
         # Tables and version are written together: counted first, tables of another process's migration have a version.
         tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])

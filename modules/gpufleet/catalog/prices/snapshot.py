@@ -10,13 +10,13 @@ source and date of each origin and purchase. A look-up decompresses its member o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from gpufleet.boundary import CsvRow, decode_csv, read_packaged_bytes
 from gpufleet.catalog.entry import Machine, Price
 from gpufleet.catalog.prices.row import Kind, default_price_confidence
+from gpufleet.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     import zipfile

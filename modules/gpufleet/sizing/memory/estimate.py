@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from gpufleet.catalog import Accelerator
 from gpufleet.sizing.hardware import Hardware, ParallelLayout
-from gpufleet.sizing.memory.constants import load_memory_constants
+from gpufleet.sizing.memory.constants import cache_with_constants, load_memory_constants
 from gpufleet.sizing.memory.inference import (
     EngineMemoryProfile,
     choose_engine_memory_profile,
@@ -56,16 +56,25 @@ def _choose_recompute(
     workload: Workload, layout: ParallelLayout, hardware: Hardware
 ) -> tuple[Workload, DeviceMemoryUse]:
     if workload.training.recompute != "auto":
-        return workload, estimate_training_memory(workload, layout)
+        return workload, _estimate_training_memory_once(workload, layout)
     available = _available_bytes(hardware, layout)
     ladder = PRETRAINING_STEPS if workload.task == "pretrain" else FINE_TUNING_STEPS
     for recompute, chunked in ladder:
-        training = with_recompute(workload.training, recompute, has_chunked_loss=chunked)
-        variant = replace(workload, training=training)
-        share = estimate_training_memory(variant, layout)
+        variant = _vary_recompute(workload, recompute, has_chunked_loss=chunked)
+        share = _estimate_training_memory_once(variant, layout)
         if share.total_bytes <= available:
             break
     return variant, share
+
+
+# A search places one workload on hundreds of kinds of hardware, and many of them in the same layouts.
+_estimate_training_memory_once = cache_with_constants(estimate_training_memory)
+
+
+@lru_cache(maxsize=256)
+def _vary_recompute(workload: Workload, recompute: Recompute, *, has_chunked_loss: bool) -> Workload:
+    training = with_recompute(workload.training, recompute, has_chunked_loss=has_chunked_loss)
+    return replace(workload, training=training)
 
 
 @lru_cache(maxsize=256)

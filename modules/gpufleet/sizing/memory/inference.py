@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 from gpufleet.boundary import read_table
 from gpufleet.catalog import Accelerator
 from gpufleet.catalog.architecture import ModelArchitecture
+from gpufleet.quick_dataclass import dataclass
 from gpufleet.sizing.hardware import Hardware, ParallelLayout
 from gpufleet.sizing.memory.constants import load_memory_constants
 from gpufleet.sizing.memory.kv_cache import kv_cache_bytes

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import dataclasses
+
+from gpufleet.quick_dataclass import dataclass
 
 GIB = 1024.0**3
 
@@ -41,7 +43,7 @@ class QuickDeviceEstimate:
     leaves_out: str
 
 
-@dataclass
+@dataclasses.dataclass
 class DeviceMemoryUse:
     """Bytes on one device by component; ``host_offload`` are the bytes moved to host memory."""
 

@@ -6,8 +6,7 @@ weights, gradients and the recomputed layer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from gpufleet.quick_dataclass import dataclass
 from gpufleet.sizing.hardware import ParallelLayout
 from gpufleet.sizing.memory import activations
 from gpufleet.sizing.memory.constants import load_memory_constants

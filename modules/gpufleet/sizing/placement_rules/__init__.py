@@ -13,6 +13,7 @@ from gpufleet.sizing.placement_rules import (  # noqa: F401 - importing a module
     context,
     interconnect,
     memory,
+    modelled,
     mps,
     node_count,
     precision,

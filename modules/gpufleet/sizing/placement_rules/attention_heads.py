@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpufleet.sizing.placement_rules.rule import PLACEMENT_RULES, PlacementCase
-from gpufleet.sizing.tensor_parallel import can_split_heads, list_tensor_parallel_sizes
+from gpufleet.sizing.tensor_parallel import (
+    can_split_heads,
+    has_rdma_between_devices,
+    list_tensor_parallel_sizes,
+)
 
 
 @PLACEMENT_RULES.register_rule(
@@ -15,7 +19,9 @@ from gpufleet.sizing.tensor_parallel import can_split_heads, list_tensor_paralle
     is_blocking=False,
 )
 def check_head_divisibility(case: PlacementCase) -> Iterator[str]:
-    devices = min(case.devices, case.hardware.devices_per_node)
+    devices = case.devices
+    if not has_rdma_between_devices(case.hardware):
+        devices = min(devices, case.hardware.devices_per_node)
     if (
         case.engine.rule != "heads"
         or devices == 1

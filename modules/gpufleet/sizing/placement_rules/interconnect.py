@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpufleet.sizing.placement_rules.rule import PLACEMENT_RULES, PlacementCase
+from gpufleet.sizing.tensor_parallel import has_rdma_between_devices
 
 SLOW_GB_S = 12.5  # assumption, 100 Gbit/s: the slowest fabric that is common for distributed training
 
@@ -46,7 +47,7 @@ def check_missing_nvlink(case: PlacementCase) -> Iterator[str]:
 )
 def check_tensor_parallel_network_speed(case: PlacementCase) -> Iterator[str]:
     spans_nodes = case.layout.tensor > case.hardware.devices_per_node
-    if spans_nodes and case.hardware.network_gb_s < SLOW_GB_S:
+    if spans_nodes and not has_rdma_between_devices(case.hardware) and case.hardware.network_gb_s < SLOW_GB_S:
         gbit = case.hardware.network_gb_s * 8
         yield f"tensor parallelism over {case.layout.nodes} nodes joined with {gbit:g} Gbit/s: the network is the limit"
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from gpufleet.quick_dataclass import dataclass
 from gpufleet.rule import Rule, RuleTable
 from gpufleet.sizing.hardware import Hardware, ParallelLayout
 from gpufleet.sizing.model_engine import ModelEngine, choose_model_engine

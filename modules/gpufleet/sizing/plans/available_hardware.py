@@ -2,35 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import date
+from functools import cached_property
 from math import ceil
+from typing import overload
 
 from gpufleet import catalog
 from gpufleet.catalog import Accelerator, Machine
+from gpufleet.catalog.accelerator import list_accelerator_names
+from gpufleet.catalog.cheapest_offer import find_cheapest_offers
 from gpufleet.sizing.hardware import Hardware, HardwareOffer
 from gpufleet.sizing.node_hardware import build_accelerator_hardware, build_machine_hardware
 from gpufleet.sizing.owned_hardware import list_owned_hardware
 from gpufleet.sizing.plans.dependability import is_old_date, is_stale
 from gpufleet.sizing.plans.request import SizingRequest
+from gpufleet.sizing.plans.reserved_memory import subtract_reserved_memory
 from gpufleet.sizing.plans.result import SizingPlan
 
 Shape = tuple[str, str, int, float, str]
 
 
-def list_permitted_hardware(request: SizingRequest) -> Iterator[Hardware]:
-    """Yield every kind of hardware that the request permits, each with its cheapest offers."""
+class BareAccelerators(Sequence[Hardware]):
+    """The accelerators of the catalogue in their default hosts, without offers; built when the first is asked for."""
+
+    def __init__(self, request: SizingRequest) -> None:
+        self._request = request
+        is_permitted = not (request.owned_only or request.has_offer_constraints)
+        self._names = list_accelerator_names("bandwidth_gb_s") if is_permitted else []
+
+    @cached_property
+    def _hardware(self) -> list[Hardware]:
+        accelerators = catalog.load_accelerators()
+        kinds = (build_accelerator_hardware(accelerators[name]) for name in self._names)
+        return [subtract_reserved_memory(hardware, self._request) for hardware in kinds]
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    @overload
+    def __getitem__(self, index: int) -> Hardware: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Hardware]: ...
+
+    def __getitem__(self, index: int | slice) -> Hardware | list[Hardware]:
+        return self._hardware[index]
+
+
+def list_offered_hardware(request: SizingRequest) -> Iterator[Hardware]:
+    """Yield owned hardware and cloud machines that the request permits, each with its cheapest offers."""
     yield from (hardware for hardware in list_owned_hardware(request.project_root) if _allows_owned(request))
     if request.owned_only:
         return
     yield from list_permitted_cloud_machines(request)
-    if not request.has_offer_constraints:
-        yield from (
-            build_accelerator_hardware(accelerator)
-            for accelerator in catalog.load_accelerators().values()
-            if accelerator.bandwidth_gb_s
-        )
 
 
 def list_permitted_cloud_machines(request: SizingRequest) -> Iterator[Hardware]:
@@ -38,23 +64,14 @@ def list_permitted_cloud_machines(request: SizingRequest) -> Iterator[Hardware]:
 
     The cheapest offer with a stale price does not hide the cheapest with a newer one: both are in the result.
     """
-    best: dict[tuple[Shape, str, bool], tuple[Machine, HardwareOffer]] = {}
-    for machine_offer in catalog.search_offers(compare_by="machine"):
-        machine = machine_offer.machine
-        if not _has_known_accelerator(machine) or not _matches_request(
-            request, machine.cloud, machine_offer.region, machine_offer.purchase
-        ):
-            continue
-        key = (
-            _shape(machine),
-            machine_offer.purchase,
-            is_old_date(machine_offer.price.as_of, request.day),
-        )
-        if key not in best:
-            best[key] = (machine, _offer(machine_offer))
     groups: dict[str, tuple[Machine, list[HardwareOffer]]] = {}
-    for machine, offer in best.values():
-        groups.setdefault(machine.name, (machine, []))[1].append(offer)
+    for machine_offer in find_cheapest_offers(
+        _find_shape,
+        lambda cloud, region, purchase: _matches_request(request, cloud, region, purchase),
+        lambda as_of: is_old_date(as_of, request.day),
+    ):
+        machine = machine_offer.machine
+        groups.setdefault(machine.name, (machine, []))[1].append(_offer(machine_offer))
     for machine, offers in groups.values():
         hardware = build_machine_hardware(machine)
         if hardware is not None:
@@ -63,8 +80,8 @@ def list_permitted_cloud_machines(request: SizingRequest) -> Iterator[Hardware]:
 
 def with_permitted_offers(request: SizingRequest, hardware: Hardware) -> Hardware:
     """Return the hardware with its offers; a bare accelerator is priced as a device of cloud machines."""
-    if hardware.offers or hardware.origin in ("rack", "workstation"):
-        return hardware
+    if hardware.offers or hardware.host or hardware.origin in ("rack", "workstation"):
+        return hardware  # no cloud rents a card in a host of one's own
     if hardware.origin == "cloud":
         machine_offers = _search_machine_offers(hardware)
         offers = [
@@ -152,11 +169,6 @@ def _accelerator_offer(machine_offer: catalog.MachineOffer, usd: float, what: st
     )
 
 
-def _has_known_accelerator(machine: Machine) -> bool:
-    """Return whether the catalogue has figures for the machine's accelerator."""
-    return bool(machine.accelerators) and machine.accelerators[0].model in catalog.load_accelerators()
-
-
 def _offer(machine_offer: catalog.MachineOffer) -> HardwareOffer:
     price = machine_offer.price
     return HardwareOffer(
@@ -189,6 +201,9 @@ def _allows_owned(request: SizingRequest) -> bool:
     return not (request.clouds or request.regions) and (not request.purchases or "owned" in request.purchases)
 
 
-def _shape(machine: Machine) -> Shape:
-    accelerator = machine.accelerators[0]
-    return (machine.cloud, accelerator.model, accelerator.count, accelerator.share, machine.fabric or "")
+def _find_shape(machine: Machine) -> Shape | None:
+    """Return what machines are compared by; None without an accelerator that the catalogue has figures of."""
+    if not machine.accelerators or machine.accelerators[0].model not in catalog.load_accelerators():
+        return None
+    card = machine.accelerators[0]
+    return (machine.cloud, card.model, card.count, card.share, machine.fabric or "")

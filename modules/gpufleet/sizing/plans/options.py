@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from math import isfinite
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import TypeVar, get_args
 from gpufleet import catalog
 from gpufleet.catalog import ModelArchitecture
 from gpufleet.errors import InputError
+from gpufleet.quick_dataclass import dataclass
 from gpufleet.sizing.memory.quantization import is_gguf_precision, normalize_precision
 from gpufleet.sizing.memory.training_recipe import find_training_recipe
 from gpufleet.sizing.memory.weights import stored_precision
@@ -66,6 +67,8 @@ class PlanOptions:
     users: int | None = None
     tokens_per_user: float | None = None
     on: str | tuple[str, ...] = ()
+    host: str = ""
+    slot: str = ""
     devices: int | None = None
     engine: str = ""
     kv_precision: str = ""
@@ -107,6 +110,8 @@ def parse_plan_options(
     return SizingRequest(
         workload=workload,
         hardware_names=tuple(dict.fromkeys(_list_hardware_names(options.on))),
+        host_name=options.host,
+        slot_name=options.slot,
         devices=_require_count(options.devices, "--devices", MAX_DEVICES),
         tokens=_total_tokens(options, workload),
         requests_per_s=_require_positive(options.requests_per_s, "--requests-per-s"),
@@ -318,6 +323,9 @@ def _refuse_conflicting_options(options: PlanOptions, workload: Workload) -> Non
         )
     if options.devices is not None and not options.on:
         raise InputError("needs --on", where="--devices", remedy="name the hardware: --on p4d.24xlarge")
+    for name, text in (("--host", options.host), ("--slot", options.slot)):
+        if text and not _list_hardware_names(options.on):
+            raise InputError("needs --on", where=name, remedy='name the card: --on "RX 7900 XT"')
     if options.deadline and not (options.tokens or options.dataset):
         raise InputError("needs an amount of work", where="--deadline", remedy="give --tokens, or --dataset")
     if options.requests_per_s is not None and options.tokens:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
+from gpufleet.quick_dataclass import dataclass
 from gpufleet.sizing import parallelism
 from gpufleet.sizing.hardware import Hardware, ParallelLayout
 from gpufleet.sizing.memory.estimate import choose_recompute_and_estimate_memory, with_recompute
@@ -94,16 +95,19 @@ def with_engine(workload: Workload, engine: str) -> Workload:
     return replace(workload, engine=engine)
 
 
-def list_sharded_workloads(workload: Workload, devices: int) -> Iterator[Workload]:
-    """Yield shardings of a training: adapters are replicated on every device if that fits, else sharded."""
+def list_sharded_workloads(workload: Workload, devices: int) -> tuple[Workload, ...]:
+    """Return shardings of a training: adapters are replicated on every device if that fits, else sharded."""
+    return _list_shardings(workload, devices > 1) if workload.is_training else (workload,)
+
+
+@lru_cache(maxsize=256)
+def _list_shardings(workload: Workload, has_several_devices: bool) -> tuple[Workload, ...]:
     training = workload.training
-    if not workload.is_training:
-        yield workload
-        return
-    if workload.adapter_kind != "none" and devices > 1 and training.sharding == "auto":
-        yield replace(workload, training=replace(training, sharding="none"))
     sharding = "zero3" if training.sharding == "auto" else training.sharding
-    yield replace(workload, training=replace(training, sharding=sharding))
+    sharded = replace(workload, training=replace(training, sharding=sharding))
+    if workload.adapter_kind != "none" and has_several_devices and training.sharding == "auto":
+        return replace(workload, training=replace(training, sharding="none")), sharded
+    return (sharded,)
 
 
 def find_smallest_placement(workload: Workload, hardware: Hardware) -> Placement | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Literal
 
+from gpufleet.quick_dataclass import dataclass
 from gpufleet.sizing.workload import Workload
 
 Rank = Literal["cost", "time", "speed", "power"]
@@ -28,6 +29,8 @@ class SizingRequest:
 
     workload: Workload
     hardware_names: tuple[str, ...] = ()
+    host_name: str = ""  # the computer that a card is in
+    slot_name: str = ""
     devices: int | None = None
     tokens: float | None = None
     requests_per_s: float | None = None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gpufleet.catalog import HOURS_PER_MONTH
 from gpufleet.catalog.purchase_price import PowerPrice, PurchasePrice
+from gpufleet.quick_dataclass import dataclass
 from gpufleet.sizing.hardware import Hardware, HardwareOffer, ParallelLayout
 from gpufleet.sizing.memory.result import MemoryEstimate, QuickDeviceEstimate
 from gpufleet.sizing.model_engine import ModelEngine

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from math import inf
+from typing import TYPE_CHECKING
 
 from gpufleet.errors import InputError
 from gpufleet.progress import report_step
 from gpufleet.sizing.hardware import Hardware, HardwareOffer
-from gpufleet.sizing.hardware_resolver import ResolvedHardware, resolve_hardware_alternatives
 from gpufleet.sizing.memory.quantization import is_gguf_precision
 from gpufleet.sizing.memory.rule_of_thumb import estimate_device_count
 from gpufleet.sizing.owned_hardware import list_unusable_hardware
@@ -22,7 +23,7 @@ from gpufleet.sizing.plans.dependability import is_stale, serving_rank, stale_pr
 from gpufleet.sizing.plans.model_warning import list_model_warnings
 from gpufleet.sizing.plans.placement import find_smallest_placement
 from gpufleet.sizing.plans.purchase import list_purchase_options
-from gpufleet.sizing.plans.ranking import build_plan_sort_key
+from gpufleet.sizing.plans.ranking import Key, build_plan_sort_key
 from gpufleet.sizing.plans.recommendation import recommend_exact_plan, recommend_ranked_plan
 from gpufleet.sizing.plans.request import SizingRequest
 from gpufleet.sizing.plans.reserved_memory import reserved_memory_warnings, subtract_reserved_memory
@@ -30,8 +31,12 @@ from gpufleet.sizing.plans.result import SizingPlan, SizingResult
 from gpufleet.sizing.plans.target import missed_target_warnings, worst_target_ratio
 from gpufleet.sizing.workload import Workload
 
+if TYPE_CHECKING:
+    from gpufleet.sizing.hardware_resolver import ResolvedHardware
+
 PLANS_WITH_WARNINGS = 5
 UNRANKED = "not-ranked"
+WITHOUT_SPEED = ("not-modelled", "unknown-rate")  # what an estimate says of it means nothing
 TERM_HOURS = {"reserved_1y": 8760, "reserved_3y": 3 * 8760}  # hours
 MAX_CLOSEST_NODES = 64  # nodes of a plan that cannot run
 PURCHASE_PREFERENCE = ("owned", "on_demand", "spot", "reserved_1y", "reserved_3y")
@@ -42,12 +47,14 @@ def find_plans(request: SizingRequest) -> SizingResult:
     if not request.hardware_names:
         hardware = [
             subtract_reserved_memory(hardware, request)
-            for hardware in available_hardware.list_permitted_hardware(request)
+            for hardware in available_hardware.list_offered_hardware(request)
         ]
-        report_step(f"placing {request.workload.model.name} on {len(hardware)} kinds of hardware")
-        return _rank_plans(
-            request, hardware, (*reserved_memory_warnings(request), *_unusable_hardware_warnings(request))
-        )
+        bare = available_hardware.BareAccelerators(request)
+        report_step(f"placing {request.workload.model.name} on {len(hardware) + len(bare)} kinds of hardware")
+        warnings = (*reserved_memory_warnings(request), *_unusable_hardware_warnings(request))
+        return _rank_plans(request, hardware, warnings, bare)
+    from gpufleet.sizing.hardware_resolver import resolve_hardware_alternatives  # only for named hardware
+
     if len(request.hardware_names) > 1:
         return _compare_named_hardware(request)
     alternatives = resolve_hardware_alternatives(request.hardware_names[0], request.project_root)
@@ -68,6 +75,8 @@ def find_plans(request: SizingRequest) -> SizingResult:
 def _compare_named_hardware(request: SizingRequest) -> SizingResult:
     """Return the plans of several named kinds of hardware in one ranking; with a device count one plan of each."""
     kinds: list[Hardware] = []
+    from gpufleet.sizing.hardware_resolver import resolve_hardware_alternatives
+
     warnings: list[PlanWarning] = [*reserved_memory_warnings(request)]
     for name in request.hardware_names:
         alternatives = resolve_hardware_alternatives(name, request.project_root)
@@ -91,6 +100,10 @@ def _sort_key(request: SizingRequest) -> Callable[[SizingPlan], tuple[float, ...
 def _find_permitted(request: SizingRequest, hardware: Hardware) -> Hardware:
     """Return named hardware with its permitted offers, less reserved memory; InputError if options exclude it."""
     check_request_allows_hardware(request, hardware)
+    if request.host_name or request.slot_name:
+        from gpufleet.sizing.card_host import attach_card  # few ask for it
+
+        hardware = attach_card(hardware, request.host_name, request.slot_name)
     return subtract_reserved_memory(available_hardware.with_permitted_offers(request, hardware), request)
 
 
@@ -109,6 +122,8 @@ def _plan_exact_devices(
     case = PlacementCase(plan.workload, hardware, devices, plan.layout, plan.engine, request.typed_name)
     placement_warnings = (*warnings, *check_placement(case))
     reasons = "; ".join(warning.message for warning in placement_warnings if warning.is_blocking)
+    if any(warning.code in WITHOUT_SPEED for warning in placement_warnings):
+        plan = replace(plan, speed=None, requests_per_s=None)
     offers = available_hardware.list_plan_offers(request, plan)
     plan = replace(plan, rejection_reason=reasons).with_offer(_default_offer(request, offers))
     all_warnings = (
@@ -123,13 +138,23 @@ def _plan_exact_devices(
 
 
 def _rank_plans(
-    request: SizingRequest, hardware: Iterable[Hardware], warnings: tuple[PlanWarning, ...]
+    request: SizingRequest,
+    hardware: Sequence[Hardware],
+    warnings: tuple[PlanWarning, ...],
+    unpriced: Sequence[Hardware] = (),
 ) -> SizingResult:
-    kinds = list(hardware)
-    possible = [hardware for hardware in kinds if not _is_hardware_blocked(request, hardware)]
-    plans = [plan for hardware in possible for plan in _best_plan_per_purchase(request, hardware)]
+    """Return the best plans on the hardware, and on ``unpriced`` if a plan on it can be among them."""
+    order = _compute_once(build_plan_sort_key(request.rank))
+    plans = _plan_kinds(request, hardware)
+    if not _has_enough_plans(request, plans, order):
+        plans += _plan_kinds(request, unpriced)
     affordable = [plan for plan in plans if _is_within_deadline_and_budget(request, plan)]
-    order = _sort_key(request)
+    """Return the best plans on the hardware, and on ``unpriced`` if a plan on it can be among them."""
+    order = _compute_once(_sort_key(request))
+    plans = _plan_kinds(request, hardware)
+    if not _has_enough_plans(request, plans, order):
+        plans += _plan_kinds(request, unpriced)
+    affordable = [plan for plan in plans if _is_within_deadline_and_budget(request, plan)]
     best = sorted(affordable, key=order)
     top_plans = tuple(_drop_duplicates(best)[: request.max_plans or None])
     if top_plans:
@@ -141,13 +166,56 @@ def _rank_plans(
                 *_placement_warnings(request, top_plans),
                 *_commitment_warnings(top_plans),
                 *_missing_price_warnings(request, top_plans),
-                *_unranked_hardware_warnings(request, kinds, affordable, top_plans),
+                *_unranked_hardware_warnings(request, hardware, affordable, top_plans),
                 *stale_price_warnings(request, top_plans),
             ),
-            len(kinds),
+            len(hardware) + len(unpriced),
         )
-        return replace(result, recommendation=recommend_ranked_plan(request, best, len(kinds)))
+        recommendation = recommend_ranked_plan(request, best, len(hardware) + len(unpriced))
+        return replace(result, recommendation=recommendation)
+    kinds = [*hardware, *unpriced]
     return _build_empty_result(request, kinds, sorted(plans, key=order), warnings)
+
+
+def _compute_once(order: Callable[[SizingPlan], Key]) -> Callable[[SizingPlan], Key]:
+    """Return the sort key that computes the key of each plan once, while the plans are kept."""
+    keys: dict[int, tuple[SizingPlan, Key]] = {}
+
+    def find_key(plan: SizingPlan) -> Key:
+        if id(plan) not in keys:
+            keys[id(plan)] = (plan, order(plan))
+        return keys[id(plan)][1]
+
+    return find_key
+
+
+def _plan_kinds(request: SizingRequest, kinds: Iterable[Hardware]) -> list[SizingPlan]:
+    """Return the best plan of each kind of hardware and purchase kind."""
+    return [
+        plan
+        for hardware in kinds
+        if not _is_hardware_blocked(request, hardware)
+        for plan in _best_plan_per_purchase(request, hardware)
+    ]
+
+
+def _has_enough_plans(
+    request: SizingRequest, plans: list[SizingPlan], order: Callable[[SizingPlan], Key]
+) -> bool:
+    """Return whether the plans to show all rank before any plan without a price, so that those need no estimate.
+
+    Two of three kinds are accelerators that no cloud rents: placing a model on them takes most of the time.
+    """
+    if not (plans and request.rank == "cost" and request.max_plans):
+        return False
+    unpriced_key = order(plans[0].with_offer(None))
+    if inf not in unpriced_key or not plans[0].tokens_per_s:
+        return False
+    bound = unpriced_key[
+        : unpriced_key.index(inf) + 1
+    ]  # every plan without a price has this key, or a larger one
+    better = [plan for plan in plans if order(plan) < bound and _is_within_deadline_and_budget(request, plan)]
+    return len(_drop_duplicates(better)) >= request.max_plans
 
 
 def _best_plan_per_purchase(request: SizingRequest, hardware: Hardware) -> list[SizingPlan]:
@@ -337,7 +405,7 @@ def _unusable_hardware_warnings(request: SizingRequest) -> Iterator[PlanWarning]
 
 def _unranked_hardware_warnings(
     request: SizingRequest,
-    kinds: list[Hardware],
+    kinds: Iterable[Hardware],
     affordable: list[SizingPlan],
     top_plans: tuple[SizingPlan, ...],
 ) -> Iterator[PlanWarning]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from gpufleet.quick_dataclass import dataclass
 from gpufleet.sizing.memory.kv_cache import kv_cache_bytes_read
 from gpufleet.sizing.speed import operation_count
 from gpufleet.sizing.speed.device import EAGER_ENGINES

@@ -12,7 +12,7 @@ LOCAL_ENGINES = frozenset({"llama.cpp", "mlx", "mlc", "distributed-llama", "rknn
 EAGER_ENGINES = frozenset({"transformers"})  # eager PyTorch: every kernel is launched from Python
 ENGINE_ALIASES = {
     "ollama": "llama.cpp", "llamacpp": "llama.cpp", "llama-cpp": "llama.cpp", "lmstudio": "llama.cpp",
-    "dllama": "distributed-llama", "gpt-fast": "pytorch", "torch": "pytorch",
+    "dllama": "distributed-llama", "exo": "mlx", "gpt-fast": "pytorch", "torch": "pytorch",
     "trt-llm": "tensorrt-llm", "tensorrt": "tensorrt-llm", "trtllm": "tensorrt-llm", "tgi": "vllm",
     "sglang": "vllm", "fsdp": "pytorch-fsdp", "torchtitan": "pytorch-fsdp", "torchtune": "pytorch-fsdp",
     "deepspeed": "pytorch-fsdp", "nemo": "megatron", "megatron-lm": "megatron",

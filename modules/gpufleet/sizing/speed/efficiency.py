@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 
+from gpufleet.quick_dataclass import dataclass
 from gpufleet.sizing.data_file import load_sizing_rows
 
 ANY = "*"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import log2
 
 from gpufleet.catalog import Accelerator
+from gpufleet.quick_dataclass import dataclass
 from gpufleet.sizing.hardware import Hardware, ParallelLayout
 
 PCIE_GB_S = 25.0  # assumption: four fifths of the 31 GB/s of a PCIe 4.0 x16 slot (slots.csv)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
 from gpufleet.boundary import build_from_row
+from gpufleet.quick_dataclass import dataclass
 from gpufleet.sizing.data_file import load_sizing_rows
 from gpufleet.sizing.speed.efficiency import ANY
 

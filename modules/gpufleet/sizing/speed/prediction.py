@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from gpufleet.quick_dataclass import dataclass
 from gpufleet.sizing.hardware import Hardware, ParallelLayout
 from gpufleet.sizing.memory.estimate import choose_recompute
 from gpufleet.sizing.speed import capacity, decode, device, prefill, training
 from gpufleet.sizing.speed.efficiency import EfficiencyFactors, load_efficiency_factors
+from gpufleet.sizing.speed.host_link import with_host_link
 from gpufleet.sizing.speed.interval import find_speed_interval
 from gpufleet.sizing.speed.power import estimate_watts
 from gpufleet.sizing.speed.replica import Replica
@@ -31,7 +33,11 @@ class GenerationRates:
 def estimate_speed(workload: Workload, layout: ParallelLayout, hardware: Hardware) -> SpeedEstimate:
     """Return the predicted speed of one replica with its 80 % interval."""
     replica = build_replica(workload, layout, hardware)
-    return _training_speed(replica) if workload.is_training else _inference_speed(replica)
+    return (
+        _training_speed(replica)
+        if workload.is_training
+        else with_host_link(_inference_speed(replica), replica)
+    )
 
 
 def build_replica(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 from gpufleet.catalog import ModelArchitecture
+from gpufleet.quick_dataclass import dataclass
 from gpufleet.sizing.hardware import Hardware, ParallelLayout
 from gpufleet.sizing.speed import device, interconnect, operation_count
 from gpufleet.sizing.speed.efficiency import ANY, EfficiencyFactors

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from gpufleet.quick_dataclass import dataclass
 
 Limit = Literal["memory bandwidth", "compute", "interconnect", "network", "host link", "launch overhead"]
 

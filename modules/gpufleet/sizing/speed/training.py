@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import log2
 
+from gpufleet.quick_dataclass import dataclass
 from gpufleet.sizing.speed import interconnect, operation_count
 from gpufleet.sizing.speed.replica import MAX_SHARE, REFERENCE_FLOPS, Replica, combine_overlapping_seconds
 from gpufleet.sizing.speed.result import Limit
