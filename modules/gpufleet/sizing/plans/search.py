@@ -144,7 +144,7 @@ def _rank_plans(
     unpriced: Sequence[Hardware] = (),
 ) -> SizingResult:
     """Return the best plans on the hardware, and on ``unpriced`` if a plan on it can be among them."""
-    order = _compute_once(build_plan_sort_key(request.rank))
+    order = _compute_once(_sort_key(request))
     plans = _plan_kinds(request, hardware)
     if not _has_enough_plans(request, plans, order):
         plans += _plan_kinds(request, unpriced)
