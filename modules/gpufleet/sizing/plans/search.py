@@ -149,12 +149,6 @@ def _rank_plans(
     if not _has_enough_plans(request, plans, order):
         plans += _plan_kinds(request, unpriced)
     affordable = [plan for plan in plans if _is_within_deadline_and_budget(request, plan)]
-    """Return the best plans on the hardware, and on ``unpriced`` if a plan on it can be among them."""
-    order = _compute_once(_sort_key(request))
-    plans = _plan_kinds(request, hardware)
-    if not _has_enough_plans(request, plans, order):
-        plans += _plan_kinds(request, unpriced)
-    affordable = [plan for plan in plans if _is_within_deadline_and_budget(request, plan)]
     best = sorted(affordable, key=order)
     top_plans = tuple(_drop_duplicates(best)[: request.max_plans or None])
     if top_plans:
