@@ -69,8 +69,7 @@ def make_cache_key(program: StackProgram, installation: Installation) -> str | N
         return None
     try:
         tree = program.tree
-        if tree is None:
-            tree = _describe_checkout(program)
+        tree = _describe_checkout(program) if tree is None else tree and _describe_tree(program)
         if not tree:
             return None
         parts = {
@@ -99,7 +98,7 @@ def _hash_config_file(program: StackProgram) -> str | None:
 def _describe_checkout(program: StackProgram) -> str | None:
     """Return what a program in the working tree sees of it, None unless all of that is committed."""
     root = program.root.resolve()
-    folder = allowlist.find_visible_folder(root, is_compared=program.is_compared)
+    folder = allowlist.find_visible_folder(root)
     status = run_git(
         folder, "status", "--porcelain", "-z", "--untracked-files=no", "--ignore-submodules=none", "--", "."
     )  # fmt: skip
@@ -107,6 +106,13 @@ def _describe_checkout(program: StackProgram) -> str | None:
     if status.returncode or tree.returncode or status.stdout or not _is_checked_out(folder):
         return None
     return json.dumps([str(root.relative_to(folder)), tree.stdout.decode().strip()])
+
+
+def _describe_tree(program: StackProgram) -> str:
+    """Return what a program at another commit sees."""
+    root = program.root.resolve()
+    folder = allowlist.find_visible_folder(root)
+    return json.dumps([str(root.relative_to(folder)), program.visible_tree])
 
 
 def _is_checked_out(folder: Path) -> bool:
@@ -130,6 +136,7 @@ def _describe_packages(python: Path | None) -> list[str]:
         folder = python.parents[1]
         installation = python.resolve().parents[1]
         places = [*folder.glob("lib*/python3*/*-packages"), *installation.glob("lib*/python3*/*-packages")]
+        places += allowlist.find_editable_folders(python)
         settings = [_hash_file(folder / "pyvenv.cfg"), str(python.resolve())]
     else:
         places = [path for path in allowlist.find_interpreter_paths() if path.exists()]

@@ -160,6 +160,7 @@ def evaluate_job(job: Job) -> list[dict[str, Any]]:
 
     os.environ[WITHOUT_ENGINE] = "1"
     program = enter_program_folder(job)
+    redirect_editable_installs(job)
     set_all_config(*read_stack_configuration(job))
     name = read_project_name(job)
     monitor = load_sibling_module("monitor")
@@ -218,6 +219,26 @@ def enter_program_folder(job: Job) -> Path:
     sys.dont_write_bytecode = job["may_be_absent"] or not job["bounds"]["trusted"]
     importlib.invalidate_caches()
     return program
+
+
+def redirect_editable_installs(job: Job) -> None:
+    """Import packages that are installed as editable from the repository as they are at the job's commit.
+
+    Only where that commit is not shown in the repository's place: unconfined.
+    """
+    if not job["moved"]:
+        return
+    old, new = job["moved"]
+
+    def move(path: Any) -> str:
+        text = str(path)
+        return new + text.removeprefix(old) if f"{text}/".startswith(f"{old}/") else text
+
+    sys.path[:] = [move(path) for path in sys.path]
+    for finder in sys.meta_path:  # what setuptools writes for a project whose folder is not on the path
+        mapping = getattr(sys.modules.get(getattr(finder, "__module__", "")), "MAPPING", None)
+        if isinstance(mapping, dict):
+            mapping.update({name: move(path) for name, path in mapping.items()})
 
 
 def read_project_file(job: Job) -> dict[str, Any]:

@@ -20,17 +20,20 @@ from gpufleet import engine
 from gpufleet.cost.inputs.program import allowlist
 from gpufleet.cost.inputs.program.cache_key import Installation
 from gpufleet.cost.inputs.program.evaluation_child import ChildSetting, ProgramEvaluation, start_child
-from gpufleet.cost.inputs.program.gitref import find_git_tree, read_git_files
+from gpufleet.cost.inputs.program.gitref import find_git_tree, list_git_files, read_git_files
 from gpufleet.cost.inputs.program.graph_cache import KeptGraph, load_kept_graph
 from gpufleet.cost.inputs.program.project_view import (
     ProjectView,
     copy_files,
     enter_folder,
     explain_full_disk,
+    is_inside,
     measure_files,
+    select_additions,
     select_files,
     write_git_files,
 )
+from gpufleet.cost.inputs.program.sandbox import can_enter_namespaces
 from gpufleet.cost.inputs.program.stack_program import StackProgram
 from gpufleet.cost.inputs.program.virtual_environment import choose_python
 from gpufleet.cost.inputs.stack_change import is_billable
@@ -60,7 +63,7 @@ def evaluate_program(
     """Return the resources that ``stack`` declares in the working tree, or at a git ref."""
     program = StackProgram(root, stack, config_file, trusted=trusted, may_be_unconfined=may_be_unconfined)
     if ref is not None:
-        program = replace(program, label=f"at {ref}", tree=find_git_tree(root, ref))
+        program = _move_to_commit(program, ref)
     with start_program_evaluation([program], limit_s) as run:
         return run()[0]
 
@@ -82,19 +85,25 @@ def start_git_ref_comparison(
 
     ``config_file`` is used instead of the stack's own in the working tree, ``base_config`` is its text at the base.
     """
-    tree = find_git_tree(root, base)
     after = StackProgram(
         root,
         stack,
         config_file,
         trusted=trusted,
         variables=variables or {},
-        is_compared=True,
         may_be_unconfined=may_be_unconfined,
     )
-    before = replace(after, config_file=None, config_text=base_config, label=f"at {base}", tree=tree)
+    before = _move_to_commit(replace(after, config_file=None, config_text=base_config), base)
     with start_program_evaluation([before, after], limit_s) as run:
         yield run
+
+
+def _move_to_commit(program: StackProgram, ref: str) -> StackProgram:
+    """Return a program as it is at a git ref."""
+    tree = find_git_tree(program.root, ref)
+    folder = allowlist.find_visible_folder(program.root.resolve())
+    visible_tree = find_git_tree(folder, ref) if tree else ""
+    return replace(program, label=f"at {ref}", tree=tree, visible_tree=visible_tree)
 
 
 @contextmanager
@@ -168,15 +177,34 @@ def _provide_files(evaluation: ProgramEvaluation, setting: ChildSetting) -> Iter
 
 @contextmanager
 def _unpack_other_commit(evaluation: ProgramEvaluation) -> Iterator[None]:
+    """Unpack what the program sees at its commit; where it can be confined, that is shown in the repository's place.
+
+    So an absolute path, as of an editable install, leads to the other commit's file. Where nothing can be shown in
+    another place, the program runs where its files are, and its Python's paths are changed.
+    """
     program = evaluation.program
-    files = read_git_files(program.root, program.tree or "")
-    size = sum(len(file.content) for file in files)
-    with create_scratch_folder("base", find_folder_in_memory(2 * size)) as folder:
-        root = folder.resolve()
+    folder = allowlist.find_visible_folder(program.root.resolve())
+    entries = [
+        entry
+        for entry in list_git_files(folder, program.visible_tree)
+        if is_inside(entry.path) and not allowlist.is_secret(entry.path)
+    ]
+    is_shown_in_place = not program.trusted and (not program.may_be_unconfined or can_enter_namespaces())
+    size = sum(entry.size for entry in entries)
+    with create_scratch_folder("base", find_folder_in_memory(2 * size)) as scratch:
+        view = scratch.resolve()
+        others = select_additions(folder, {entry.path for entry in entries}, evaluation.visible)
+        places = {str(path.relative_to(folder)): path for path in others if path.is_relative_to(folder)}
         with explain_full_disk():
-            write_git_files(files, root)
-            evaluation.config_file = _write_base_config(program, root)
-        evaluation.program, evaluation.view = replace(program, root=root), ProjectView(root, root)
+            write_git_files(read_git_files(entries), view, places if is_shown_in_place else None)
+            config_file = _write_base_config(program, view)
+        if is_shown_in_place:
+            evaluation.view, evaluation.visible = ProjectView(folder, view), others
+            evaluation.config_file = config_file and folder / config_file.name
+        else:
+            root = view / program.root.resolve().relative_to(folder)
+            evaluation.program, evaluation.config_file = replace(program, root=root), config_file
+            evaluation.moved, evaluation.view = (folder, view), ProjectView(view, view)
         yield
 
 
@@ -193,7 +221,7 @@ def _write_base_config(program: StackProgram, root: Path) -> Path | None:
 def _copy_working_tree(evaluation: ProgramEvaluation) -> Iterator[None]:
     program = evaluation.program
     root = program.root.resolve()
-    folder = allowlist.find_visible_folder(root, is_compared=program.is_compared)
+    folder = allowlist.find_visible_folder(root)
     evaluation.config_file = program.config_file and enter_folder(program.config_file, folder)
     stack_file = evaluation.config_file or enter_folder(
         allowlist.find_stack_file(root, program.stack), folder

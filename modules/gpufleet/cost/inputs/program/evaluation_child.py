@@ -66,6 +66,7 @@ class ProgramEvaluation:
     view: ProjectView | None = None
     visible: Sequence[Path] = ()
     config_file: Path | None = None
+    moved: tuple[Path, Path] | None = None  # the repository, and where its other commit is
 
     @classmethod
     def open_folder_and_pipes(cls, program: StackProgram, folder: Path) -> ProgramEvaluation:
@@ -90,6 +91,7 @@ class ProgramEvaluation:
             "stack": program.stack,
             "config_file": str(self.config_file) if self.config_file else None,
             "may_be_absent": bool(program.label),
+            "moved": [str(path) for path in self.moved] if self.moved else None,
             "python": str(python) if python else None,
             "is_lazy": not program.trusted,  # a lazy program that fails is run twice
             "output": output,

@@ -12,7 +12,7 @@ import os
 import re
 import stat
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,16 +86,21 @@ class ViewWriter:
         self._links = {}
 
 
-def write_git_files(files: Iterable[GitFile], folder: Path) -> None:
-    """Write what ``gitref.read_git_files`` returns, without credentials; links stay text."""
-    writer = ViewWriter(folder)
+def write_git_files(files: Iterable[GitFile], view: Path, places: Mapping[str, Path] | None = None) -> None:
+    """Write what ``gitref.read_git_files`` yields, without credentials; links stay text.
+
+    ``places`` are made empty for what is shown there in addition.
+    """
+    writer = ViewWriter(view)
     for file in files:
-        if not _is_inside(file.path) or allowlist.is_secret(file.path):
+        if not is_inside(file.path) or allowlist.is_secret(file.path):
             continue
         if file.mode == LINK_MODE:
             writer.add_link(file.path, os.fsdecode(file.content))
         else:
             writer.add_file(file.path, file.content, is_executable=file.mode == EXECUTABLE_MODE)
+    for name, place in (places or {}).items():
+        _add_place(writer, place, name)
     writer.write_links()
 
 
@@ -135,6 +140,11 @@ def select_files(
         names.add(str(stack_file.relative_to(folder)))
     elif stack_file and stack_file.exists():
         others.append(stack_file)
+    return sorted(names), select_additions(folder, names, others)
+
+
+def select_additions(folder: Path, names: set[str], others: Iterable[Path]) -> list[Path]:
+    """Return which of ``others`` are to be shown in addition to the files ``names`` of a folder."""
     folders = {"", *(above for name in names for above in _list_folders(name))}
     kept = []
     for path in others:
@@ -143,7 +153,7 @@ def select_files(
             inside == "." or inside in names | folders or not names.isdisjoint(_list_folders(inside))
         )
         kept += [] if is_covered else [path]
-    return sorted(names), kept
+    return kept
 
 
 def list_visible_files(folder: Path) -> list[str]:
@@ -313,7 +323,7 @@ def _walk_folder(folder: Path) -> Iterator[str]:
         yield from (prefix + name for name in (*files, *links))
 
 
-def _is_inside(path: str) -> bool:
+def is_inside(path: str) -> bool:
     """Return whether a path of an archive stays inside its folder."""
     return bool(path) and not path.startswith("/") and not {"", ".", ".."} & set(path.split("/"))
 
