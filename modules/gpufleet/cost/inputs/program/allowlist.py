@@ -112,7 +112,7 @@ def find_installed_paths(python: Path | None) -> list[Path]:
 
 def find_editable_folders(python: Path | None) -> list[Path]:
     """Return the folders elsewhere that a Python imports from: ``.pth`` files and editable installs name them."""
-    folders = set()
+    folders: set[Path] = set()
     for site_folder in _find_site_folders(find_installed_paths(python)):
         for file in site_folder.glob("*.pth"):
             lines = _read_or_empty(file).splitlines()
@@ -150,7 +150,7 @@ def _find_linked_packages(place: Path) -> set[Path]:
     The environment is the operator's, and git does not track it. What a link leads to is shown, and nothing around it
     unless that is a folder of installed packages.
     """
-    found = set()
+    found: set[Path] = set()
     for folder in _find_site_folders([place]):
         for entry in os.scandir(folder):
             record = Path(entry.path, "METADATA")
@@ -231,6 +231,11 @@ def _list_environment_parts(place: Path) -> list[Path]:
     if not (place / "pyvenv.cfg").is_file():
         return [place]
     return [place / name for name in ENVIRONMENT_PARTS]
+
+
+def list_tool_paths(tools: Iterable[str]) -> list[Path]:
+    """Return the programs that are not in a folder of the system, which is shown anyway."""
+    return _without_covered(Path(tool) for tool in tools)
 
 
 def is_apart_from_home(path: Path) -> bool:

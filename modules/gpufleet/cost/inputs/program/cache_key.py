@@ -23,6 +23,7 @@ from pathlib import Path
 
 from gpufleet.cost.inputs.program import allowlist
 from gpufleet.cost.inputs.program.gitref import run_git
+from gpufleet.cost.inputs.program.node_packages import describe_installed_packages, is_node_program
 from gpufleet.cost.inputs.program.stack_program import StackProgram
 from gpufleet.errors import EnvironmentFault
 
@@ -79,6 +80,10 @@ def make_cache_key(program: StackProgram, installation: Installation) -> str | N
             "is_other_commit": bool(program.label),
             "config": _hash_config_file(program),
         }
+        if is_node_program(program):
+            parts["packages"] = describe_installed_packages(program)
+            if parts["packages"] is None:
+                return None
     except (OSError, EnvironmentFault, TooManyFilesError):  # also without git, or if git takes too long
         return None
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

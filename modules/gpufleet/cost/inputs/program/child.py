@@ -41,6 +41,7 @@ PROVIDER_VARIABLES: dict[str, dict[str, tuple[str, ...]]] = {
     "azure-native": {"location": ("ARM_LOCATION",)},
 }
 WITHOUT_ENGINE = "GPUFLEET_WITHOUT_ENGINE"  # tells gpufleet's components that nothing is built
+PYTHON = "python"
 MARKED_SECRET = "[secret]"  # noqa: S105 - what stands for a secret, which needs a passphrase to read
 MAX_LISTED_STACKS = 10  # in an error
 PROJECT_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")  # the engine's rule
@@ -154,21 +155,17 @@ def evaluate_job(job: Job) -> list[dict[str, Any]]:
     """Run the program of one job, and return the records of its resources."""
     if job["may_be_absent"] and not is_stack_declared(job):
         return []
-    require_python_runtime(job)
-    from pulumi.runtime import set_all_config
-    from pulumi.runtime.stack import run_in_stack
-
+    runtime = read_runtime(job)
     os.environ[WITHOUT_ENGINE] = "1"
-    program = enter_program_folder(job)
-    redirect_editable_installs(job)
-    set_all_config(*read_stack_configuration(job))
+    configuration, secret_keys = read_stack_configuration(job)
     name = read_project_name(job)
     monitor = load_sibling_module("monitor")
     recorder = monitor.RecordingMonitor(name, job["stack"], read_provider_settings(job))
     monitor.install_mock_monitor(recorder, name, job["stack"])
-    asyncio.run(
-        run_in_stack(lambda: discard_program_globals(runpy.run_path(str(program), run_name="__main__")))
-    )
+    if runtime == PYTHON:
+        program = run_python_program(job, configuration, secret_keys)
+    else:
+        program = run_language_program(job, runtime, recorder, configuration, secret_keys)
     for urn, place in recorder.duplicates:
         problem = f"Duplicate resource URN {urn!r}: the engine refuses a second resource with this name"
         raise InputError(problem, place or program, remedy="give each resource its own name")
@@ -176,16 +173,57 @@ def evaluate_job(job: Job) -> list[dict[str, Any]]:
     return records
 
 
-def require_python_runtime(job: Job) -> None:
-    """Refuse a program in another language: only the engine can run that."""
-    runtime_setting = read_project_file(job).get("runtime", "python")
+def run_python_program(job: Job, configuration: dict[str, str], secret_keys: list[str]) -> Path:
+    """Run a Python program in this process, and return its file."""
+    from pulumi.runtime import set_all_config
+    from pulumi.runtime.stack import run_in_stack
+
+    program = enter_program_folder(job)
+    redirect_editable_installs(job)
+    set_all_config(configuration, secret_keys)
+    asyncio.run(
+        run_in_stack(lambda: discard_program_globals(runpy.run_path(str(program), run_name="__main__")))
+    )
+    return program
+
+
+def run_language_program(
+    job: Job, runtime: str, recorder: Any, configuration: dict[str, str], secret_keys: list[str]
+) -> Path:
+    """Run a program of another language in its own process, and return its folder."""
+    language = load_sibling_module("language")
+    program = language.LanguageProgram(
+        root=Path(job["root"]),
+        project=recorder.name,
+        stack=job["stack"],
+        main=read_project_folder(job, "main"),
+        options=read_runtime_options(job),
+        configuration=configuration,
+        secret_keys=secret_keys,
+        tools=job["tools"],
+    )
+    language.evaluate_program(runtime, program, recorder)
+    return Path(job["root"])
+
+
+def read_runtime(job: Job) -> str:
+    """Return the language of a program; refuse one that only the engine can run."""
+    runtime_setting = read_project_file(job).get("runtime", PYTHON)
     runtime = runtime_setting.get("name") if isinstance(runtime_setting, dict) else runtime_setting
     path = Path(job["root"]) / "Pulumi.yaml"
     if not isinstance(runtime, str):
         raise InputError("names no language", find_line(path, "runtime"), "runtime", "give python")
-    if runtime != "python":
-        problem = f"the program is in {runtime}; only Python is evaluated without an engine: use --preview"
+    if runtime != PYTHON and runtime not in load_sibling_module("language").RUNTIMES:
+        problem = f"the program is in {runtime}, which is not evaluated without an engine: use --preview"
         raise InputError(problem, path)
+    return runtime
+
+
+def read_runtime_options(job: Job) -> dict[str, Any]:
+    """Return the options of ``runtime`` in Pulumi.yaml."""
+    runtime_setting = read_project_file(job).get("runtime")
+    options = runtime_setting.get("options") if isinstance(runtime_setting, dict) else None
+    return options if isinstance(options, dict) else {}
 
 
 def read_project_name(job: Job) -> str:

@@ -22,6 +22,12 @@ from gpufleet.cost.inputs.program.cache_key import Installation
 from gpufleet.cost.inputs.program.evaluation_child import ChildSetting, ProgramEvaluation, start_child
 from gpufleet.cost.inputs.program.gitref import find_git_tree, list_git_files, read_git_files
 from gpufleet.cost.inputs.program.graph_cache import KeptGraph, load_kept_graph
+from gpufleet.cost.inputs.program.node_packages import (
+    find_node,
+    find_package_folders,
+    is_node_program,
+    place_packages,
+)
 from gpufleet.cost.inputs.program.project_view import (
     ProjectView,
     copy_files,
@@ -103,7 +109,7 @@ def _move_to_commit(program: StackProgram, ref: str) -> StackProgram:
     tree = find_git_tree(program.root, ref)
     folder = allowlist.find_visible_folder(program.root.resolve())
     visible_tree = find_git_tree(folder, ref) if tree else ""
-    return replace(program, label=f"at {ref}", tree=tree, visible_tree=visible_tree)
+    return replace(program, label=f"at {ref}", ref=ref, tree=tree, visible_tree=visible_tree)
 
 
 @contextmanager
@@ -163,6 +169,9 @@ def _provide_files(evaluation: ProgramEvaluation, setting: ChildSetting) -> Iter
     evaluation.checkout = allowlist.find_repository(root) or root
     if not program.trusted:
         evaluation.visible = allowlist.list_visible_paths(setting.python, evaluation.checkout)
+    if is_node_program(program):
+        evaluation.tools = {"node": str(find_node(setting.variables))}
+        evaluation.visible = [*evaluation.visible, *allowlist.list_tool_paths(evaluation.tools.values())]
     provide: AbstractContextManager[None]
     if program.tree is not None:
         provide = _unpack_other_commit(evaluation)
@@ -189,16 +198,20 @@ def _unpack_other_commit(evaluation: ProgramEvaluation) -> Iterator[None]:
         for entry in list_git_files(folder, program.visible_tree)
         if is_inside(entry.path) and not allowlist.is_secret(entry.path)
     ]
-    is_shown_in_place = not program.trusted and (not program.may_be_unconfined or can_enter_namespaces())
+    is_confined = _is_confined(program)
     size = sum(entry.size for entry in entries)
     with create_scratch_folder("base", find_folder_in_memory(2 * size)) as scratch:
         view = scratch.resolve()
         others = select_additions(folder, {entry.path for entry in entries}, evaluation.visible)
         places = {str(path.relative_to(folder)): path for path in others if path.is_relative_to(folder)}
         with explain_full_disk():
-            write_git_files(read_git_files(entries), view, places if is_shown_in_place else None)
+            write_git_files(read_git_files(entries), view, places if is_confined else None)
             config_file = _write_base_config(program, view)
-        if is_shown_in_place:
+        if is_node_program(program):
+            names = [entry.path for entry in entries]
+            evaluation.packages = find_package_folders(program, names, folder)
+            place_packages(evaluation.packages, folder, view, is_confined=is_confined)
+        if is_confined:
             evaluation.view, evaluation.visible = ProjectView(folder, view), others
             evaluation.config_file = config_file and folder / config_file.name
         else:
@@ -206,6 +219,11 @@ def _unpack_other_commit(evaluation: ProgramEvaluation) -> Iterator[None]:
             evaluation.program, evaluation.config_file = replace(program, root=root), config_file
             evaluation.moved, evaluation.view = (folder, view), ProjectView(view, view)
         yield
+
+
+def _is_confined(program: StackProgram) -> bool:
+    """Return whether a program gets a file system of its own."""
+    return not program.trusted and not (program.may_be_unconfined and not can_enter_namespaces())
 
 
 def _write_base_config(program: StackProgram, root: Path) -> Path | None:
@@ -228,9 +246,12 @@ def _copy_working_tree(evaluation: ProgramEvaluation) -> Iterator[None]:
     )
     named = stack_file if evaluation.config_file or stack_file.is_relative_to(folder) else None
     files, others = select_files(folder, named, evaluation.visible)
+    if is_node_program(program):
+        evaluation.packages = find_package_folders(program, files, folder)
     with create_scratch_folder("head", find_folder_in_memory(2 * measure_files(folder, files))) as view:
         with explain_full_disk():
-            evaluation.view = copy_files(folder, files, view.resolve(), others)
+            packages = [each.target for each in evaluation.packages]
+            evaluation.view = copy_files(folder, files, view.resolve(), others, packages)
         evaluation.visible = others
         yield
 

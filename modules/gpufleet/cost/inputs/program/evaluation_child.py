@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from gpufleet.boundary import decode_json_lines, make_printable
 from gpufleet.cost.inputs.program import allowlist
 from gpufleet.cost.inputs.program.failure import CONFINED, PREVIEW
+from gpufleet.cost.inputs.program.node_packages import PackageFolder
 from gpufleet.cost.inputs.program.project_view import ProjectView, find_untracked_file
 from gpufleet.cost.inputs.program.sandbox import PROCESS_COUNT
 from gpufleet.cost.inputs.program.stack_program import StackProgram
@@ -67,6 +68,8 @@ class ProgramEvaluation:
     visible: Sequence[Path] = ()
     config_file: Path | None = None
     moved: tuple[Path, Path] | None = None  # the repository, and where its other commit is
+    packages: Sequence[PackageFolder] = ()
+    tools: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def open_folder_and_pipes(cls, program: StackProgram, folder: Path) -> ProgramEvaluation:
@@ -93,7 +96,8 @@ class ProgramEvaluation:
             "may_be_absent": bool(program.label),
             "moved": [str(path) for path in self.moved] if self.moved else None,
             "python": str(python) if python else None,
-            "is_lazy": not program.trusted,  # a lazy program that fails is run twice
+            "is_lazy": not program.trusted and not self.tools,  # a lazy program that fails is run twice
+            "tools": dict(self.tools),
             "output": output,
             "result": result,
             "bounds": self._build_bounds(setting.limit_s),
@@ -113,6 +117,7 @@ class ProgramEvaluation:
             "covered": str(self.checkout) if self.checkout and self.view else None,
             "visible": [str(path) for path in self.visible],
             "project": view,
+            "mounted": [[str(each.source), str(each.target)] for each in self.packages],
             "cpu_s": int(limit_s) + GRACE_S,
         }
 

@@ -30,6 +30,7 @@ from gpufleet.errors import EnvironmentFault, InputError
 
 COPIED_BYTES = 1 << 20
 BYTECODE_FOLDER, BYTECODE = "__pycache__", re.compile(r"(.+)\.cpython-\d+\.pyc")
+SKIPPED_FOLDERS = (BYTECODE_FOLDER, "node_modules")  # installed packages are shown in their place, not copied
 MAX_FILES = 100_000  # of a project without git
 OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -185,8 +186,17 @@ def measure_files(folder: Path, names: Iterable[str]) -> int:
     return total
 
 
-def copy_files(folder: Path, names: Iterable[str], view: Path, others: Iterable[Path] = ()) -> ProjectView:
-    """Copy files of ``folder`` to ``view``; make empty places there for ``others`` that are shown in ``folder``."""
+def copy_files(
+    folder: Path,
+    names: Iterable[str],
+    view: Path,
+    others: Iterable[Path] = (),
+    packages: Iterable[Path] = (),
+) -> ProjectView:
+    """Copy files of ``folder`` to ``view``; make empty places there for ``others`` that are shown in ``folder``.
+
+    The place of one of ``packages`` is a folder, even if that is a link in ``folder``.
+    """
     writer, parts = ViewWriter(view), []
     by_folder: dict[str, list[str]] = defaultdict(list)
     for path in names:
@@ -202,6 +212,9 @@ def copy_files(folder: Path, names: Iterable[str], view: Path, others: Iterable[
     for other in others:
         if other.is_relative_to(folder):
             _add_place(writer, other, str(other.relative_to(folder)))
+    for package in packages:
+        if package.is_relative_to(folder):
+            writer.add_folder(str(package.relative_to(folder)))
     writer.write_links()
     return ProjectView(folder, view, tuple(parts))
 
@@ -314,7 +327,7 @@ def _walk_folder(folder: Path) -> Iterator[str]:
             continue
         links = [name for name in folders if os.path.islink(f"{place}/{name}")]
         folders[:] = [
-            name for name in folders if name != BYTECODE_FOLDER and not allowlist.is_secret(prefix + name)
+            name for name in folders if name not in SKIPPED_FOLDERS and not allowlist.is_secret(prefix + name)
         ]
         count += len(files)
         if count > MAX_FILES:
@@ -339,7 +352,7 @@ def find_untracked_file(program: StackProgram, text: str) -> str:
     listed = list_git_names(program.root, *untracked, "--directory", "--no-empty-directory")
     for path in sorted(name.rstrip("/") for name in listed):
         name = path.rpartition("/")[2]
-        names = (name, name.removesuffix(".py"))
+        names = (name, name.removesuffix(".py").removesuffix(".ts").removesuffix(".js"))
         is_named = any(re.search(rf"(?<![\w-]){re.escape(each)}(?![\w-])", text) for each in names)
         if not is_named:
             continue

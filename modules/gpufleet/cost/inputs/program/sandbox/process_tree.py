@@ -35,7 +35,8 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 Bounds = dict[str, Any]
 """``visible`` paths, a folder that is ``covered`` if one of them contains it, the ``project`` (its ``folder``, ``view``
-and ``parts``), ``folder`` (the one place to write), ``cpu_s``, ``may_be_unconfined``; ``trusted`` confines nothing."""
+and ``parts``), folders ``mounted`` in other places (source, target), ``folder`` (the one place to write), ``cpu_s``,
+``may_be_unconfined``; ``trusted`` confines nothing."""
 Report = Callable[[dict[str, Any]], object]
 
 

@@ -65,6 +65,12 @@ def make_root(bounds: dict[str, Any]) -> None:
         with _step("show the project's files"):
             _show_project(root, **project)
     _show_all(root, [path for path in bounds["visible"] if path not in outer])
+    for source, target in bounds["mounted"]:
+        with _step(f"show {source}"):
+            _attach(
+                os.open(source, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW),
+                _open_below(root, target, make="folder"),
+            )
     with _step("make a folder to write to"):
         scratch = _open_below(root, folder, make="folder")
         _mount_tmpfs(scratch, f"mode=0700,size={SCRATCH_BYTES},nr_inodes=16384")

@@ -1,0 +1,25 @@
+"""Run a program of another language than Python against the monitor, over gRPC.
+
+``child.py`` loads this package by its folder, inside the confinement, and it imports nothing of gpufleet. ``RUNTIMES``
+names the languages: each has a function that returns the command which starts a program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from . import nodejs
+from .program import InputError, LanguageProgram, ProgramCommand
+
+__all__ = ["RUNTIMES", "InputError", "LanguageProgram", "ProgramCommand", "evaluate_program"]
+
+RUNTIMES: dict[str, Callable[[LanguageProgram, str], ProgramCommand]] = {"nodejs": nodejs.make_command}
+
+
+def evaluate_program(runtime: str, program: LanguageProgram, recorder: Any) -> None:
+    """Run a program of a language of ``RUNTIMES`` until it ends; ``recorder`` then has its resources."""
+    from .monitor_server import run_program  # gRPC: only the confined process needs it
+
+    run_program(recorder, partial(RUNTIMES[runtime], program))
