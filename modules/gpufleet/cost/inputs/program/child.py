@@ -202,7 +202,7 @@ def run_language_program(
         secret_keys=secret_keys,
         tools=job["tools"],
     )
-    language.evaluate_program(runtime, program, recorder)
+    language.evaluate_program(runtime, program, recorder, read_settings_file)
     return Path(job["root"])
 
 
@@ -213,7 +213,7 @@ def read_runtime(job: Job) -> str:
     path = Path(job["root"]) / "Pulumi.yaml"
     if not isinstance(runtime, str):
         raise InputError("names no language", find_line(path, "runtime"), "runtime", "give python")
-    if runtime != PYTHON and runtime not in load_sibling_module("language").RUNTIMES:
+    if runtime != PYTHON and runtime not in load_sibling_module("language").LANGUAGES:
         problem = f"the program is in {runtime}, which is not evaluated without an engine: use --preview"
         raise InputError(problem, path)
     return runtime
