@@ -24,6 +24,7 @@ from pathlib import Path
 from gpufleet.cost.inputs.program import allowlist
 from gpufleet.cost.inputs.program.gitref import run_git
 from gpufleet.cost.inputs.program.node_packages import describe_installed_packages, is_node_program
+from gpufleet.cost.inputs.program.program_runtime import describe_go, read_program_runtime
 from gpufleet.cost.inputs.program.stack_program import StackProgram
 from gpufleet.errors import EnvironmentFault
 
@@ -83,6 +84,10 @@ def make_cache_key(program: StackProgram, installation: Installation) -> str | N
         if is_node_program(program):
             parts["packages"] = describe_installed_packages(program)
             if parts["packages"] is None:
+                return None
+        if runtime := read_program_runtime(program, "go"):
+            parts["go"] = describe_go(os.environ)
+            if runtime.binary or not parts["go"]:
                 return None
     except (OSError, EnvironmentFault, TooManyFilesError):  # also without git, or if git takes too long
         return None

@@ -16,6 +16,7 @@ import json
 import os
 import re
 import runpy
+import subprocess
 import sys
 from functools import cache, partial
 from pathlib import Path
@@ -119,6 +120,9 @@ def run_evaluation_job(job: Job) -> None:
     for source, descriptor in ((null, 0), (job["output"], 1), (job["output"], 2), (job["result"], 3)):
         os.dup2(source, descriptor)
     os.closerange(4, os.sysconf("SC_OPEN_MAX"))
+    if job.get("command"):
+        run_command(job)
+        return
     job["bounds"].pop("project", None)  # the job is an argument of what may run next
     if not job["bounds"]["trusted"]:
         folder = job["bounds"]["folder"]
@@ -126,6 +130,14 @@ def run_evaluation_job(job: Job) -> None:
     if job["python"]:
         os.execv(job["python"], [job["python"], __file__, json.dumps(job)])  # noqa: S606 - no shell is meant
     evaluate_and_write_result(job)
+
+
+def run_command(job: Job) -> None:
+    """Run the command of a job, such as a build, and write its exit code to descriptor 3."""
+    completed = subprocess.run(
+        job["command"], cwd=job["folder"], env=job["variables"], stdin=subprocess.DEVNULL, check=False
+    )
+    os.write(3, f"{completed.returncode}\n".encode())
 
 
 def evaluate_and_write_result(job: Job) -> None:

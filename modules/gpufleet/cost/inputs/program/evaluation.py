@@ -21,6 +21,7 @@ from gpufleet.cost.inputs.program import allowlist
 from gpufleet.cost.inputs.program.cache_key import Installation
 from gpufleet.cost.inputs.program.evaluation_child import ChildSetting, ProgramEvaluation, start_child
 from gpufleet.cost.inputs.program.gitref import find_git_tree, list_git_files, read_git_files
+from gpufleet.cost.inputs.program.go_build import RUNTIME, provide_go_binary
 from gpufleet.cost.inputs.program.graph_cache import KeptGraph, load_kept_graph
 from gpufleet.cost.inputs.program.node_packages import (
     find_node,
@@ -28,6 +29,7 @@ from gpufleet.cost.inputs.program.node_packages import (
     is_node_program,
     place_packages,
 )
+from gpufleet.cost.inputs.program.program_runtime import read_program_runtime
 from gpufleet.cost.inputs.program.project_view import (
     ProjectView,
     copy_files,
@@ -132,6 +134,7 @@ def start_program_evaluation(
         resource_lists = [_decode_kept_graph(graph) for graph in graphs]
         missing = [index for index, resources in enumerate(resource_lists) if resources is None]
         for index in missing:
+            child.evaluations[index].is_compared = len(programs) > 1
             cleanup.enter_context(_provide_files(child.evaluations[index], setting))
 
         def run_programs() -> list[tuple[StateResource, ...]]:
@@ -180,7 +183,18 @@ def _provide_files(evaluation: ProgramEvaluation, setting: ChildSetting) -> Iter
         provide = nullcontext()
     else:
         provide = _copy_working_tree(evaluation)
-    with provide:
+    with provide, _provide_binary(evaluation, setting):
+        yield
+
+
+@contextmanager
+def _provide_binary(evaluation: ProgramEvaluation, setting: ChildSetting) -> Iterator[None]:
+    """Provide the binary of a Go program: nothing for another one, or one that does not exist at its commit."""
+    runtime = read_program_runtime(evaluation.program, RUNTIME)
+    if runtime is None or evaluation.program.tree == "":
+        yield
+        return
+    with provide_go_binary(evaluation, setting, runtime):
         yield
 
 

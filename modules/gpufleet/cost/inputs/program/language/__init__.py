@@ -11,12 +11,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from . import nodejs
+from . import golang, nodejs
 from .program import InputError, LanguageProgram, ProgramCommand
 
 __all__ = ["LANGUAGES", "InputError", "LanguageProgram", "ProgramCommand", "evaluate_program"]
 
-RUNTIMES: dict[str, Callable[[LanguageProgram, str], ProgramCommand]] = {"nodejs": nodejs.make_command}
+RUNTIMES: dict[str, Callable[[LanguageProgram, str], ProgramCommand]] = {
+    "nodejs": nodejs.make_command,
+    "go": golang.make_command,
+}
 YAML = "yaml"
 LANGUAGES = (*RUNTIMES, YAML)
 
