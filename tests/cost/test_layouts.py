@@ -11,6 +11,8 @@ import pytest
 from gpufleet import cost
 from gpufleet.cost.inputs.program.allowlist import list_parts_without_secrets
 from gpufleet.cost.inputs.program.evaluation import start_git_ref_comparison
+from gpufleet.engine import UnreadableValue
+from gpufleet.errors import InputError
 
 CANARY, PROJECT = "canary-31b9", "gpu-infra"
 UNSHARE = "import ctypes, sys; sys.exit(ctypes.CDLL(None).unshare(0x10000000 | 0x60020000) != 0)"
@@ -164,3 +166,61 @@ def test_poetry_environment_is_found_by_the_folder_and_the_name(monorepo, tmp_pa
     before, after = compare(project)
     assert get_sizes([before, after]) == ["small", "large"]
     assert after["prefix"] == str(place)
+
+
+REFERENCE = """
+import pulumi
+reference = pulumi.StackReference("acme/net/dev")
+pulumi.ComponentResource("t:m:C", "c", {
+    "size": reference.get_output("size"), "own": pulumi.Config().get("size"),
+    "other": pulumi.Config("other").get("size"),
+})
+"""
+
+
+@pytest.fixture
+def write_project(tmp_path):
+    """Write a project without a repository, with a stack's file and other files."""
+
+    def write(program, stack_file, files=()):
+        texts = {
+            "Pulumi.yaml": "name: web\nruntime: python\n",
+            "Pulumi.dev.yaml": stack_file,
+            "__main__.py": program,
+        }
+        for name, text in {**texts, **dict(files)}.items():
+            (tmp_path / name).write_text(text)
+        return tmp_path
+
+    return write
+
+
+def test_outputs_of_other_stacks_and_settings_of_other_projects_are_read(write_project):
+    stack_file = "config: {'other:size': m5.large, 'web:size': t3.micro}\n"
+    (unknown,) = cost.evaluate_program(write_project(REFERENCE, stack_file), "dev")
+    assert unknown.inputs["size"] is UnreadableValue.UNKNOWN
+    values = {"gpufleet-lookups.yaml": "stackReferences: {acme/net/dev: {size: m5.xlarge}}\n"}
+    (known,) = cost.evaluate_program(write_project(REFERENCE, stack_file, values), "dev")
+    assert known.inputs == {"size": "m5.xlarge", "own": "t3.micro", "other": "m5.large"}
+    with pytest.raises(InputError, match="is not a mapping of stacks"):
+        cost.evaluate_program(
+            write_project(REFERENCE, stack_file, {"gpufleet-lookups.yaml": "stackReferences: [a]\n"}), "dev"
+        )
+
+
+def test_plain_values_of_an_inline_environment_are_settings(write_project):
+    environment = (
+        "environment: {imports: [acme/base], values: {pulumiConfig: {'web:size': a, 'other:size': '${x}'}}}\n"
+    )
+    (resource,) = cost.evaluate_program(write_project(REFERENCE, environment), "dev")
+    assert (resource.inputs["own"], resource.inputs.get("other")) == ("a", None)
+
+
+def test_missing_setting_of_an_environment_says_that_it_is_not_asked(write_project):
+    program = "import pulumi\npulumi.Config().require('size')\n"
+    with pytest.raises(InputError, match="Pulumi ESC is not asked here") as error:
+        cost.evaluate_program(write_project(program, "environment: [acme/base]\n"), "dev")
+    assert error.value.where == "Pulumi.dev.yaml:1"
+    assert "--config-file" in error.value.remedy
+    with pytest.raises(InputError, match="Missing required configuration variable"):
+        cost.evaluate_program(write_project(program, "config: {}\n"), "dev")

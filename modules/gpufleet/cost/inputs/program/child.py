@@ -18,6 +18,7 @@ import re
 import runpy
 import subprocess
 import sys
+from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,9 @@ WITHOUT_ENGINE = "GPUFLEET_WITHOUT_ENGINE"  # tells gpufleet's components that n
 PYTHON = "python"
 MARKED_SECRET = "[secret]"  # noqa: S105 - what stands for a secret, which needs a passphrase to read
 MAX_LISTED_STACKS = 10  # in an error
+# The SDKs' errors: Python and Go, Node, this interpreter of YAML.
+MISSING_SETTING = re.compile(r"""[Mm]issing required configuration variable:? ['"]?([\w.:-]+)""")
+REFERENCES_FILE = "gpufleet-lookups.yaml"  # values that only a cloud or another stack knows
 PROJECT_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")  # the engine's rule
 Job = dict[str, Any]
 
@@ -150,10 +154,23 @@ def evaluate_and_write_result(job: Job) -> None:
     except BaseException as error:  # noqa: BLE001 - any exception is reported to the parent
         if job["is_lazy"] and failure.read_input_error_parts(error) is None:
             repeat_with_whole_sdks(job)
+        error = explain_missing_setting(error, job)
         document = {"error": failure.describe_error(error, job, is_input_error=isinstance(error, InputError))}
     with open(3, "w", encoding="utf-8") as result:
         json.dump(document, result)
     sys.stdout.flush()
+
+
+def explain_missing_setting(error: BaseException, job: Job) -> BaseException:
+    """Return an error that says where a missing setting may come from: an environment of Pulumi ESC."""
+    match = MISSING_SETTING.search(str(error))
+    with suppress(Exception):  # the first error stands where the stack's file cannot be read
+        path = find_stack_file(job)
+        if match and read_settings_file(path).get("environment"):
+            problem = "the program needs it, and Pulumi ESC is not asked here"
+            remedy = "give a stack's file with the value: --config-file"
+            return InputError(problem, find_line(path, "environment"), match[1], remedy)
+    return error
 
 
 def repeat_with_whole_sdks(job: Job) -> None:
@@ -173,6 +190,7 @@ def evaluate_job(job: Job) -> list[dict[str, Any]]:
     name = read_project_name(job)
     monitor = load_sibling_module("monitor")
     recorder = monitor.RecordingMonitor(name, job["stack"], read_provider_settings(job))
+    recorder.stack_outputs = read_stack_reference_outputs(job)
     monitor.install_mock_monitor(recorder, name, job["stack"])
     if runtime == PYTHON:
         program = run_python_program(job, configuration, secret_keys)
@@ -408,9 +426,39 @@ def read_stack_settings(job: Job) -> dict[str, Any]:
         )
         if default is not None:
             values[qualify_setting_key(key, namespace)] = default
-    stack_settings = read_config_section(path, read_settings_file(path)) if path.is_file() else {}
+    document = read_settings_file(path) if path.is_file() else {}
+    stack_settings = {**read_inline_environment(document), **read_config_section(path, document)}
     require_text_regions(path, stack_settings)
     return values | {qualify_setting_key(key, namespace): value for key, value in stack_settings.items()}
+
+
+def read_inline_environment(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings that a stack's file itself writes for Pulumi ESC, as far as they are plain values.
+
+    What it imports, and what its functions give (``fn::open``), is a service's: it stays unknown.
+    """
+    environment = document.get("environment")
+    values = environment.get("values") if isinstance(environment, dict) else None
+    settings = values.get("pulumiConfig") if isinstance(values, dict) else None
+    plain = settings.items() if isinstance(settings, dict) else ()
+    return {
+        str(key): value
+        for key, value in plain
+        if not any(mark in json.dumps(value, default=str) for mark in ("fn::", "${"))
+    }
+
+
+def read_stack_reference_outputs(job: Job) -> dict[str, dict[str, Any]]:
+    """Return the outputs of other stacks by name, from the project's file of values; empty without it."""
+    path = Path(job["root"]) / REFERENCES_FILE
+    refuse_link_to_nowhere(job, path)
+    stacks = (read_settings_file(path).get("stackReferences") or {}) if path.is_file() else {}
+    if not isinstance(stacks, dict) or not all(isinstance(outputs, dict) for outputs in stacks.values()):
+        remedy = "give the outputs of each stack: {organization/project/stack: {name: value}}"
+        raise InputError(
+            "is not a mapping of stacks", find_line(path, "stackReferences"), "stackReferences", remedy
+        )
+    return {str(name): outputs for name, outputs in stacks.items()}
 
 
 def read_config_section(path: Path, document: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ PREVIEW = "make `pulumi preview` succeed first"
 # The SDK's errors (pulumi 3.258) where the monitor runs no transforms and hooks.
 CALLBACKS = ("Callback server not initialized", "No callback server registered")
 # The same text for every failure: what a confined program raises must not lead to less confinement.
-CONFINED = f"{PREVIEW}; docs/cost.md says what a confined program cannot do"
+CONFINED = "if `pulumi preview` succeeds, docs/cost.md says what a confined program cannot do"
 
 
 def describe_error(error: BaseException, job: Job, *, is_input_error: bool) -> dict[str, str]:
