@@ -400,6 +400,8 @@ def read_stack_configuration(job: Job) -> tuple[dict[str, str], list[str]]:
     refuse_link_to_nowhere(job, find_stack_file(job))
     if job["config_file"] and not find_stack_file(job).is_file():
         raise InputError("file not found", find_stack_file(job), remedy="give the path of a stack's file")
+    if not (Path(job["root"]) / "Pulumi.yaml").is_file():
+        raise InputError("not found", Path(job["root"]) / "Pulumi.yaml", remedy="write the project's file")
     if not is_stack_declared(job):
         path = find_stack_file(job)
         stacks = sorted(file.stem.partition(".")[2] for file in path.parent.glob("Pulumi.*.yaml"))
