@@ -229,6 +229,6 @@ def test_missing_setting_of_an_environment_says_that_it_is_not_asked(write_proje
 def test_project_file_that_git_does_not_track_is_named(monorepo):
     project = monorepo(INSERT)
     git(project, "rm", "-q", "--cached", "Pulumi.yaml")
-    with pytest.raises(InputError, match="not found; git does not track .*Pulumi.yaml") as error:
+    with pytest.raises(InputError, match=r"not found; git does not track .*Pulumi\.yaml") as error:
         cost.evaluate_program(project, "dev")
     assert error.value.where == "Pulumi.yaml"

@@ -50,6 +50,7 @@ def evaluate(tmp_path):
         ("{fn::split: [',', 'a,b']}", ["a", "b"]),
         ("{fn::select: [1, '${zones}']}", "b"),
         ("{fn::toJSON: {b: [1, true], a: 2012-10-17}}", '{"a":"2012-10-17","b":[1,true]}'),
+        ("{fn::toJSON: 'é<&'}", '"é\\u003c\\u0026"'),
         ("{fn::toBase64: hello}", "aGVsbG8="),
         ("{fn::fromBase64: aGVsbG8=}", "hello"),
         ("{fn::readFile: ./note.txt}", "note"),

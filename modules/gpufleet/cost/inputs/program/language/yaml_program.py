@@ -378,10 +378,7 @@ class _Evaluation:
 
     def to_json(self, argument: Any) -> Any:
         """Return JSON text, as Go writes it."""
-        return _lift(
-            lambda value: json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False),
-            self.evaluate(argument),
-        )
+        return _lift(_write_json, self.evaluate(argument))
 
     def to_base64(self, argument: Any) -> Any:
         """Encode a text."""
@@ -530,6 +527,13 @@ _FUNCTIONS: dict[str, Callable[[_Evaluation, Any], Any]] = {
     "fn::stackreference": _Evaluation.read_stack_reference,
     "fn::assetarchive": _Evaluation.make_archive,
 }
+
+
+def _write_json(value: Any) -> str:
+    text = json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+    for character in "&<>\u2028\u2029":  # as Go's encoder does
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
 
 
 def _lift(function: Callable[..., Any], *arguments: Any) -> Any:
