@@ -31,6 +31,7 @@ SECRET_PATHS = (
 SECRET = re.compile(rf"(?:^|/)(?:{'|'.join(map(re.escape, SECRET_PATHS))})(?:/|$)")
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
 ENVIRONMENT_PARTS = ("pyvenv.cfg", "bin", "lib", "lib64")  # what is shown of a virtual environment
+BYTECODE = "__pycache__"  # not looked into
 SITE_FOLDERS = ("site-packages", "dist-packages")
 MAX_LINKS = 40  # one after another, as the kernel follows them
 MAX_INSTALLED_FILES = 100_000  # of one folder that is installed as editable
@@ -150,26 +151,29 @@ def _find_linked_packages(place: Path) -> set[Path]:
     The environment is the operator's, and git does not track it. What a link leads to is shown, and nothing around it
     unless that is a folder of installed packages.
     """
-    found: set[Path] = set()
+    found: set[str] = set()
     for folder in _find_site_folders([place]):
         for entry in os.scandir(folder):
-            record = Path(entry.path, "METADATA")
-            found.update(
-                target.parent if target.parent.name in SITE_FOLDERS else target
-                for target in _follow_link(Path(entry.path))
-            )
-            if (
-                entry.name.endswith(".dist-info") and not entry.is_symlink()
-            ):  # each file may be a link to a cache
-                found.update(target.parents[1] for target in _follow_link(record))
-    return {path for path in found if path.exists() and _may_be_shown(path)}
+            if entry.is_symlink():
+                for target in _follow_link(entry.path):
+                    above = os.path.dirname(target)  # noqa: PTH120 - thousands of links
+                    found.add(above if above.endswith(SITE_FOLDERS) else target)
+            elif entry.name.endswith(".dist-info"):  # each file may be a link to a cache
+                found.update(
+                    str(Path(target).parents[1]) for target in _follow_link(f"{entry.path}/METADATA")
+                )
+    return {path for path in map(Path, found) if path.exists() and _may_be_shown(path)}
 
 
-def _follow_link(path: Path) -> list[Path]:
+def _follow_link(path: str) -> list[str]:
     """Return where a link leads, and each link on its way; nothing for anything else."""
-    targets: list[Path] = []
-    while path.is_symlink() and len(targets) < MAX_LINKS:
-        path = Path(os.path.abspath(path.parent / path.readlink()))  # noqa: PTH100 - a link is not followed yet
+    targets: list[str] = []
+    while len(targets) < MAX_LINKS:
+        try:
+            target = os.readlink(path)  # noqa: PTH115 - thousands of links
+        except OSError:  # no link
+            break
+        path = os.path.abspath(f"{path}/../{target}" if not target.startswith("/") else target)  # noqa: PTH100
         targets.append(path)
     return targets
 
@@ -187,26 +191,28 @@ def list_parts_without_secrets(folder: Path) -> list[Path]:
     """Return a folder, or what is in it apart from credentials and virtual environments; nothing if it is too large."""
     count = 0
 
-    def walk(place: str) -> tuple[list[Path], bool]:
+    def walk(place: str, prefix: str) -> list[str]:
         nonlocal count
         parts, is_whole = [], True
-        for entry in os.scandir(place):
-            count += 1
-            name = os.path.relpath(entry.path, folder)
-            is_folder = entry.is_dir(follow_symlinks=False)
-            if is_secret(name) or (is_folder and os.path.lexists(f"{entry.path}/pyvenv.cfg")):
+        entries = [*os.scandir(place)]
+        count += len(entries)
+        if count > MAX_INSTALLED_FILES or any(entry.name == "pyvenv.cfg" for entry in entries):
+            return []
+        for entry in entries:
+            name = prefix + entry.name
+            if is_secret(name):
                 is_whole = False
-            elif is_folder and count <= MAX_INSTALLED_FILES:
-                below, is_folder_whole = walk(entry.path)
+            elif entry.name != BYTECODE and entry.is_dir(follow_symlinks=False):
+                below = walk(entry.path, f"{name}/")
+                is_whole = is_whole and below == [entry.path]
                 parts += below
-                is_whole = is_whole and is_folder_whole
             elif not entry.is_symlink():
-                parts.append(Path(entry.path))
-        return ([Path(place)] if is_whole else parts), is_whole
+                parts.append(entry.path)
+        return [place] if is_whole else parts
 
     with suppress(OSError):
-        found, _ = walk(str(folder))
-        return found if count <= MAX_INSTALLED_FILES else []
+        found = walk(str(folder), "")
+        return [Path(path) for path in found] if count <= MAX_INSTALLED_FILES else []
     return []
 
 
