@@ -520,5 +520,5 @@ def test_missing_namespaces_are_reported_and_the_remaining_confinement_applies(
 
 
 def test_error_of_the_program_itself_names_pulumi_preview(write_hostile_program):
-    with pytest.raises(InputError, match="make `pulumi preview` succeed first"):
+    with pytest.raises(InputError, match="if `pulumi preview` succeeds"):
         cost.estimate_stack(write_hostile_program("raise ValueError('no')\n"), "dev")

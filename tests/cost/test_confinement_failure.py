@@ -274,6 +274,4 @@ def test_failing_program_gets_the_same_remedy_whatever_it_raises(root):
         with pytest.raises(InputError) as caught:
             cost.evaluate_program(root, "dev")
         remedies.add(caught.value.remedy)
-    assert remedies == {
-        "make `pulumi preview` succeed first; docs/cost.md says what a confined program cannot do"
-    }
+    assert remedies == {"if `pulumi preview` succeeds, docs/cost.md says what a confined program cannot do"}

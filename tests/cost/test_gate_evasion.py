@@ -9,7 +9,7 @@ import pytest
 from gpufleet import cost
 from gpufleet.cost.inputs.gate_file import list_changed_files
 from gpufleet.cost.inputs.ignored_change import settle_like_engine
-from gpufleet.cost.inputs.program.gitref import find_git_tree, read_git_files
+from gpufleet.cost.inputs.program.gitref import find_git_tree, list_git_files, read_git_files
 from gpufleet.cost.inputs.project_list import load_project_list
 from gpufleet.engine import StateResource
 from gpufleet.errors import InputError
@@ -157,7 +157,9 @@ def test_base_has_what_the_working_tree_has(project, tmp_path):
     (project / "run.sh").chmod(0o755)
     (project / "link").symlink_to("hidden.txt")
     commit(project)
-    files = {file.path: file for file in read_git_files(project, find_git_tree(project, "main"))}
+    files = {
+        file.path: file for file in read_git_files(list_git_files(project, find_git_tree(project, "main")))
+    }
     assert files["hidden.txt"].content == b"x"
     assert files["part/size.txt"].content == b"10"
     assert (files["run.sh"].mode, files["link"].mode) == ("100755", "120000")
@@ -169,7 +171,7 @@ def test_base_of_a_project_in_a_subfolder_has_its_own_files_only(tmp_path):
     (tmp_path / "infra/sub/a b").write_text("content")
     git(tmp_path, "init", "-q", "-b", "main")
     commit(tmp_path)
-    files = read_git_files(tmp_path / "infra", find_git_tree(tmp_path / "infra", "main"))
+    files = read_git_files(list_git_files(tmp_path / "infra", find_git_tree(tmp_path / "infra", "main")))
     assert [(file.path, file.content) for file in files] == [("sub/a b", b"content")]
 
 

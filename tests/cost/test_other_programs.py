@@ -92,8 +92,8 @@ def test_killed_program_is_reported(write_program):
 
 
 def test_other_program_language_is_refused(write_program):
-    with pytest.raises(InputError, match="the program is in nodejs; only Python"):
-        machines(write_program("", yaml="name: other\nruntime:\n  name: nodejs\n"))
+    with pytest.raises(InputError, match="the program is in dotnet, which is not evaluated"):
+        machines(write_program("", yaml="name: other\nruntime:\n  name: dotnet\n"))
 
 
 @pytest.mark.parametrize("runtime", ["", " {options: {virtualenv: venv}}", " [python]", " {name: 3}"])

@@ -144,7 +144,7 @@ def test_failing_confined_program_reports_its_second_run_once(root):
     assert completed.stdout == ""
     assert completed.stderr == (
         "error: __main__.py:6: the Pulumi program failed: RuntimeError: failed in run 2;"
-        " make `pulumi preview` succeed first; docs/cost.md says what a confined program cannot do\n"
+        " if `pulumi preview` succeeds, docs/cost.md says what a confined program cannot do\n"
     )
 
 

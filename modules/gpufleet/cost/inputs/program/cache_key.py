@@ -23,6 +23,8 @@ from pathlib import Path
 
 from gpufleet.cost.inputs.program import allowlist
 from gpufleet.cost.inputs.program.gitref import run_git
+from gpufleet.cost.inputs.program.node_packages import describe_installed_packages, is_node_program
+from gpufleet.cost.inputs.program.program_runtime import describe_go, read_program_runtime
 from gpufleet.cost.inputs.program.stack_program import StackProgram
 from gpufleet.errors import EnvironmentFault
 
@@ -69,8 +71,7 @@ def make_cache_key(program: StackProgram, installation: Installation) -> str | N
         return None
     try:
         tree = program.tree
-        if tree is None:
-            tree = _describe_checkout(program)
+        tree = _describe_checkout(program) if tree is None else tree and _describe_tree(program)
         if not tree:
             return None
         parts = {
@@ -80,6 +81,14 @@ def make_cache_key(program: StackProgram, installation: Installation) -> str | N
             "is_other_commit": bool(program.label),
             "config": _hash_config_file(program),
         }
+        if is_node_program(program):
+            parts["packages"] = describe_installed_packages(program)
+            if parts["packages"] is None:
+                return None
+        if runtime := read_program_runtime(program, "go"):
+            parts["go"] = describe_go(os.environ)
+            if runtime.binary or not parts["go"]:
+                return None
     except (OSError, EnvironmentFault, TooManyFilesError):  # also without git, or if git takes too long
         return None
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
@@ -99,7 +108,7 @@ def _hash_config_file(program: StackProgram) -> str | None:
 def _describe_checkout(program: StackProgram) -> str | None:
     """Return what a program in the working tree sees of it, None unless all of that is committed."""
     root = program.root.resolve()
-    folder = allowlist.find_visible_folder(root, is_compared=program.is_compared)
+    folder = allowlist.find_visible_folder(root)
     status = run_git(
         folder, "status", "--porcelain", "-z", "--untracked-files=no", "--ignore-submodules=none", "--", "."
     )  # fmt: skip
@@ -107,6 +116,13 @@ def _describe_checkout(program: StackProgram) -> str | None:
     if status.returncode or tree.returncode or status.stdout or not _is_checked_out(folder):
         return None
     return json.dumps([str(root.relative_to(folder)), tree.stdout.decode().strip()])
+
+
+def _describe_tree(program: StackProgram) -> str:
+    """Return what a program at another commit sees."""
+    root = program.root.resolve()
+    folder = allowlist.find_visible_folder(root)
+    return json.dumps([str(root.relative_to(folder)), program.visible_tree])
 
 
 def _is_checked_out(folder: Path) -> bool:
@@ -130,6 +146,7 @@ def _describe_packages(python: Path | None) -> list[str]:
         folder = python.parents[1]
         installation = python.resolve().parents[1]
         places = [*folder.glob("lib*/python3*/*-packages"), *installation.glob("lib*/python3*/*-packages")]
+        places += allowlist.find_editable_folders(python)
         settings = [_hash_file(folder / "pyvenv.cfg"), str(python.resolve())]
     else:
         places = [path for path in allowlist.find_interpreter_paths() if path.exists()]

@@ -16,7 +16,9 @@ import json
 import os
 import re
 import runpy
+import subprocess
 import sys
+from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -41,8 +43,12 @@ PROVIDER_VARIABLES: dict[str, dict[str, tuple[str, ...]]] = {
     "azure-native": {"location": ("ARM_LOCATION",)},
 }
 WITHOUT_ENGINE = "GPUFLEET_WITHOUT_ENGINE"  # tells gpufleet's components that nothing is built
+PYTHON = "python"
 MARKED_SECRET = "[secret]"  # noqa: S105 - what stands for a secret, which needs a passphrase to read
 MAX_LISTED_STACKS = 10  # in an error
+# The SDKs' errors: Python and Go, Node, this interpreter of YAML.
+MISSING_SETTING = re.compile(r"""[Mm]issing required configuration variable:? ['"]?([\w.:-]+)""")
+REFERENCES_FILE = "gpufleet-lookups.yaml"  # values that only a cloud or another stack knows
 PROJECT_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")  # the engine's rule
 Job = dict[str, Any]
 
@@ -118,6 +124,9 @@ def run_evaluation_job(job: Job) -> None:
     for source, descriptor in ((null, 0), (job["output"], 1), (job["output"], 2), (job["result"], 3)):
         os.dup2(source, descriptor)
     os.closerange(4, os.sysconf("SC_OPEN_MAX"))
+    if job.get("command"):
+        run_command(job)
+        return
     job["bounds"].pop("project", None)  # the job is an argument of what may run next
     if not job["bounds"]["trusted"]:
         folder = job["bounds"]["folder"]
@@ -125,6 +134,14 @@ def run_evaluation_job(job: Job) -> None:
     if job["python"]:
         os.execv(job["python"], [job["python"], __file__, json.dumps(job)])  # noqa: S606 - no shell is meant
     evaluate_and_write_result(job)
+
+
+def run_command(job: Job) -> None:
+    """Run the command of a job, such as a build, and write its exit code to descriptor 3."""
+    completed = subprocess.run(
+        job["command"], cwd=job["folder"], env=job["variables"], stdin=subprocess.DEVNULL, check=False
+    )
+    os.write(3, f"{completed.returncode}\n".encode())
 
 
 def evaluate_and_write_result(job: Job) -> None:
@@ -137,10 +154,23 @@ def evaluate_and_write_result(job: Job) -> None:
     except BaseException as error:  # noqa: BLE001 - any exception is reported to the parent
         if job["is_lazy"] and failure.read_input_error_parts(error) is None:
             repeat_with_whole_sdks(job)
+        error = explain_missing_setting(error, job)
         document = {"error": failure.describe_error(error, job, is_input_error=isinstance(error, InputError))}
     with open(3, "w", encoding="utf-8") as result:
         json.dump(document, result)
     sys.stdout.flush()
+
+
+def explain_missing_setting(error: BaseException, job: Job) -> BaseException:
+    """Return an error that says where a missing setting may come from: an environment of Pulumi ESC."""
+    match = MISSING_SETTING.search(str(error))
+    with suppress(Exception):  # the first error stands where the stack's file cannot be read
+        path = find_stack_file(job)
+        if match and read_settings_file(path).get("environment"):
+            problem = "the program needs it, and Pulumi ESC is not asked here"
+            remedy = "give a stack's file with the value: --config-file"
+            return InputError(problem, find_line(path, "environment"), match[1], remedy)
+    return error
 
 
 def repeat_with_whole_sdks(job: Job) -> None:
@@ -154,20 +184,18 @@ def evaluate_job(job: Job) -> list[dict[str, Any]]:
     """Run the program of one job, and return the records of its resources."""
     if job["may_be_absent"] and not is_stack_declared(job):
         return []
-    require_python_runtime(job)
-    from pulumi.runtime import set_all_config
-    from pulumi.runtime.stack import run_in_stack
-
+    runtime = read_runtime(job)
     os.environ[WITHOUT_ENGINE] = "1"
-    program = enter_program_folder(job)
-    set_all_config(*read_stack_configuration(job))
+    configuration, secret_keys = read_stack_configuration(job)
     name = read_project_name(job)
     monitor = load_sibling_module("monitor")
     recorder = monitor.RecordingMonitor(name, job["stack"], read_provider_settings(job))
+    recorder.stack_outputs = read_stack_reference_outputs(job)
     monitor.install_mock_monitor(recorder, name, job["stack"])
-    asyncio.run(
-        run_in_stack(lambda: discard_program_globals(runpy.run_path(str(program), run_name="__main__")))
-    )
+    if runtime == PYTHON:
+        program = run_python_program(job, configuration, secret_keys)
+    else:
+        program = run_language_program(job, runtime, recorder, configuration, secret_keys)
     for urn, place in recorder.duplicates:
         problem = f"Duplicate resource URN {urn!r}: the engine refuses a second resource with this name"
         raise InputError(problem, place or program, remedy="give each resource its own name")
@@ -175,16 +203,57 @@ def evaluate_job(job: Job) -> list[dict[str, Any]]:
     return records
 
 
-def require_python_runtime(job: Job) -> None:
-    """Refuse a program in another language: only the engine can run that."""
-    runtime_setting = read_project_file(job).get("runtime", "python")
+def run_python_program(job: Job, configuration: dict[str, str], secret_keys: list[str]) -> Path:
+    """Run a Python program in this process, and return its file."""
+    from pulumi.runtime import set_all_config
+    from pulumi.runtime.stack import run_in_stack
+
+    program = enter_program_folder(job)
+    redirect_editable_installs(job)
+    set_all_config(configuration, secret_keys)
+    asyncio.run(
+        run_in_stack(lambda: discard_program_globals(runpy.run_path(str(program), run_name="__main__")))
+    )
+    return program
+
+
+def run_language_program(
+    job: Job, runtime: str, recorder: Any, configuration: dict[str, str], secret_keys: list[str]
+) -> Path:
+    """Run a program of another language in its own process, and return its folder."""
+    language = load_sibling_module("language")
+    program = language.LanguageProgram(
+        root=Path(job["root"]),
+        project=recorder.name,
+        stack=job["stack"],
+        main=read_project_folder(job, "main"),
+        options=read_runtime_options(job),
+        configuration=configuration,
+        secret_keys=secret_keys,
+        tools=job["tools"],
+    )
+    language.evaluate_program(runtime, program, recorder, read_settings_file)
+    return Path(job["root"])
+
+
+def read_runtime(job: Job) -> str:
+    """Return the language of a program; refuse one that only the engine can run."""
+    runtime_setting = read_project_file(job).get("runtime", PYTHON)
     runtime = runtime_setting.get("name") if isinstance(runtime_setting, dict) else runtime_setting
     path = Path(job["root"]) / "Pulumi.yaml"
     if not isinstance(runtime, str):
         raise InputError("names no language", find_line(path, "runtime"), "runtime", "give python")
-    if runtime != "python":
-        problem = f"the program is in {runtime}; only Python is evaluated without an engine: use --preview"
+    if runtime != PYTHON and runtime not in load_sibling_module("language").LANGUAGES:
+        problem = f"the program is in {runtime}, which is not evaluated without an engine: use --preview"
         raise InputError(problem, path)
+    return runtime
+
+
+def read_runtime_options(job: Job) -> dict[str, Any]:
+    """Return the options of ``runtime`` in Pulumi.yaml."""
+    runtime_setting = read_project_file(job).get("runtime")
+    options = runtime_setting.get("options") if isinstance(runtime_setting, dict) else None
+    return options if isinstance(options, dict) else {}
 
 
 def read_project_name(job: Job) -> str:
@@ -218,6 +287,26 @@ def enter_program_folder(job: Job) -> Path:
     sys.dont_write_bytecode = job["may_be_absent"] or not job["bounds"]["trusted"]
     importlib.invalidate_caches()
     return program
+
+
+def redirect_editable_installs(job: Job) -> None:
+    """Import packages that are installed as editable from the repository as they are at the job's commit.
+
+    Only where that commit is not shown in the repository's place: unconfined.
+    """
+    if not job["moved"]:
+        return
+    old, new = job["moved"]
+
+    def move(path: Any) -> str:
+        text = str(path)
+        return new + text.removeprefix(old) if f"{text}/".startswith(f"{old}/") else text
+
+    sys.path[:] = [move(path) for path in sys.path]
+    for finder in sys.meta_path:  # what setuptools writes for a project whose folder is not on the path
+        mapping = getattr(sys.modules.get(getattr(finder, "__module__", "")), "MAPPING", None)
+        if isinstance(mapping, dict):
+            mapping.update({name: move(path) for name, path in mapping.items()})
 
 
 def read_project_file(job: Job) -> dict[str, Any]:
@@ -311,6 +400,8 @@ def read_stack_configuration(job: Job) -> tuple[dict[str, str], list[str]]:
     refuse_link_to_nowhere(job, find_stack_file(job))
     if job["config_file"] and not find_stack_file(job).is_file():
         raise InputError("file not found", find_stack_file(job), remedy="give the path of a stack's file")
+    if not (Path(job["root"]) / "Pulumi.yaml").is_file():
+        raise InputError("not found", Path(job["root"]) / "Pulumi.yaml", remedy="write the project's file")
     if not is_stack_declared(job):
         path = find_stack_file(job)
         stacks = sorted(file.stem.partition(".")[2] for file in path.parent.glob("Pulumi.*.yaml"))
@@ -337,9 +428,39 @@ def read_stack_settings(job: Job) -> dict[str, Any]:
         )
         if default is not None:
             values[qualify_setting_key(key, namespace)] = default
-    stack_settings = read_config_section(path, read_settings_file(path)) if path.is_file() else {}
+    document = read_settings_file(path) if path.is_file() else {}
+    stack_settings = {**read_inline_environment(document), **read_config_section(path, document)}
     require_text_regions(path, stack_settings)
     return values | {qualify_setting_key(key, namespace): value for key, value in stack_settings.items()}
+
+
+def read_inline_environment(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings that a stack's file itself writes for Pulumi ESC, as far as they are plain values.
+
+    What it imports, and what its functions give (``fn::open``), is a service's: it stays unknown.
+    """
+    environment = document.get("environment")
+    values = environment.get("values") if isinstance(environment, dict) else None
+    settings = values.get("pulumiConfig") if isinstance(values, dict) else None
+    plain = settings.items() if isinstance(settings, dict) else ()
+    return {
+        str(key): value
+        for key, value in plain
+        if not any(mark in json.dumps(value, default=str) for mark in ("fn::", "${"))
+    }
+
+
+def read_stack_reference_outputs(job: Job) -> dict[str, dict[str, Any]]:
+    """Return the outputs of other stacks by name, from the project's file of values; empty without it."""
+    path = Path(job["root"]) / REFERENCES_FILE
+    refuse_link_to_nowhere(job, path)
+    stacks = (read_settings_file(path).get("stackReferences") or {}) if path.is_file() else {}
+    if not isinstance(stacks, dict) or not all(isinstance(outputs, dict) for outputs in stacks.values()):
+        remedy = "give the outputs of each stack: {organization/project/stack: {name: value}}"
+        raise InputError(
+            "is not a mapping of stacks", find_line(path, "stackReferences"), "stackReferences", remedy
+        )
+    return {str(name): outputs for name, outputs in stacks.items()}
 
 
 def read_config_section(path: Path, document: dict[str, Any]) -> dict[str, Any]:

@@ -20,17 +20,28 @@ from gpufleet import engine
 from gpufleet.cost.inputs.program import allowlist
 from gpufleet.cost.inputs.program.cache_key import Installation
 from gpufleet.cost.inputs.program.evaluation_child import ChildSetting, ProgramEvaluation, start_child
-from gpufleet.cost.inputs.program.gitref import find_git_tree, read_git_files
+from gpufleet.cost.inputs.program.gitref import find_git_tree, list_git_files, read_git_files
+from gpufleet.cost.inputs.program.go_build import RUNTIME, provide_go_binary
 from gpufleet.cost.inputs.program.graph_cache import KeptGraph, load_kept_graph
+from gpufleet.cost.inputs.program.node_packages import (
+    find_node,
+    find_package_folders,
+    is_node_program,
+    place_packages,
+)
+from gpufleet.cost.inputs.program.program_runtime import read_program_runtime
 from gpufleet.cost.inputs.program.project_view import (
     ProjectView,
     copy_files,
     enter_folder,
     explain_full_disk,
+    is_inside,
     measure_files,
+    select_additions,
     select_files,
     write_git_files,
 )
+from gpufleet.cost.inputs.program.sandbox import can_enter_namespaces
 from gpufleet.cost.inputs.program.stack_program import StackProgram
 from gpufleet.cost.inputs.program.virtual_environment import choose_python
 from gpufleet.cost.inputs.stack_change import is_billable
@@ -60,7 +71,7 @@ def evaluate_program(
     """Return the resources that ``stack`` declares in the working tree, or at a git ref."""
     program = StackProgram(root, stack, config_file, trusted=trusted, may_be_unconfined=may_be_unconfined)
     if ref is not None:
-        program = replace(program, label=f"at {ref}", tree=find_git_tree(root, ref))
+        program = _move_to_commit(program, ref)
     with start_program_evaluation([program], limit_s) as run:
         return run()[0]
 
@@ -82,19 +93,25 @@ def start_git_ref_comparison(
 
     ``config_file`` is used instead of the stack's own in the working tree, ``base_config`` is its text at the base.
     """
-    tree = find_git_tree(root, base)
     after = StackProgram(
         root,
         stack,
         config_file,
         trusted=trusted,
         variables=variables or {},
-        is_compared=True,
         may_be_unconfined=may_be_unconfined,
     )
-    before = replace(after, config_file=None, config_text=base_config, label=f"at {base}", tree=tree)
+    before = _move_to_commit(replace(after, config_file=None, config_text=base_config), base)
     with start_program_evaluation([before, after], limit_s) as run:
         yield run
+
+
+def _move_to_commit(program: StackProgram, ref: str) -> StackProgram:
+    """Return a program as it is at a git ref."""
+    tree = find_git_tree(program.root, ref)
+    folder = allowlist.find_visible_folder(program.root.resolve())
+    visible_tree = find_git_tree(folder, ref) if tree else ""
+    return replace(program, label=f"at {ref}", ref=ref, tree=tree, visible_tree=visible_tree)
 
 
 @contextmanager
@@ -117,6 +134,7 @@ def start_program_evaluation(
         resource_lists = [_decode_kept_graph(graph) for graph in graphs]
         missing = [index for index, resources in enumerate(resource_lists) if resources is None]
         for index in missing:
+            child.evaluations[index].is_compared = len(programs) > 1
             cleanup.enter_context(_provide_files(child.evaluations[index], setting))
 
         def run_programs() -> list[tuple[StateResource, ...]]:
@@ -154,6 +172,9 @@ def _provide_files(evaluation: ProgramEvaluation, setting: ChildSetting) -> Iter
     evaluation.checkout = allowlist.find_repository(root) or root
     if not program.trusted:
         evaluation.visible = allowlist.list_visible_paths(setting.python, evaluation.checkout)
+    if is_node_program(program):
+        evaluation.tools = {"node": str(find_node(setting.variables))}
+        evaluation.visible = [*evaluation.visible, *allowlist.list_tool_paths(evaluation.tools.values())]
     provide: AbstractContextManager[None]
     if program.tree is not None:
         provide = _unpack_other_commit(evaluation)
@@ -162,22 +183,61 @@ def _provide_files(evaluation: ProgramEvaluation, setting: ChildSetting) -> Iter
         provide = nullcontext()
     else:
         provide = _copy_working_tree(evaluation)
-    with provide:
+    with provide, _provide_binary(evaluation, setting):
+        yield
+
+
+@contextmanager
+def _provide_binary(evaluation: ProgramEvaluation, setting: ChildSetting) -> Iterator[None]:
+    """Provide the binary of a Go program: nothing for another one, or one that does not exist at its commit."""
+    runtime = read_program_runtime(evaluation.program, RUNTIME)
+    if runtime is None or evaluation.program.tree == "":
+        yield
+        return
+    with provide_go_binary(evaluation, setting, runtime):
         yield
 
 
 @contextmanager
 def _unpack_other_commit(evaluation: ProgramEvaluation) -> Iterator[None]:
+    """Unpack what the program sees at its commit; where it can be confined, that is shown in the repository's place.
+
+    So an absolute path, as of an editable install, leads to the other commit's file. Where nothing can be shown in
+    another place, the program runs where its files are, and its Python's paths are changed.
+    """
     program = evaluation.program
-    files = read_git_files(program.root, program.tree or "")
-    size = sum(len(file.content) for file in files)
-    with create_scratch_folder("base", find_folder_in_memory(2 * size)) as folder:
-        root = folder.resolve()
+    folder = allowlist.find_visible_folder(program.root.resolve())
+    entries = [
+        entry
+        for entry in list_git_files(folder, program.visible_tree)
+        if is_inside(entry.path) and not allowlist.is_secret(entry.path)
+    ]
+    is_confined = _is_confined(program)
+    size = sum(entry.size for entry in entries)
+    with create_scratch_folder("base", find_folder_in_memory(2 * size)) as scratch:
+        view = scratch.resolve()
+        others = select_additions(folder, {entry.path for entry in entries}, evaluation.visible)
+        places = {str(path.relative_to(folder)): path for path in others if path.is_relative_to(folder)}
         with explain_full_disk():
-            write_git_files(files, root)
-            evaluation.config_file = _write_base_config(program, root)
-        evaluation.program, evaluation.view = replace(program, root=root), ProjectView(root, root)
+            write_git_files(read_git_files(entries), view, places if is_confined else None)
+            config_file = _write_base_config(program, view)
+        if is_node_program(program):
+            names = [entry.path for entry in entries]
+            evaluation.packages = find_package_folders(program, names, folder)
+            place_packages(evaluation.packages, folder, view, is_confined=is_confined)
+        if is_confined:
+            evaluation.view, evaluation.visible = ProjectView(folder, view), others
+            evaluation.config_file = config_file and folder / config_file.name
+        else:
+            root = view / program.root.resolve().relative_to(folder)
+            evaluation.program, evaluation.config_file = replace(program, root=root), config_file
+            evaluation.moved, evaluation.view = (folder, view), ProjectView(view, view)
         yield
+
+
+def _is_confined(program: StackProgram) -> bool:
+    """Return whether a program gets a file system of its own."""
+    return not program.trusted and not (program.may_be_unconfined and not can_enter_namespaces())
 
 
 def _write_base_config(program: StackProgram, root: Path) -> Path | None:
@@ -193,16 +253,19 @@ def _write_base_config(program: StackProgram, root: Path) -> Path | None:
 def _copy_working_tree(evaluation: ProgramEvaluation) -> Iterator[None]:
     program = evaluation.program
     root = program.root.resolve()
-    folder = allowlist.find_visible_folder(root, is_compared=program.is_compared)
+    folder = allowlist.find_visible_folder(root)
     evaluation.config_file = program.config_file and enter_folder(program.config_file, folder)
     stack_file = evaluation.config_file or enter_folder(
         allowlist.find_stack_file(root, program.stack), folder
     )
     named = stack_file if evaluation.config_file or stack_file.is_relative_to(folder) else None
     files, others = select_files(folder, named, evaluation.visible)
+    if is_node_program(program):
+        evaluation.packages = find_package_folders(program, files, folder)
     with create_scratch_folder("head", find_folder_in_memory(2 * measure_files(folder, files))) as view:
         with explain_full_disk():
-            evaluation.view = copy_files(folder, files, view.resolve(), others)
+            packages = [each.target for each in evaluation.packages]
+            evaluation.view = copy_files(folder, files, view.resolve(), others, packages)
         evaluation.visible = others
         yield
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from gpufleet.boundary import decode_json_lines, make_printable
 from gpufleet.cost.inputs.program import allowlist
 from gpufleet.cost.inputs.program.failure import CONFINED, PREVIEW
+from gpufleet.cost.inputs.program.node_packages import PackageFolder
 from gpufleet.cost.inputs.program.project_view import ProjectView, find_untracked_file
 from gpufleet.cost.inputs.program.sandbox import PROCESS_COUNT
 from gpufleet.cost.inputs.program.stack_program import StackProgram
@@ -66,6 +67,10 @@ class ProgramEvaluation:
     view: ProjectView | None = None
     visible: Sequence[Path] = ()
     config_file: Path | None = None
+    is_compared: bool = False
+    moved: tuple[Path, Path] | None = None  # the repository, and where its other commit is
+    packages: Sequence[PackageFolder] = ()
+    tools: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def open_folder_and_pipes(cls, program: StackProgram, folder: Path) -> ProgramEvaluation:
@@ -90,14 +95,16 @@ class ProgramEvaluation:
             "stack": program.stack,
             "config_file": str(self.config_file) if self.config_file else None,
             "may_be_absent": bool(program.label),
+            "moved": [str(path) for path in self.moved] if self.moved else None,
             "python": str(python) if python else None,
-            "is_lazy": not program.trusted,  # a lazy program that fails is run twice
+            "is_lazy": not program.trusted and not self.tools,  # a lazy program that fails is run twice
+            "tools": dict(self.tools),
             "output": output,
             "result": result,
-            "bounds": self._build_bounds(setting.limit_s),
+            "bounds": self.build_bounds(setting.limit_s),
         }
 
-    def _build_bounds(self, limit_s: float) -> dict[str, Any]:
+    def build_bounds(self, limit_s: float) -> dict[str, Any]:
         """Return the bounds for ``sandbox.start_sandboxed_call``."""
         view = self.view and {
             "folder": str(self.view.folder),
@@ -111,6 +118,7 @@ class ProgramEvaluation:
             "covered": str(self.checkout) if self.checkout and self.view else None,
             "visible": [str(path) for path in self.visible],
             "project": view,
+            "mounted": [[str(each.source), str(each.target)] for each in self.packages],
             "cpu_s": int(limit_s) + GRACE_S,
         }
 
@@ -233,6 +241,39 @@ def start_child(programs: Sequence[StackProgram], setting: ChildSetting) -> Iter
             json.dumps({"clouds": None if setting.python else sorted(clouds), "is_lazy": is_lazy}),
         )
         yield child
+
+
+def run_command(start: Sequence[str], job: Mapping[str, Any], limit_s: float) -> tuple[int, str]:
+    """Run a command in the confinement of the job's ``bounds``; return its exit code and the end of its output."""
+    output, output_end = os.pipe()
+    result, result_end = os.pipe()
+    printed = BoundedPipeReader(output, "its output", OUTPUT_BYTES, OUTPUT_TAIL_BYTES)
+    code = BoundedPipeReader(result, "its exit code", KIB, KIB)
+    process = subprocess.Popen(
+        start,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pass_fds=(output_end, result_end),
+        start_new_session=True,
+    )
+    os.close(output_end)
+    os.close(result_end)
+    child = EvaluationChild(process, (), ChildSetting(None, {}, limit_s, trusted=False), has_jobs=True)
+    try:
+        _send_line(process, json.dumps({"clouds": None, "is_lazy": False}))
+        _send_line(process, json.dumps([{**job, "output": output_end, "result": result_end}]))
+        if process.stdout is None:
+            return 1, ""
+        reports = BoundedPipeReader(process.stdout.fileno(), "its report", REPORT_BYTES, REPORT_BYTES)
+        read_pipes_with_time_limit(reports, [printed, code], limit_s)
+        _read_confinement(reports.decode_stored_text(), ())
+    finally:
+        child.stop()
+        os.close(output)
+        os.close(result)
+    text = code.decode_stored_text().strip()
+    return int(text) if text.isdecimal() and text.isascii() else 1, printed.decode_stored_text()
 
 
 def _send_line(process: subprocess.Popen[bytes], line: str) -> None:

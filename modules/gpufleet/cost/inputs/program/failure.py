@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import traceback
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ PREVIEW = "make `pulumi preview` succeed first"
 # The SDK's errors (pulumi 3.258) where the monitor runs no transforms and hooks.
 CALLBACKS = ("Callback server not initialized", "No callback server registered")
 # The same text for every failure: what a confined program raises must not lead to less confinement.
-CONFINED = f"{PREVIEW}; docs/cost.md says what a confined program cannot do"
+CONFINED = "if `pulumi preview` succeeds, docs/cost.md says what a confined program cannot do"
 
 
 def describe_error(error: BaseException, job: Job, *, is_input_error: bool) -> dict[str, str]:
@@ -29,7 +30,22 @@ def describe_error(error: BaseException, job: Job, *, is_input_error: bool) -> d
         remedy = "use --preview"
         return {"problem": problem, "where": where, "key": "", "remedy": remedy}
     remedy = PREVIEW if job["bounds"]["trusted"] else CONFINED
+    if type(error).__name__ == "ProgramFailedError":
+        problem, where = describe_process_error(str(error), job)
     return {"problem": problem, "where": where, "key": "", "remedy": remedy}
+
+
+def describe_process_error(text: str, job: Job) -> tuple[str, str]:
+    """Return the problem and the place of the error that the process of a program reported: text with a stack."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()] or ["it reported nothing"]
+    if len(lines) > 1 and lines[0].endswith("unhandled exception:"):
+        del lines[0]
+    first = f"{lines[0]} {lines[1]}" if lines[0].endswith(":") and len(lines) > 1 else lines[0]
+    root = re.escape(job["root"])
+    places = re.findall(rf"({root}/(?!\S*node_modules)[^\s:()]+:\d+)", text)
+    return f"the Pulumi program failed: {first.removeprefix('Error: ')}", places[
+        0
+    ] if places else "Pulumi.yaml"
 
 
 def find_better_stack_error(error: BaseException, job: Job, *, is_input_error: bool) -> BaseException:

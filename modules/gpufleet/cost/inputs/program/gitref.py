@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,8 +16,7 @@ from gpufleet.errors import EnvironmentFault, InputError
 # its settings could name programs to run.
 GIT_ENVIRONMENT = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1"}
 SAFE_OPTIONS = ("-c", "safe.bareRepository=explicit", "-c", "core.fsmonitor=false")
-
-
+BATCH_BYTES = 64 << 20
 EXECUTABLE_MODE, LINK_MODE, SUBMODULE_MODE = "100755", "120000", "160000"
 
 
@@ -29,12 +28,14 @@ class GitFile(NamedTuple):
     content: bytes
 
 
-class _TreeEntry(NamedTuple):
-    """A file, a link or a submodule of a tree, as ``git ls-tree`` lists it."""
+class GitEntry(NamedTuple):
+    """A file or a link of a tree: its path, git's mode and id, its size in bytes, and its repository's folder."""
 
+    path: str
     mode: str
     object_id: str
-    path: str
+    size: int
+    root: Path
 
 
 def find_git_tree(root: Path, ref: str) -> str:
@@ -46,33 +47,27 @@ def find_git_tree(root: Path, ref: str) -> str:
     return "" if completed.returncode else completed.stdout.decode().strip()
 
 
-def read_git_files(root: Path, tree: str) -> list[GitFile]:
+def list_git_files(root: Path, tree: str) -> list[GitEntry]:
     """Return the files of a tree that ``find_git_tree`` found, none if it found none.
 
     They are as the working tree has them: with what ``export-ignore`` hides from ``git archive``, and with the
-    submodules that are checked out.
+    submodules that are checked out in ``root``.
     """
-    return list(_iterate_files(root, tree, "")) if tree else []
+    return list(_iterate_entries(root, tree, "")) if tree else []
 
 
-def _iterate_files(root: Path, tree: str, prefix: str) -> Iterator[GitFile]:
-    """Yield the files of a tree, and of its submodules in ``root`` that have their commit."""
-    lines = list_git_names(root, "ls-tree", "-r", "-z", "--full-tree", tree)
-    entries = [_parse_tree_entry(line) for line in lines]
-    blobs = [entry for entry in entries if entry.mode != SUBMODULE_MODE]
-    contents = _read_blobs(root, [entry.object_id for entry in blobs])
-    for entry, content in zip(blobs, contents, strict=True):
-        yield GitFile(f"{prefix}{entry.path}", entry.mode, content)
-    for entry in entries:
-        folder = root / entry.path
-        if entry.mode == SUBMODULE_MODE and _has_commit(folder, entry.object_id):
-            yield from _iterate_files(folder, entry.object_id, f"{prefix}{entry.path}/")
-
-
-def _parse_tree_entry(line: str) -> _TreeEntry:
-    fields, _, path = line.partition("\t")
-    mode, _, object_id = fields.split()
-    return _TreeEntry(mode, object_id, path)
+def _iterate_entries(root: Path, tree: str, prefix: str) -> Iterator[GitEntry]:
+    submodules = []
+    for line in list_git_names(root, "ls-tree", "-r", "-l", "-z", "--full-tree", tree):
+        fields, _, path = line.partition("\t")
+        mode, _, object_id, size = fields.split()
+        if mode == SUBMODULE_MODE:
+            submodules.append((path, object_id))
+        else:
+            yield GitEntry(f"{prefix}{path}", mode, object_id, int(size), root)
+    for path, commit in submodules:
+        if _has_commit(root / path, commit):
+            yield from _iterate_entries(root / path, commit, f"{prefix}{path}/")
 
 
 def _has_commit(folder: Path, commit: str) -> bool:
@@ -82,21 +77,33 @@ def _has_commit(folder: Path, commit: str) -> bool:
     return run_git(folder, "cat-file", "-e", f"{commit}^{{commit}}").returncode == 0
 
 
-def _read_blobs(root: Path, object_ids: list[str]) -> list[bytes]:
-    """Return the contents of objects, read by one process."""
-    output = read_git(root, "cat-file", "--batch", stdin="".join(f"{each}\n" for each in object_ids).encode())
-    contents, start = [], 0
-    for object_id in object_ids:
+def read_git_files(entries: Iterable[GitEntry]) -> Iterator[GitFile]:
+    """Yield files with their contents: one process of git reads up to ``BATCH_BYTES``, so that memory is bounded."""
+    batch: list[GitEntry] = []
+    size = 0
+    for entry in entries:
+        if batch and (size + entry.size > BATCH_BYTES or entry.root != batch[0].root):
+            yield from _read_batch(batch)
+            batch, size = [], 0
+        batch.append(entry)
+        size += entry.size
+    yield from _read_batch(batch) if batch else ()
+
+
+def _read_batch(entries: list[GitEntry]) -> Iterator[GitFile]:
+    root = entries[0].root
+    request = "".join(f"{entry.object_id}\n" for entry in entries).encode()
+    output, start = read_git(root, "cat-file", "--batch", stdin=request), 0
+    for entry in entries:
         end = output.index(b"\n", start)
         name, _, size = output[start:end].decode().rpartition(" ")
-        if name != f"{object_id} blob":
+        if name != f"{entry.object_id} blob":
             raise EnvironmentFault(
-                f"git has no file {object_id} of {make_printable(str(root))}", hint="run git fsck"
+                f"git has no file {entry.object_id} of {make_printable(str(root))}", hint="run git fsck"
             )
         start = end + 1
-        contents.append(output[start : start + int(size)])
+        yield GitFile(entry.path, entry.mode, output[start : start + int(size)])
         start += int(size) + 1
-    return contents
 
 
 def read_git_file(root: Path, tree: str, name: str) -> bytes | None:

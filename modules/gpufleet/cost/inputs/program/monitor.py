@@ -18,6 +18,7 @@ from pulumi.runtime.proto import provider_pb2, resource_pb2
 from pulumi.runtime.settings import configure
 
 STACK = "pulumi:pulumi:Stack"  # the one type that the engine leaves out of its children's URNs
+STACK_REFERENCE = "pulumi:pulumi:StackReference"
 LOOKUPS = Path(__file__).parent / "data" / "lookups.json"
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"  # the engine's text for a string that deployment decides
 SIGNATURE, RESOURCE_REFERENCE = "4dabf18193072939515e22adb298388d", "5cf8f73096256a8f31e491e813e4eb8e"
@@ -46,6 +47,9 @@ class RecordingMonitor(mocks.MockMonitor):
         self.records: dict[str, dict[str, Any]] = {}
         self.states: dict[str, Any] = {}  # what a reference to a resource is answered with, by URN
         self.registered: set[str] = set()
+        self.stack_outputs: dict[
+            str, dict[str, Any]
+        ] = {}  # of other stacks, as far as the project's file has them
         self.duplicates: list[
             tuple[str, str]
         ] = []  # URN and place of a second registration, which the engine refuses
@@ -100,6 +104,9 @@ class RecordingMonitor(mocks.MockMonitor):
 
     def ReadResource(self, request: Any) -> Any:  # noqa: N802 - the engine's name
         urn = self.make_urn(request.parent, request.type, request.name)
+        if request.type == STACK_REFERENCE and request.id in self.stack_outputs:
+            known = {"name": request.id, "outputs": self.stack_outputs[request.id], "secretOutputNames": []}
+            request.properties.update(known)
         self.states[urn] = request.properties
         return resource_pb2.ReadResourceResponse(urn=urn, properties=request.properties)
 

@@ -12,7 +12,7 @@ import os
 import re
 import stat
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +30,7 @@ from gpufleet.errors import EnvironmentFault, InputError
 
 COPIED_BYTES = 1 << 20
 BYTECODE_FOLDER, BYTECODE = "__pycache__", re.compile(r"(.+)\.cpython-\d+\.pyc")
+SKIPPED_FOLDERS = (BYTECODE_FOLDER, "node_modules")  # installed packages are shown in their place, not copied
 MAX_FILES = 100_000  # of a project without git
 OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -86,16 +87,21 @@ class ViewWriter:
         self._links = {}
 
 
-def write_git_files(files: Iterable[GitFile], folder: Path) -> None:
-    """Write what ``gitref.read_git_files`` returns, without credentials; links stay text."""
-    writer = ViewWriter(folder)
+def write_git_files(files: Iterable[GitFile], view: Path, places: Mapping[str, Path] | None = None) -> None:
+    """Write what ``gitref.read_git_files`` yields, without credentials; links stay text.
+
+    ``places`` are made empty for what is shown there in addition.
+    """
+    writer = ViewWriter(view)
     for file in files:
-        if not _is_inside(file.path) or allowlist.is_secret(file.path):
+        if not is_inside(file.path) or allowlist.is_secret(file.path):
             continue
         if file.mode == LINK_MODE:
             writer.add_link(file.path, os.fsdecode(file.content))
         else:
             writer.add_file(file.path, file.content, is_executable=file.mode == EXECUTABLE_MODE)
+    for name, place in (places or {}).items():
+        _add_place(writer, place, name)
     writer.write_links()
 
 
@@ -135,6 +141,11 @@ def select_files(
         names.add(str(stack_file.relative_to(folder)))
     elif stack_file and stack_file.exists():
         others.append(stack_file)
+    return sorted(names), select_additions(folder, names, others)
+
+
+def select_additions(folder: Path, names: set[str], others: Iterable[Path]) -> list[Path]:
+    """Return which of ``others`` are to be shown in addition to the files ``names`` of a folder."""
     folders = {"", *(above for name in names for above in _list_folders(name))}
     kept = []
     for path in others:
@@ -143,7 +154,7 @@ def select_files(
             inside == "." or inside in names | folders or not names.isdisjoint(_list_folders(inside))
         )
         kept += [] if is_covered else [path]
-    return sorted(names), kept
+    return kept
 
 
 def list_visible_files(folder: Path) -> list[str]:
@@ -175,8 +186,17 @@ def measure_files(folder: Path, names: Iterable[str]) -> int:
     return total
 
 
-def copy_files(folder: Path, names: Iterable[str], view: Path, others: Iterable[Path] = ()) -> ProjectView:
-    """Copy files of ``folder`` to ``view``; make empty places there for ``others`` that are shown in ``folder``."""
+def copy_files(
+    folder: Path,
+    names: Iterable[str],
+    view: Path,
+    others: Iterable[Path] = (),
+    packages: Iterable[Path] = (),
+) -> ProjectView:
+    """Copy files of ``folder`` to ``view``; make empty places there for ``others`` that are shown in ``folder``.
+
+    The place of one of ``packages`` is a folder, even if that is a link in ``folder``.
+    """
     writer, parts = ViewWriter(view), []
     by_folder: dict[str, list[str]] = defaultdict(list)
     for path in names:
@@ -192,6 +212,9 @@ def copy_files(folder: Path, names: Iterable[str], view: Path, others: Iterable[
     for other in others:
         if other.is_relative_to(folder):
             _add_place(writer, other, str(other.relative_to(folder)))
+    for package in packages:
+        if package.is_relative_to(folder):
+            writer.add_folder(str(package.relative_to(folder)))
     writer.write_links()
     return ProjectView(folder, view, tuple(parts))
 
@@ -304,7 +327,7 @@ def _walk_folder(folder: Path) -> Iterator[str]:
             continue
         links = [name for name in folders if os.path.islink(f"{place}/{name}")]
         folders[:] = [
-            name for name in folders if name != BYTECODE_FOLDER and not allowlist.is_secret(prefix + name)
+            name for name in folders if name not in SKIPPED_FOLDERS and not allowlist.is_secret(prefix + name)
         ]
         count += len(files)
         if count > MAX_FILES:
@@ -313,7 +336,7 @@ def _walk_folder(folder: Path) -> Iterator[str]:
         yield from (prefix + name for name in (*files, *links))
 
 
-def _is_inside(path: str) -> bool:
+def is_inside(path: str) -> bool:
     """Return whether a path of an archive stays inside its folder."""
     return bool(path) and not path.startswith("/") and not {"", ".", ".."} & set(path.split("/"))
 
@@ -329,7 +352,7 @@ def find_untracked_file(program: StackProgram, text: str) -> str:
     listed = list_git_names(program.root, *untracked, "--directory", "--no-empty-directory")
     for path in sorted(name.rstrip("/") for name in listed):
         name = path.rpartition("/")[2]
-        names = (name, name.removesuffix(".py"))
+        names = (name, name.removesuffix(".py").removesuffix(".ts").removesuffix(".js"))
         is_named = any(re.search(rf"(?<![\w-]){re.escape(each)}(?![\w-])", text) for each in names)
         if not is_named:
             continue

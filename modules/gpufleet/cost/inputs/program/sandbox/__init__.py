@@ -5,6 +5,7 @@ it runs. ``process_tree`` starts and stops the call, ``root_filesystem`` makes w
 keeps.
 """
 
+from .namespace import can_enter_namespaces
 from .process_tree import FILES, NETWORK, PROCESS_COUNT, PROCESSES, start_sandboxed_call
 
-__all__ = ["FILES", "NETWORK", "PROCESSES", "PROCESS_COUNT", "start_sandboxed_call"]
+__all__ = ["FILES", "NETWORK", "PROCESSES", "PROCESS_COUNT", "can_enter_namespaces", "start_sandboxed_call"]

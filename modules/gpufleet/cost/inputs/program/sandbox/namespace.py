@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import socket
+import struct
 import sys
+from contextlib import suppress
 
 from .system_call import MOUNT_SETATTR, call_library, call_system, write_setting
 
@@ -12,6 +16,7 @@ CLONE_NEWNS, CLONE_NEWCGROUP, CLONE_NEWUTS = 0x20000, 0x2000000, 0x4000000
 CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x8000000, 0x10000000, 0x20000000, 0x40000000
 NAMESPACES = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWPID | CLONE_NEWNET
 MS_REC, MS_PRIVATE = 0x4000, 0x40000
+SIOCSIFFLAGS, IFF_UP = 0x8914, 1
 INNER_ID = 1000  # who root is inside: a number that gets no privileges from running a program
 
 
@@ -42,6 +47,13 @@ def enter_namespaces() -> None:
         write_setting("/proc/self/uid_map", f"{uid or INNER_ID} {uid} 1")
         write_setting("/proc/self/gid_map", f"{gid or INNER_ID} {gid} 1")
     call_library("mount", b"none", b"/", None, MS_REC | MS_PRIVATE, None)
+    _start_loopback()
+
+
+def _start_loopback() -> None:
+    """Start the loopback device of this network namespace: Pulumi's SDKs serve a program's callbacks on it."""
+    with socket.socket() as device, suppress(OSError):
+        fcntl.ioctl(device, SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", IFF_UP))
 
 
 def _require_mount_attributes() -> None:

@@ -33,12 +33,12 @@ def limit_process_count(is_root: bool) -> bool:
     return True
 
 
-def limit_resources(cpu_s: int, is_alone: bool) -> None:
+def limit_resources(cpu_s: int, is_alone: bool, file_bytes: int = FILE_BYTES) -> None:
     """Bound memory, processor time, files and processes of this process and its descendants."""
     limits = {
         resource.RLIMIT_AS: MEMORY_BYTES,
         resource.RLIMIT_CPU: cpu_s,
-        resource.RLIMIT_FSIZE: FILE_BYTES,
+        resource.RLIMIT_FSIZE: file_bytes,
         resource.RLIMIT_NOFILE: OPEN_FILES,
         resource.RLIMIT_CORE: 0,
     }

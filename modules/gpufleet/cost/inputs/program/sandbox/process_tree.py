@@ -35,7 +35,8 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 Bounds = dict[str, Any]
 """``visible`` paths, a folder that is ``covered`` if one of them contains it, the ``project`` (its ``folder``, ``view``
-and ``parts``), ``folder`` (the one place to write), ``cpu_s``, ``may_be_unconfined``; ``trusted`` confines nothing."""
+and ``parts``), folders ``mounted`` in other places (source, target), ``folder`` (the one place to write), ``cpu_s``,
+``may_be_unconfined``; ``trusted`` confines nothing. A build has folders that are ``writable``, and ``file_bytes``."""
 Report = Callable[[dict[str, Any]], object]
 
 
@@ -131,7 +132,8 @@ def _run(bounds: Bounds, call: Callable[[], object]) -> NoReturn:
         for signum in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
             signal.signal(signum, signal.SIG_DFL)
         if not bounds["trusted"]:
-            _limit_call(bounds["cpu_s"], bounds.get("is_alone", False))
+            limits = {name: bounds[name] for name in ("file_bytes",) if name in bounds}
+            _limit_call(bounds["cpu_s"], bounds.get("is_alone", False), **limits)
         if bounds["trusted"] or sys.platform != "linux":
             os.setsid()
         call()
@@ -139,10 +141,10 @@ def _run(bounds: Bounds, call: Callable[[], object]) -> NoReturn:
     os._exit(code)
 
 
-def _limit_call(cpu_s: int, is_alone: bool) -> None:
+def _limit_call(cpu_s: int, is_alone: bool, **limits: int) -> None:
     try:
         os.umask(0o077)
-        limit_resources(cpu_s, is_alone)
+        limit_resources(cpu_s, is_alone, **limits)
         drop_privileges()
     except Exception as error:
         os.write(2, f"its confinement failed: {error}\n".encode())

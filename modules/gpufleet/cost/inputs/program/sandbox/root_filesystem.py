@@ -65,11 +65,21 @@ def make_root(bounds: dict[str, Any]) -> None:
         with _step("show the project's files"):
             _show_project(root, **project)
     _show_all(root, [path for path in bounds["visible"] if path not in outer])
+    for source, target in bounds["mounted"]:
+        with _step(f"show {source}"):
+            _attach(
+                os.open(source, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW),
+                _open_below(root, target, make="folder"),
+            )
     with _step("make a folder to write to"):
         scratch = _open_below(root, folder, make="folder")
         _mount_tmpfs(scratch, f"mode=0700,size={SCRATCH_BYTES},nr_inodes=16384")
         for name in ("home", "tmp"):
             os.close(_open_below(root, f"{folder}/{name}", make="folder"))
+    for path in bounds.get("writable", ()):
+        with _step(f"show {path} to write to"):
+            source = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW)
+            _attach(source, _open_below(root, path, make="folder"), is_read_only=False)
     with _step("show the processes of its own"):
         _mount_proc(root)
     if covered:
@@ -168,11 +178,12 @@ def _make_entry(folder: int, name: str, *, is_folder: bool) -> None:
         os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600, dir_fd=folder))
 
 
-def _attach(source: int, target: int) -> None:
+def _attach(source: int, target: int, *, is_read_only: bool = True) -> None:
     """Show an open file or folder in the place of another one, read-only with all that is mounted in it."""
     flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_RECURSIVE
     tree = call_system(OPEN_TREE, source, b"", flags)
-    _set_read_only(tree, recursive=True)
+    if is_read_only:
+        _set_read_only(tree, recursive=True)
     call_system(MOVE_MOUNT, tree, b"", target, b"", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH)
     for descriptor in (tree, source, target):
         os.close(descriptor)

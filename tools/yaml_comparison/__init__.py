@@ -1,0 +1,1 @@
+"""Compare our interpreter of Pulumi YAML with pulumi-yaml: ``python -m tools.yaml_comparison``."""
