@@ -43,7 +43,11 @@ OPTIONS = (
 
 
 class ProgramFailedError(Exception):
-    """The program's process failed. Its text is the first error that it reported, or how the process ended."""
+    """The program failed. Its text is the first error that it reported."""
+
+
+class ProgramEndedError(Exception):
+    """The program's process failed, and reported no error: its output may say why."""
 
 
 @dataclass
@@ -144,7 +148,8 @@ def run_program(recorder: Any, make_command: Callable[[str], ProgramCommand]) ->
     """Run a program until it ends; ``recorder`` then has its resources.
 
     ``make_command`` gets the address of the monitor and engine, such as ``unix:/tmp/x/monitor``, and returns the
-    command that starts the program. Its output is this process's. Raise ProgramFailedError if it fails.
+    command that starts the program. Its output is this process's. Raise ProgramFailedError or
+    ProgramEndedError if it fails.
     """
     engine = EngineService()
     with serve_monitor(MonitorService(recorder), engine) as address:
@@ -156,8 +161,10 @@ def run_program(recorder: Any, make_command: Callable[[str], ProgramCommand]) ->
             stdin=subprocess.DEVNULL,
             check=False,
         )
-    if completed.returncode or engine.errors:
-        raise ProgramFailedError(engine.errors[0] if engine.errors else _describe_end(completed.returncode))
+    if engine.errors:
+        raise ProgramFailedError(engine.errors[0])
+    if completed.returncode:
+        raise ProgramEndedError
 
 
 @contextmanager
@@ -174,10 +181,6 @@ def serve_monitor(monitor: MonitorService, engine: EngineService) -> Iterator[st
             yield address
         finally:
             server.stop(grace=None)
-
-
-def _describe_end(code: int) -> str:
-    return f"it was stopped by signal {-code}" if code < 0 else f"it ended with exit code {code}"
 
 
 def _transform_resource(callback: Any, request: Any) -> None:
