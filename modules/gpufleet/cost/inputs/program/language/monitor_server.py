@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -30,6 +30,8 @@ from pulumi.runtime.proto import (
 from .program import ProgramCommand
 
 MIB = 1 << 20
+UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"  # the engine's text for a string that deployment decides
+ListOutputs = Callable[[str], Iterable[str]]
 MESSAGE_BYTES = 64 * MIB  # of one request; an archive of a function may be in it
 CALLBACK_LIMIT_S = 60
 WORKERS = 32  # a transform is called while its registration waits
@@ -77,10 +79,15 @@ class EngineService(engine_pb2_grpc.EngineServicer):
 
 
 class MonitorService(resource_pb2_grpc.ResourceMonitorServicer):
-    """Answer a program's requests from a ``monitor.RecordingMonitor``, one at a time, and call its transforms."""
+    """Answer a program's requests from a ``monitor.RecordingMonitor``, one at a time, and call its transforms.
 
-    def __init__(self, recorder: Any) -> None:
+    ``list_outputs`` names the outputs of a lookup: those that are not answered are unknown, as in a preview of one that
+    depends on a new resource.
+    """
+
+    def __init__(self, recorder: Any, list_outputs: ListOutputs | None = None) -> None:
         self._recorder = recorder
+        self._list_outputs = list_outputs or (lambda _: ())
         self._lock = RLock()
         self._stack_transforms: list[Any] = []
         self._invoke_transforms: list[Any] = []
@@ -98,7 +105,12 @@ class MonitorService(resource_pb2_grpc.ResourceMonitorServicer):
             if answer.HasField("args"):
                 request.args.CopyFrom(answer.args)
         with self._lock:
-            return self._recorder.Invoke(request)
+            response = self._recorder.Invoke(request)
+        outputs = getattr(response, "return")
+        for name in self._list_outputs(request.tok):
+            if name not in outputs:
+                outputs[name] = UNKNOWN
+        return response
 
     def Call(self, request: Any, context: Any) -> Any:  # noqa: ARG002, N802 - the engine's interface
         with self._lock:
@@ -144,7 +156,9 @@ class MonitorService(resource_pb2_grpc.ResourceMonitorServicer):
         return empty_pb2.Empty()
 
 
-def run_program(recorder: Any, make_command: Callable[[str], ProgramCommand]) -> None:
+def run_program(
+    recorder: Any, make_command: Callable[[str], ProgramCommand], list_outputs: ListOutputs | None = None
+) -> None:
     """Run a program until it ends; ``recorder`` then has its resources.
 
     ``make_command`` gets the address of the monitor and engine, such as ``unix:/tmp/x/monitor``, and returns the
@@ -152,7 +166,7 @@ def run_program(recorder: Any, make_command: Callable[[str], ProgramCommand]) ->
     ProgramEndedError if it fails.
     """
     engine = EngineService()
-    with serve_monitor(MonitorService(recorder), engine) as address:
+    with serve_monitor(MonitorService(recorder, list_outputs), engine) as address:
         command = make_command(address)
         completed = subprocess.run(
             command.arguments,
