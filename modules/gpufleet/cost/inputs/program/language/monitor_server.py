@@ -48,6 +48,10 @@ class ProgramFailedError(Exception):
     """The program failed. Its text is the first error that it reported."""
 
 
+class CallbackFailedError(Exception):
+    """A function that the program serves, such as a transform, failed."""
+
+
 class ProgramEndedError(Exception):
     """The program's process failed, and reported no error: its output may say why."""
 
@@ -246,10 +250,13 @@ def _transform_invoke(callback: Any, request: Any) -> Any:
 
 
 def _call_back(callback: Any, question: Any) -> bytes:
-    """Call a function of the program, which it serves itself."""
+    """Call a function of the program, which it serves itself; raise CallbackFailedError with its error."""
     with grpc.insecure_channel(callback.target, options=OPTIONS) as channel:
         stub = callback_pb2_grpc.CallbacksStub(channel)
         request = callback_pb2.CallbackInvokeRequest(
             token=callback.token, request=question.SerializeToString()
         )
-        return bytes(stub.Invoke(request, timeout=CALLBACK_LIMIT_S).response)
+        try:
+            return bytes(stub.Invoke(request, timeout=CALLBACK_LIMIT_S).response)
+        except grpc.RpcError as error:
+            raise CallbackFailedError(error.details()) from None
