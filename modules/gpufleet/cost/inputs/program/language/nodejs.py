@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shlex
-import subprocess
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,8 @@ def make_command(program: LanguageProgram, address: str) -> ProgramCommand:
     """Return the command that runs a program against the monitor at ``address``; raise InputError if it cannot run."""
     folder, entry = program.find_folder_and_entry()
     arguments = [
-        *_start_node(program.tools["node"]),
+        program.tools["node"],
+        *SMALL_MEMORIES,
         *_read_node_arguments(program),
         str(find_runner(folder, program.root)),
         f"--monitor={address}",
@@ -79,12 +79,6 @@ def find_install_command(root: Path) -> str:
             if (place / name).is_file():
                 return command
     return "npm install"
-
-
-def _start_node(node: str) -> list[str]:
-    """Return the start of a command: Node before 20.15 does not know the options."""
-    known = subprocess.run([node, *SMALL_MEMORIES, "--version"], capture_output=True, check=False)
-    return [node] if known.returncode else [node, *SMALL_MEMORIES]
 
 
 def _read_node_arguments(program: LanguageProgram) -> list[str]:
