@@ -20,6 +20,8 @@ PARALLEL = 16  # the engine's default is four times the processors; the monitor 
 TOKEN = re.compile(r"([\w-]+):((?:[\w.-]+/)*[\w.-]+):(\w+)")  # of a lookup: package, module and function
 RESULT = re.compile(r"export interface \w+Result \{(.*?)^\}", re.DOTALL | re.MULTILINE)
 PROPERTY = re.compile(r"^ {4}readonly (\w+)\??:", re.MULTILINE)
+PLUG_AND_PLAY = ".pnp.cjs"
+NODE_LINKER = "set nodeLinker: node-modules in .yarnrc.yml, and run yarn install"
 INSTALL_COMMANDS = {
     "pnpm-lock.yaml": "pnpm install --frozen-lockfile",
     "yarn.lock": "yarn install --immutable",
@@ -68,6 +70,8 @@ def find_runner(folder: Path, root: Path) -> Path:
         runner = place / "node_modules" / RUNNER
         if runner.is_file():
             return runner
+        if (place / PLUG_AND_PLAY).is_file():
+            raise InputError("Yarn's Plug'n'Play is not supported", place / PLUG_AND_PLAY, remedy=NODE_LINKER)
     problem = "@pulumi/pulumi is not installed: no node_modules above the program has it"
     raise InputError(problem, folder, remedy=f"run {find_install_command(root)} there")
 
