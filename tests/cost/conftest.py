@@ -1,8 +1,12 @@
-"""Manual prices, and a fixture that makes resources."""
+"""Manual prices, a fixture that makes resources, and the packages of TypeScript programs."""
 
 from __future__ import annotations
 
+import hashlib
+import shutil
+import subprocess
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
@@ -88,3 +92,24 @@ SUBNETS_OUTSIDE = {
     "aws:autoscaling/group:Group": {"vpcZoneIdentifiers": ["subnet-outside"]},
 }
 ROOT_DISK = {"volumeSize": 100, "volumeType": "gp3"}
+
+
+NODE_PACKAGES = Path(__file__).parents[1] / "cases/node_packages"
+
+
+@pytest.fixture(scope="session")
+def node_modules(request):
+    """Install the pinned packages of TypeScript programs, once for all runs; return their ``node_modules``."""
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("npm is not installed")
+    files = [NODE_PACKAGES / name for name in ("package.json", "package-lock.json")]
+    digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
+    folder = Path(request.config.cache.mkdir(f"node-{digest}"))
+    if not (folder / "complete").exists():
+        for file in files:
+            shutil.copy(file, folder)
+        command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"]
+        subprocess.run(command, cwd=folder, check=True, timeout=600)
+        (folder / "complete").touch()
+    return folder / "node_modules"

@@ -1,4 +1,7 @@
-"""Test programs that try to reach secrets, network, files, processes and results, like a hostile pull request."""
+"""Test programs that try to reach secrets, network, files, processes and results, like a hostile pull request.
+
+Each attack is made by a Python program and by a TypeScript program, which runs the attack in a process of its own.
+"""
 
 from __future__ import annotations
 
@@ -41,16 +44,68 @@ confined = pytest.mark.skipif(
 )
 
 
-@pytest.fixture
-def write_hostile_program(tmp_path):
-    """Make a project with a program of the given text; return its root."""
+class PythonLanguage:
+    """The program is the attack. Descriptor 3 is the list of resources."""
 
-    def write(text, folder="hostile"):
+    name = "python"
+    runtime, file = "python", "__main__.py"
+    open_result, end = "", "os._exit(0)\n"
+
+    def write(self, text, value):
+        return text + (COMPONENT.format(name="'c'", value=value) if value else "")
+
+    def install(self, root):
+        pass
+
+
+class TypeScriptLanguage:
+    """The program runs the attack. The list of resources is descriptor 3 of process 2, which serves the monitor."""
+
+    name = "typescript"
+    runtime, file = "nodejs", "index.ts"
+    open_result = "import os\nos.dup2(os.open('/proc/2/fd/3', os.O_WRONLY), 3)\n"
+    end = "os.kill(2, 9)\n"
+
+    def __init__(self, node_modules):
+        self._node_modules = node_modules
+
+    def write(self, text, value):
+        attack = text + (f"\nsys.stdout.write('ANSWER' + {value})\n" if value else "")
+        answers = "pipe" if value else "inherit"
+        return f"""
+import * as pulumi from "@pulumi/pulumi";
+import {{ spawnSync }} from "child_process";
+
+const attack = spawnSync({json.dumps(sys.executable)}, ["-c", {json.dumps(attack)}], {{
+    stdio: ["ignore", "{answers}", "inherit"], encoding: "utf-8", maxBuffer: 1 << 26,
+}});
+if (attack.status !== 0) process.exit(attack.status ?? 1);
+if (attack.stdout) new pulumi.CustomResource("t:m:C", "c", {{ value: attack.stdout.split("ANSWER")[1] }});
+"""
+
+    def install(self, root):
+        if not (root / "node_modules").exists():
+            (root / "node_modules").symlink_to(self._node_modules)
+
+
+@pytest.fixture(params=["python", "typescript"])
+def language(request):
+    if request.param == "python":
+        return PythonLanguage()
+    return TypeScriptLanguage(request.getfixturevalue("node_modules"))
+
+
+@pytest.fixture
+def write_hostile_program(tmp_path, language):
+    """Make a project with a program that makes an attack, and registers a value of it; return its root."""
+
+    def write(text, folder="hostile", value=""):
         root = tmp_path / folder
         root.mkdir(exist_ok=True)
-        (root / "Pulumi.yaml").write_text("name: hostile\nruntime: python\n")
+        (root / "Pulumi.yaml").write_text(f"name: hostile\nruntime: {language.runtime}\n")
         (root / "Pulumi.dev.yaml").write_text("config: {}\n")
-        (root / "__main__.py").write_text(text)
+        (root / language.file).write_text(language.write(text, value))
+        language.install(root)
         return root
 
     return write
@@ -61,8 +116,8 @@ def evaluate_expression(write_hostile_program):
     """Evaluate an expression inside a program, and return what it gave as text."""
 
     def evaluate(expression, before="", **options):
-        body = f"import os, sys\n{before}\n" + COMPONENT.format(name="'c'", value=f"str(({expression}))")
-        resources = cost.evaluate_program(write_hostile_program(body), "dev", **options)
+        root = write_hostile_program(f"import os, sys\n{before}\n", value=f"str(({expression}))")
+        resources = cost.evaluate_program(root, "dev", **options)
         return next(resource for resource in resources if resource.name == "c").inputs["value"]
 
     return evaluate
@@ -230,7 +285,7 @@ def test_program_has_no_foreign_descriptors_and_no_privileges(evaluate_expressio
         "[os.readlink(ls + n) for n in os.listdir(ls) if os.path.lexists(ls + n)]", listing
     )
     kinds = {target.split(":")[0] for target in eval(targets)}
-    assert kinds == {"/dev/null", "pipe", "anon_inode", "socket"}  # the last two are asyncio's own
+    assert kinds <= {"/dev/null", "pipe", "anon_inode", "socket"}  # the last two are asyncio's own, or Node's
     status = "[line.split()[1] for line in open('/proc/self/status') if line.startswith('Cap')]"
     assert set(eval(evaluate_expression(status))) == {"0" * 16}
     assert "No space" in evaluate_expression(
@@ -327,26 +382,26 @@ def namespaces_below(parent):
     return matches - {str(Path("/proc/self/ns/pid").readlink())}
 
 
-FLOOD = "import os\nwhile True: os.write({descriptor}, b'x' * 65536)\n"
+FLOOD = "import os\n{open_result}while True: os.write({descriptor}, b'x' * 65536)\n"
 
 
 @pytest.mark.parametrize(
     ("descriptor", "name"), [(1, "its output"), (2, "its output"), (3, "its list of resources")]
 )
-def test_endless_output_is_cut_off_and_uses_little_memory(
-    write_hostile_program, monkeypatch, descriptor, name
-):
+def test_endless_output_is_cut_off_and_uses_little_memory(write_hostile_program, language, descriptor, name):
     import resource
 
+    open_result = language.open_result if descriptor == 3 else ""
+    flood = FLOOD.format(descriptor=descriptor, open_result=open_result)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(InputError, match=f"{name} is over"):
-        cost.evaluate_program(write_hostile_program(FLOOD.format(descriptor=descriptor)), "dev")
+        cost.evaluate_program(write_hostile_program(flood), "dev")
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 150 * 1024  # KiB
 
 
 def test_last_lines_of_long_output_are_kept(write_hostile_program):
     root = write_hostile_program(
-        "import os\nfor _ in range(400): os.write(1, b'x' * 65536)\nprint('\\nlast words')\nos._exit(3)"
+        "import os\nfor _ in range(400): os.write(1, b'x' * 65536)\nprint('\\nlast words', flush=True)\nos._exit(3)"
     )
     with pytest.raises(InputError, match="ended early: last words"):
         cost.evaluate_program(root, "dev")
@@ -389,8 +444,9 @@ def test_program_cannot_change_the_evaluation_of_the_other_version(project):
     assert head[0].inputs["value"] == "(['1', '2'], [])"
 
 
-def test_forged_result_is_refused_by_type_and_size(write_hostile_program, monkeypatch):
-    forged = "import os\nos.write(3, {content})\nos._exit(0)\n"
+@confined
+def test_forged_result_is_refused_by_type_and_size(write_hostile_program, language):
+    forged = f"import os\n{language.open_result}os.write(3, {{content}})\n{language.end}"
     for content, problem in (
         (b"{", "is not JSON"),
         (b"[1]", "should be a valid dictionary"),
@@ -408,7 +464,8 @@ def test_forged_result_is_refused_by_type_and_size(write_hostile_program, monkey
         registration.decode_program_output(b"[" + b"1," * 2_000_001 + b"1]", "it")
 
 
-def test_program_cannot_mark_its_resources_as_deleted(write_hostile_program):
+@confined
+def test_program_cannot_mark_its_resources_as_deleted(write_hostile_program, language):
     record = {
         "urn": "urn:pulumi:dev::p::t:m:C::c",
         "type": "t:m:C",
@@ -417,9 +474,8 @@ def test_program_cannot_mark_its_resources_as_deleted(write_hostile_program):
         "outputs": {},
     }
     content = json.dumps({"resources": [record | {"delete": True, "external": True}]}).encode()
-    (resource,) = cost.evaluate_program(
-        write_hostile_program(f"import os\nos.write(3, {content!r})\nos._exit(0)\n"), "dev"
-    )
+    forged = f"import os\n{language.open_result}os.write(3, {content!r})\n{language.end}"
+    (resource,) = cost.evaluate_program(write_hostile_program(forged), "dev")
     assert not resource.delete
     assert not resource.external
 
@@ -503,9 +559,7 @@ def test_missing_namespaces_are_reported_and_the_remaining_confinement_applies(
         "if os.fork() == 0:\n        os.write(w, str(os.getpid()).encode())\n        for",
     )
     expression = "str((dict(os.environ), os.read(r, 20)))"
-    root = write_hostile_program(
-        f"import os\nr, w = os.pipe()\n{grandchild}" + COMPONENT.format(name="'c'", value=expression)
-    )
+    root = write_hostile_program(f"import os, sys\nr, w = os.pipe()\n{grandchild}", value=expression)
     code = (
         "from pathlib import Path; from gpufleet import cost;"
         f"print(cost.evaluate_program(Path({str(root)!r}), 'dev', may_be_unconfined=True)[0].inputs['value'])"

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         estimate_stack,
     )
     from gpufleet.cost.inputs.program.evaluation import evaluate_program
+    from gpufleet.cost.inputs.program.node_packages import find_node
     from gpufleet.cost.inputs.project_list import load_project_list
     from gpufleet.cost.inputs.stack_change import StackChange
     from gpufleet.cost.inputs.usage import ResourceUsage, UsageFile, load_usage_file
@@ -63,6 +64,7 @@ __all__ = [
     "estimate_exported_state",
     "estimate_stack",
     "evaluate_program",
+    "find_node",
     "load_commitments",
     "load_policy",
     "load_project_list",
@@ -93,6 +95,7 @@ NAMES_BY_MODULE = {
         "estimate_stack",
     ),
     "inputs.program.evaluation": ("evaluate_program",),
+    "inputs.program.node_packages": ("find_node",),
     "inputs.project_list": ("load_project_list",),
     "inputs.stack_change": ("StackChange",),
     "inputs.usage": ("ResourceUsage", "UsageFile", "load_usage_file"),

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from gpufleet import engine, paths
 from gpufleet.catalog.cloud import CLOUDS, Cloud
-from gpufleet.errors import InputError
+from gpufleet.cost import find_node
+from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.fleet.used_cloud import list_used_clouds
 from gpufleet.rehearsal import rack
 from gpufleet.rehearsal.machine import cloud_check
@@ -75,6 +76,7 @@ def _list_checks(user_home: Path) -> list[MachineCheck]:
         _check_engine(),
         _check_program("ssh", "openssh-client", "required"),
         _check_program("git", "git", "required"),
+        _check_node(),
         _check_disk(),
         *_check_racks(),
         *_check_arm64(),
@@ -149,6 +151,15 @@ def _check_program(name: str, package: str, requirement: Requirement) -> Machine
         f"apt-get install {package}",
         tuple(package.split()),
     )
+
+
+def _check_node() -> MachineCheck:
+    """Return whether TypeScript and JavaScript programs can be priced; their packages are each project's own."""
+    remedy = "install Node.js for TypeScript and JavaScript programs, and run npm ci in their projects"
+    try:
+        return MachineCheck("node", "optional", ok=True, detail=str(find_node(os.environ)), remedy=remedy)
+    except EnvironmentFault as fault:
+        return MachineCheck("node", "optional", ok=False, detail=str(fault), remedy=remedy)
 
 
 def _check_disk() -> MachineCheck:

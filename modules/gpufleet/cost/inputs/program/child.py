@@ -152,6 +152,8 @@ def evaluate_and_write_result(job: Job) -> None:
     try:
         document = {"resources": evaluate_job(job)}
     except BaseException as error:  # noqa: BLE001 - any exception is reported to the parent
+        if type(error).__name__ == "ProgramEndedError":
+            return
         if job["is_lazy"] and failure.read_input_error_parts(error) is None:
             repeat_with_whole_sdks(job)
         error = explain_missing_setting(error, job)

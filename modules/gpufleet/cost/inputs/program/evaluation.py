@@ -44,6 +44,7 @@ from gpufleet.cost.inputs.program.project_view import (
 from gpufleet.cost.inputs.program.sandbox import can_enter_namespaces
 from gpufleet.cost.inputs.program.stack_program import StackProgram
 from gpufleet.cost.inputs.program.virtual_environment import choose_python
+from gpufleet.cost.inputs.remote_component import expand_remote_components
 from gpufleet.cost.inputs.stack_change import is_billable
 from gpufleet.engine import StateResource
 from gpufleet.errors import InputError
@@ -273,4 +274,5 @@ def _copy_working_tree(evaluation: ProgramEvaluation) -> Iterator[None]:
 def _select_billable(output: ProgramOutput) -> tuple[StateResource, ...]:
     """Return the registered resources that the stack pays for."""
     resources = engine.parse_stack_state({"deployment": {"resources": output.records}})
-    return tuple(resource for resource in resources if is_billable(resource))
+    expanded = expand_remote_components(resources)
+    return tuple(resource for resource in expanded if is_billable(resource))

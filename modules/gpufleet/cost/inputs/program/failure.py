@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 Job = dict[str, Any]
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 PREVIEW = "make `pulumi preview` succeed first"
 # The SDK's errors (pulumi 3.258) where the monitor runs no transforms and hooks.
 CALLBACKS = ("Callback server not initialized", "No callback server registered")
@@ -37,6 +38,7 @@ def describe_error(error: BaseException, job: Job, *, is_input_error: bool) -> d
 
 def describe_process_error(text: str, job: Job) -> tuple[str, str]:
     """Return the problem and the place of the error that the process of a program reported: text with a stack."""
+    text = COLOUR.sub("", text)
     lines = [line.strip() for line in text.splitlines() if line.strip()] or ["it reported nothing"]
     if len(lines) > 1 and lines[0].endswith("unhandled exception:"):
         del lines[0]

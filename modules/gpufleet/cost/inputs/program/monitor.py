@@ -23,6 +23,8 @@ LOOKUPS = Path(__file__).parent / "data" / "lookups.json"
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"  # the engine's text for a string that deployment decides
 SIGNATURE, RESOURCE_REFERENCE = "4dabf18193072939515e22adb298388d", "5cf8f73096256a8f31e491e813e4eb8e"
 GET_RESOURCE = "pulumi:pulumi:getResource"
+# Outputs of remote components that are resources: their packages use the URN of one while they register the next.
+CHILD_OUTPUTS = {"eks:index:Cluster": {"eksCluster": "aws:eks/cluster:Cluster"}}
 
 
 class MockProviderLookups(mocks.Mocks):
@@ -66,7 +68,9 @@ class RecordingMonitor(mocks.MockMonitor):
         if request.custom:  # a provider gets the id of a resource that is passed as an input
             inputs = replace_references_by_ids(inputs)
         state = struct_pb2.Struct()
-        state.update({} if request.remote else answer_like_provider(request.type, inputs))
+        state.update(
+            refer_to_children(urn, request) if request.remote else answer_like_provider(request.type, inputs)
+        )
         self.states[urn] = state
         if request.type != STACK:
             if urn in self.registered:
@@ -132,6 +136,15 @@ def replace_references_by_ids(value: Any) -> Any:
     if value.get(SIGNATURE) == RESOURCE_REFERENCE:
         return (value["id"] or UNKNOWN) if "id" in value else value.get("urn", UNKNOWN)
     return {key: replace_references_by_ids(item) for key, item in value.items()}
+
+
+def refer_to_children(urn: str, request: Any) -> dict[str, Any]:
+    """Return the outputs of a remote component that are resources, as references; the others are unknown."""
+    place = urn.rpartition("::")[0]
+    return {
+        output: {SIGNATURE: RESOURCE_REFERENCE, "urn": f"{place}${type_}::{request.name}", "id": ""}
+        for output, type_ in CHILD_OUTPUTS.get(request.type, {}).items()
+    }
 
 
 def answer_like_provider(type_: str, value: Any) -> Any:

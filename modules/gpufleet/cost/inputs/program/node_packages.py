@@ -15,13 +15,18 @@ import subprocess
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from gpufleet.boundary import decode_json, make_printable
 from gpufleet.cost.inputs.program import allowlist
 from gpufleet.cost.inputs.program.gitref import find_git_tree, list_git_names, read_git_file
-from gpufleet.cost.inputs.program.language.nodejs import INSTALL_COMMANDS, find_install_command
+from gpufleet.cost.inputs.program.language.nodejs import (
+    INSTALL_COMMANDS,
+    SMALL_MEMORIES,
+    find_install_command,
+)
 from gpufleet.cost.inputs.program.stack_program import StackProgram
 from gpufleet.engine.project_file import PROJECT_FILE, parse_project_setting
 from gpufleet.errors import EnvironmentFault, InputError
@@ -32,6 +37,13 @@ FOLDER, PACKAGE_FILE = "node_modules", "package.json"
 MARKERS = (".package-lock.json", ".yarn-integrity", ".yarn-state.yml", ".modules.yaml", ".pnpm/lock.yaml")
 MAX_PACKAGES = 1000  # of a workspace
 NODE_LIMIT_S = 20
+OLDEST_NODE = (
+    "20.15"  # the first with the option in QUESTION (of 22: 22.2), without which WebAssembly needs too much
+)
+OPTION = SMALL_MEMORIES[0]
+QUESTION = (
+    f"[process.execPath, process.version, process.allowedNodeEnvironmentFlags.has('{OPTION}')].join('\\n')"
+)
 DEPENDENCIES = (
     "dependencies",
     "devDependencies",
@@ -68,24 +80,32 @@ def is_node_program(program: StackProgram) -> bool:
 def find_node(variables: Mapping[str, str]) -> Path:
     """Return the Node that ``PATH`` finds: the program itself, not what a version manager puts in its place.
 
-    Raise EnvironmentFault if there is none. It is asked at /, so that no file of a project chooses its version.
+    Raise EnvironmentFault if there is none, or one before ``OLDEST_NODE``.
     """
-    found = shutil.which("node", path=variables.get("PATH"))
+    return _find_node(variables.get("PATH", ""))
+
+
+@cache
+def _find_node(path: str) -> Path:
+    found = shutil.which("node", path=path)
     if found is None:
-        raise EnvironmentFault(
-            "the Pulumi program is in TypeScript or JavaScript, and node is not on the PATH",
-            hint="install Node.js 18 or newer",
-        )
+        problem = "the Pulumi program is in TypeScript or JavaScript, and node is not on the PATH"
+        raise EnvironmentFault(problem, hint=f"install Node.js {OLDEST_NODE} or newer")
     try:
         completed = subprocess.run(
-            [found, "-p", "process.execPath"],
-            cwd="/", env=dict(variables), capture_output=True, text=True, check=True, timeout=NODE_LIMIT_S,
+            [found, "-p", QUESTION],
+            cwd="/",  # no file of a project chooses the version
+            env={"PATH": path, "HOME": str(Path.home())},
+            capture_output=True, text=True, check=True, timeout=NODE_LIMIT_S,
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:
-        raise EnvironmentFault(
-            f"node does not start: {make_printable(str(error))}", hint=f"try {found} --version"
-        ) from None
-    return Path(os.path.realpath(completed.stdout.strip()))
+        hint = f"try {found} --version"
+        raise EnvironmentFault(f"node does not start: {make_printable(str(error))}", hint=hint) from None
+    place, version, can_run = completed.stdout.split("\n")[:3]
+    if can_run != "true":
+        problem = f"node is {make_printable(version)}, which cannot run confined"
+        raise EnvironmentFault(problem, hint=f"install Node.js {OLDEST_NODE} or newer")
+    return Path(os.path.realpath(place))
 
 
 def find_package_folders(program: StackProgram, names: Iterable[str], folder: Path) -> list[PackageFolder]:

@@ -325,10 +325,10 @@ def _walk_folder(folder: Path) -> Iterator[str]:
         if prefix and "pyvenv.cfg" in files:
             folders.clear()
             continue
-        links = [name for name in folders if os.path.islink(f"{place}/{name}")]
         folders[:] = [
             name for name in folders if name not in SKIPPED_FOLDERS and not allowlist.is_secret(prefix + name)
         ]
+        links = [name for name in folders if os.path.islink(f"{place}/{name}")]
         count += len(files)
         if count > MAX_FILES:
             remedy = "make it a git repository: its program sees the files that git tracks"

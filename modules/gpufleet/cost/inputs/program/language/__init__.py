@@ -20,6 +20,10 @@ RUNTIMES: dict[str, Callable[[LanguageProgram, str], ProgramCommand]] = {
     "nodejs": nodejs.make_command,
     "go": golang.make_command,
 }
+# Languages whose installed packages say which outputs a lookup has.
+LOOKUP_OUTPUTS: dict[str, Callable[[LanguageProgram, str], list[str]]] = {
+    "nodejs": nodejs.list_lookup_outputs
+}
 YAML = "yaml"
 LANGUAGES = (*RUNTIMES, YAML)
 
@@ -35,4 +39,7 @@ def evaluate_program(
         return
     from .monitor_server import run_program  # gRPC: only the confined process needs it
 
-    run_program(recorder, partial(RUNTIMES[runtime], program))
+    list_outputs = LOOKUP_OUTPUTS.get(runtime)
+    run_program(
+        recorder, partial(RUNTIMES[runtime], program), list_outputs and partial(list_outputs, program)
+    )

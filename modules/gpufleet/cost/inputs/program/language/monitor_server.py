@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -30,6 +30,8 @@ from pulumi.runtime.proto import (
 from .program import ProgramCommand
 
 MIB = 1 << 20
+UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"  # the engine's text for a string that deployment decides
+ListOutputs = Callable[[str], Iterable[str]]
 MESSAGE_BYTES = 64 * MIB  # of one request; an archive of a function may be in it
 CALLBACK_LIMIT_S = 60
 WORKERS = 32  # a transform is called while its registration waits
@@ -43,7 +45,15 @@ OPTIONS = (
 
 
 class ProgramFailedError(Exception):
-    """The program's process failed. Its text is the first error that it reported, or how the process ended."""
+    """The program failed. Its text is the first error that it reported."""
+
+
+class CallbackFailedError(Exception):
+    """A function that the program serves, such as a transform, failed."""
+
+
+class ProgramEndedError(Exception):
+    """The program's process failed, and reported no error: its output may say why."""
 
 
 @dataclass
@@ -73,10 +83,15 @@ class EngineService(engine_pb2_grpc.EngineServicer):
 
 
 class MonitorService(resource_pb2_grpc.ResourceMonitorServicer):
-    """Answer a program's requests from a ``monitor.RecordingMonitor``, one at a time, and call its transforms."""
+    """Answer a program's requests from a ``monitor.RecordingMonitor``, one at a time, and call its transforms.
 
-    def __init__(self, recorder: Any) -> None:
+    ``list_outputs`` names the outputs of a lookup: those that are not answered are unknown, as in a preview of one that
+    depends on a new resource.
+    """
+
+    def __init__(self, recorder: Any, list_outputs: ListOutputs | None = None) -> None:
         self._recorder = recorder
+        self._list_outputs = list_outputs or (lambda _: ())
         self._lock = RLock()
         self._stack_transforms: list[Any] = []
         self._invoke_transforms: list[Any] = []
@@ -94,7 +109,12 @@ class MonitorService(resource_pb2_grpc.ResourceMonitorServicer):
             if answer.HasField("args"):
                 request.args.CopyFrom(answer.args)
         with self._lock:
-            return self._recorder.Invoke(request)
+            response = self._recorder.Invoke(request)
+        outputs = getattr(response, "return")
+        for name in self._list_outputs(request.tok):
+            if name not in outputs:
+                outputs[name] = UNKNOWN
+        return response
 
     def Call(self, request: Any, context: Any) -> Any:  # noqa: ARG002, N802 - the engine's interface
         with self._lock:
@@ -140,14 +160,17 @@ class MonitorService(resource_pb2_grpc.ResourceMonitorServicer):
         return empty_pb2.Empty()
 
 
-def run_program(recorder: Any, make_command: Callable[[str], ProgramCommand]) -> None:
+def run_program(
+    recorder: Any, make_command: Callable[[str], ProgramCommand], list_outputs: ListOutputs | None = None
+) -> None:
     """Run a program until it ends; ``recorder`` then has its resources.
 
     ``make_command`` gets the address of the monitor and engine, such as ``unix:/tmp/x/monitor``, and returns the
-    command that starts the program. Its output is this process's. Raise ProgramFailedError if it fails.
+    command that starts the program. Its output is this process's. Raise ProgramFailedError or
+    ProgramEndedError if it fails.
     """
     engine = EngineService()
-    with serve_monitor(MonitorService(recorder), engine) as address:
+    with serve_monitor(MonitorService(recorder, list_outputs), engine) as address:
         command = make_command(address)
         completed = subprocess.run(
             command.arguments,
@@ -156,8 +179,10 @@ def run_program(recorder: Any, make_command: Callable[[str], ProgramCommand]) ->
             stdin=subprocess.DEVNULL,
             check=False,
         )
-    if completed.returncode or engine.errors:
-        raise ProgramFailedError(engine.errors[0] if engine.errors else _describe_end(completed.returncode))
+    if engine.errors:
+        raise ProgramFailedError(engine.errors[0])
+    if completed.returncode:
+        raise ProgramEndedError
 
 
 @contextmanager
@@ -174,10 +199,6 @@ def serve_monitor(monitor: MonitorService, engine: EngineService) -> Iterator[st
             yield address
         finally:
             server.stop(grace=None)
-
-
-def _describe_end(code: int) -> str:
-    return f"it was stopped by signal {-code}" if code < 0 else f"it ended with exit code {code}"
 
 
 def _transform_resource(callback: Any, request: Any) -> None:
@@ -229,10 +250,13 @@ def _transform_invoke(callback: Any, request: Any) -> Any:
 
 
 def _call_back(callback: Any, question: Any) -> bytes:
-    """Call a function of the program, which it serves itself."""
+    """Call a function of the program, which it serves itself; raise CallbackFailedError with its error."""
     with grpc.insecure_channel(callback.target, options=OPTIONS) as channel:
         stub = callback_pb2_grpc.CallbacksStub(channel)
         request = callback_pb2.CallbackInvokeRequest(
             token=callback.token, request=question.SerializeToString()
         )
-        return bytes(stub.Invoke(request, timeout=CALLBACK_LIMIT_S).response)
+        try:
+            return bytes(stub.Invoke(request, timeout=CALLBACK_LIMIT_S).response)
+        except grpc.RpcError as error:
+            raise CallbackFailedError(error.details()) from None
