@@ -32,7 +32,7 @@ def price_endpoint(endpoint: Reader) -> Parts:
     for index, variant in enumerate(variants):
         with variant.of(f"instance:{index}" if index else "instance") as instance:
             if instance.has("serverlessConfig"):
-                raise instance.refuse("a serverless variant bills by the length of its requests")
+                raise instance.refuse_use("a serverless variant bills by the length of its requests")
             item = f"sagemaker:hosting:{instance.text('instanceType', 'instance type')}"
             declared = instance.number("initialInstanceCount", "instance count", 1)
             size = instance.resize(find_scaled_range(instance, declared), "instance count")
