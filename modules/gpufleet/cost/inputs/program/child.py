@@ -43,6 +43,7 @@ PROVIDER_VARIABLES: dict[str, dict[str, tuple[str, ...]]] = {
 WITHOUT_ENGINE = "GPUFLEET_WITHOUT_ENGINE"  # tells gpufleet's components that nothing is built
 MARKED_SECRET = "[secret]"  # noqa: S105 - what stands for a secret, which needs a passphrase to read
 MAX_LISTED_STACKS = 10  # in an error
+LOOKUP_KEYS = {"token", "args", "result"}
 PROJECT_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")  # the engine's rule
 Job = dict[str, Any]
 
@@ -163,8 +164,11 @@ def evaluate_job(job: Job) -> list[dict[str, Any]]:
     set_all_config(*read_stack_configuration(job))
     name = read_project_name(job)
     monitor = load_sibling_module("monitor")
+    monitor.ANSWERS[:] = read_lookup_answers(job)
+    job["unanswered_lookups"] = monitor.UNANSWERED
     recorder = monitor.RecordingMonitor(name, job["stack"], read_provider_settings(job))
     monitor.install_mock_monitor(recorder, name, job["stack"])
+    load_sibling_module("transform").install_transforms(recorder)
     asyncio.run(
         run_in_stack(lambda: discard_program_globals(runpy.run_path(str(program), run_name="__main__")))
     )
@@ -173,6 +177,22 @@ def evaluate_job(job: Job) -> list[dict[str, Any]]:
         raise InputError(problem, place or program, remedy="give each resource its own name")
     records: list[dict[str, Any]] = list(recorder.records.values())
     return records
+
+
+def read_lookup_answers(job: Job) -> list[dict[str, Any]]:
+    """Return what the project's file answers look-ups with; empty without the file."""
+    path = Path(job["root"]) / "gpufleet-lookups.yaml"
+    refuse_link_to_nowhere(job, path)
+    answers = read_settings_file(path).get("lookups") if path.is_file() else []
+    remedy = "give a list of {token: PACKAGE:MODULE/FUNCTION:FUNCTION, args: {...}, result: {...}}"
+    if not isinstance(answers, list):
+        raise InputError("is not a list of look-ups", path, "lookups", remedy)
+    for each in answers:
+        parts = each if isinstance(each, dict) else {}
+        is_named = isinstance(parts.get("token"), str) and isinstance(parts.get("result"), dict)
+        if not is_named or not isinstance(parts.get("args") or {}, dict) or parts.keys() - LOOKUP_KEYS:
+            raise InputError(f"{each!r} is not a look-up", path, "lookups", remedy)
+    return answers
 
 
 def require_python_runtime(job: Job) -> None:
