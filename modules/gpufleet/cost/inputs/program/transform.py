@@ -1,7 +1,7 @@
 """Resource transforms and hooks of an evaluated program, run in its own process as the engine would call them.
 
-``child`` loads it by its file; it imports nothing of gpufleet. The SDK would start a server for the engine's calls; here
-the monitor calls the same functions directly: a confined program has no network. Hooks are accepted and run for no
+``child`` loads it by its file; it imports nothing of gpufleet. The SDK would start a server for the engine's calls;
+here the monitor calls the same functions directly: a confined program has no network. Hooks are accepted and run for no
 preview, as the engine does unless they ask for it: they decide nothing that bills.
 
 The order is the engine's (pulumi/pulumi pkg/resource/deploy/source_eval.go): a resource's own transforms, those of its
