@@ -1,7 +1,7 @@
 """CloudFormation stacks: the resources of a template are priced through the pricers of the same types.
 
 Templates are JSON or YAML (``templateBody``). ``Ref`` of a parameter is its value or default, ``Ref`` of a resource
-refers to it; what other functions compute is not known here. A type that ``TYPES`` does not have is listed without a price.
+refers to it; what other functions compute is not known here. A type that is not in ``TYPES`` has no price.
 """
 
 from __future__ import annotations
