@@ -27,6 +27,7 @@ FAKE_PRICES = {
     (*US, "g5.2xlarge", "spot"): 0.43632,
     (*US, "ebs:gp3", "on_demand"): 0.0001,
     (*US, "public_ipv4", "on_demand"): 0.005,
+    (*US, "ebs:gp2", "on_demand"): 0.0002,
     (*US, "ebs:gp3:iops", "on_demand"): 0.000007,
     (*US, "nat_gateway", "on_demand"): 0.045,
     (*US, "load_balancer:application", "on_demand"): 0.0225,

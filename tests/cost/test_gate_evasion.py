@@ -211,17 +211,6 @@ def test_own_gate_file_of_an_estimate_is_not_read_through_a_link(project, tmp_pa
         GateFileReader(project, None).read(project / "commitments.yaml")
 
 
-def test_transforms_name_the_way_that_works(project):
-    (project / "__main__.py").write_text(
-        "import pulumi, pulumi_aws as aws\n"
-        "options = pulumi.ResourceOptions(transforms=[lambda args: None])\n"
-        'aws.ec2.Eip("ip", opts=options)\n'
-    )
-    commit(project)
-    with pytest.raises(InputError, match="uses resource transforms or hooks, which only the engine runs"):
-        cost.evaluate_program(project, "dev")
-
-
 def test_stack_file_outside_of_the_project_is_that_of_the_base(tmp_path):
     infra, envs = tmp_path / "infra", tmp_path / "envs"
     infra.mkdir()

@@ -15,6 +15,21 @@ def test_preview_document_is_read():
     assert parse_engine_json('{"steps": []}', "-") == {"steps": []}
 
 
+@pytest.mark.parametrize("before", ["", "Installing policy pack acme 0.0.7...\n\n"])
+@pytest.mark.parametrize("after", ["", "Update plan written to plan.txt\nwarning: an update is available\n"])
+def test_lines_of_text_around_the_document_are_skipped(before, after):
+    document = json.dumps({"steps": [{"op": "same"}], "changeSummary": {}}, indent=4)
+    assert parse_engine_json(f"{before}{document}\n{after}", "-")["steps"] == [{"op": "same"}]
+
+
+@pytest.mark.parametrize("other", ['{\n "steps": []\n}\n', "[1]\n", '{"steps": []}\n'])
+def test_another_document_next_to_the_first_is_refused(other):
+    document = json.dumps({"steps": []}, indent=4) + "\n"
+    for text in (document + other, other + document):
+        with pytest.raises(InputError):
+            parse_engine_json(text, "-")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

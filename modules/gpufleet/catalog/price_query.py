@@ -44,8 +44,11 @@ def _find_newest_price(kind: Kind, key: data_file.PriceKey, on_date: date | None
     listed = data_file.load_machine_prices() if kind == "machine" else data_file.load_cloud_part_prices()
     machine = data_file.load_machines().get((key[0], key[2])) if kind == "machine" else None
     has_accelerators = machine is not None and bool(machine.accelerators)  # the snapshot has no such machine
-    ordinary_price = None if has_accelerators else snapshot.find_snapshot_price(kind, *key)
-    embedded = [price for price in (listed.get(key), ordinary_price) if price]
+    own_price = listed.get(key)
+    # Of a machine with accelerators the snapshot has only the places that the list does not have, such as local zones.
+    is_in_snapshot = own_price is None or not has_accelerators
+    ordinary_price = snapshot.find_snapshot_price(kind, *key) if is_in_snapshot else None
+    embedded = [price for price in (own_price, ordinary_price) if price]
     days = [price.earliest_price_date for price in embedded]
     candidates = [
         (day.isoformat() if day else "", price)

@@ -111,7 +111,7 @@ class CostLine(BaseModel):
 
 
 class UnpricedLine(BaseModel):
-    """A component without a price."""
+    """A component without a price, or one that bills by use of an unknown amount."""
 
     urn: StrictStr
     type: StrictStr
@@ -128,3 +128,4 @@ class CostChange(BaseModel):
     change: CostDifference
     resources: list[CostLine]
     unpriced: list[UnpricedLine] = Field(default_factory=list)
+    usage: list[UnpricedLine] = Field(default_factory=list)

@@ -41,10 +41,32 @@ def parse_engine_json(text: str, where: str) -> dict[str, Any]:
     try:
         document = decode_json(text, where, ENGINE_DOCUMENT)
     except NotJsonError as error:
-        raise _describe_invalid_json(text, error, where) from None
+        document = _decode_between_lines(text, where)
+        if document is None:
+            raise _describe_invalid_json(text, error, where) from None
     if not isinstance(document, dict):
         raise InputError("is not a JSON object", where=where, remedy=REMEDY)
     return document
+
+
+def _decode_between_lines(text: str, where: str) -> Any:
+    """Return the one document that lines of text surround, such as those of policy packs; None if there is none.
+
+    The engine writes it indented: it begins with a line ``{`` and ends with the last line ``}``. Text that may be
+    another document, with a brace or bracket of its own, is no such line.
+    """
+    lines = text.splitlines(keepends=True)
+    bounds = [number for number, line in enumerate(lines) if line.rstrip() in {"{", "}"}]
+    if len(bounds) < 2 or lines[bounds[0]].rstrip() != "{":  # noqa: PLR2004 - the first and the last
+        return None
+    around = [*lines[: bounds[0]], *lines[bounds[-1] + 1 :]]
+    if any(line.lstrip()[:1] in set("{}[]") for line in around if line.strip()):
+        return None
+    inner = "\n" * bounds[0] + "".join(lines[bounds[0] : bounds[-1] + 1])  # errors name the file's lines
+    try:
+        return decode_json(inner, where, ENGINE_DOCUMENT)
+    except NotJsonError:
+        return None
 
 
 def _describe_invalid_json(text: str, error: NotJsonError, where: str) -> InputError:

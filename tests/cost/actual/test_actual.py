@@ -45,7 +45,7 @@ def compare(make_resource, book, write_export):
     def build(*rows, purchased=("a", "b")):
         inputs = {
             "instanceType": "g5.xlarge", "region": "us-east-1", "associatePublicIpAddress": False,
-            "tags": {"gpufleet-pool": "train"},
+            "tags": {"gpufleet-pool": "train"}, "rootBlockDevice": {"volumeSize": 0, "volumeType": "gp3"},
         }  # fmt: skip
         bill = cost.price_resources([make_resource(name, inputs=inputs) for name in purchased], book)
         billed = sum_billed_charges(stream_billed_charges(write_export(*rows)), "prod")

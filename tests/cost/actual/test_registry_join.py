@@ -266,7 +266,10 @@ def test_number_of_unregistered_machines_is_bounded(join):
 def test_table_and_document_have_the_nodes(join):
     comparison = join([make_row(70, "i-0a", 744, pool="train")], [make_node(), make_node("train-2", "i-0b")])
     text = format_actual_table(comparison)
-    assert "POOL    NODES  DECLARED  BILLED  DIFFERENCE\ntrain  1 of 2   $748.46  $70.00    -$678.46" in text
+    assert (
+        "POOL          NODES  DECLARED  BILLED  DIFFERENCE\ntrain        1 of 2   $749.05  $70.00    -$679.05"
+        in text
+    )
     assert "NODE     POOL   STATE  HOURS  BILLED\ntrain-1  train  ready    744  $70.00" in text
     registry = build_actual_document(comparison)["registry"]
     assert registry["nodes"][0]["billed_usd"] == 70

@@ -305,9 +305,11 @@ def test_managed_disk_of_a_node_is_premium_of_the_default_size(machine, gib, ite
     assert reasons == []
 
 
-def test_disk_that_aks_chooses_is_listed():
+def test_disk_that_aks_chooses_is_listed_only_where_its_type_is_not_known():
     pool = {"name": "p", "vmSize": "Standard_D4s_v3", "nodeCount": 3}
     type_ = "azure:containerservice/kubernetesCluster:KubernetesCluster"
+    assert bill_of(type_, {**EAST, "defaultNodePool": pool})[1] == []
+    pool["vmSize"] = "Standard_D4_v3"  # takes no Premium disks
     assert bill_of(type_, {**EAST, "defaultNodePool": pool})[1] == ["AKS chooses the disk of each node"]
 
 

@@ -132,10 +132,12 @@ def test_json_has_every_resource_and_every_unpriced_resource(case, cost_diff, re
     for side in ("before", "after"):
         hours = sum(line[f"{side}_usd_per_hour"] for line in document["resources"])
         assert hours == pytest.approx(document[side]["usd_per_hour"], abs=1e-4)
-    reasons = {gap["reason"] for gap in document["unpriced"]}
+    assert not {gap["reason"] for gap in document["unpriced"]} & {gap["reason"] for gap in document["usage"]}
+    items = [*document["unpriced"], *document["usage"]]
+    reasons = {gap["reason"] for gap in items}
     assert all(any(part in reason for reason in reasons) for part in case["expect"].get("unpriced", []))
     gaps = (*cost_diff.before.unpriced_resources, *cost_diff.after.unpriced_resources)
-    listed = {(gap["urn"], gap["component"], gap["reason"]) for gap in document["unpriced"]}
+    listed = {(gap["urn"], gap["component"], gap["reason"]) for gap in items}
     assert listed <= {(gap.urn, gap.component, gap.reason) for gap in gaps}
     assert {gap[:2] for gap in listed} == {(gap.urn, gap.component) for gap in gaps}
 

@@ -175,7 +175,7 @@ def test_every_cell_has_the_format_of_its_column(mixed, column):
 
 @pytest.mark.parametrize("rule", RULES)
 def test_conditional_rule_applies_to_every_row(mixed, rule):
-    assert len(mixed[1]) == 10
+    assert len(mixed[1]) == 12
     assert [row["ChargeDescription"] for row in mixed[1] if not RULES[rule](row)] == []
 
 

@@ -59,6 +59,7 @@ class BilledTotals:
     usage_months: dict[str, set[tuple[int, int]]] = field(default_factory=dict)  # by cloud: year and month
     row_count: int = 0
     paid_elsewhere_rows: int = 0
+    corrected_usd: Decimal = ZERO  # of commitment purchases, whose cost is in the usage
     repeated_rows: int = 0
     repeated_usd: Decimal = ZERO
     repeated_files: tuple[str, str] | None = None  # of the first one: the earlier file, its own place
@@ -98,6 +99,7 @@ class BilledTotals:
     def _note(self, charge: BilledCharge) -> None:
         self.row_count += 1
         self.paid_elsewhere_rows += charge.is_paid_by_commitment
+        self.corrected_usd += charge.corrected
         if charge.earlier_file:
             self.repeated_rows += 1
             self.repeated_usd += charge.cost

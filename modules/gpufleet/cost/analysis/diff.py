@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from gpufleet.cost.analysis.unknown_change import UnknownChange
 from gpufleet.cost.money import ZERO, ZERO_RANGE, Range, round_to_cents
-from gpufleet.cost.pricing.bill import Bill, Charge, UnpricedResource
+from gpufleet.cost.pricing.bill import Bill, Charge, GapClasses, UnpricedResource
 
 
 @dataclass(frozen=True)
@@ -138,6 +138,11 @@ class CostDiff:
         """Return the change in percent; None if nothing was billed before or the totals are partial."""
         base = round_to_cents(self.before.usd_per_month.expected)
         return round_to_cents(self.change_usd_per_month * 100 / base) if base and not self.partial else None
+
+    @property
+    def gaps(self) -> GapClasses:
+        """Return what has no price before or after the change, by class."""
+        return GapClasses.of(self.unpriced_resources)
 
     @property
     def unpriced_resources(self) -> tuple[UnpricedResource, ...]:

@@ -29,6 +29,7 @@ from gpufleet.cost.pricing.unpriced_input import find_unpriced_inputs
 from gpufleet.engine import SECRET, UNKNOWN, StateResource
 
 MAX_LISTED_NAMES = 4
+USAGE = "usage"  # in a policy's list of types: what bills by use only
 VERBS = {"create": "is new", "delete": "is deleted", "replace": "is replaced"}
 DECIDES_ANOTHER_BILL = "billed through what"  # the reason of templates: what is made of them bills
 ON_MACHINES = "runs on machines that are billed"
@@ -61,6 +62,7 @@ class UnknownChange:
     causes: tuple[str, ...] = ()
     pool: str = ""
     owner: str = ""
+    is_by_use: bool = False  # all that has no price in it bills by use only
 
     def __str__(self) -> str:
         """Return one line: the resource, what happens to it, and why its price is not known."""
@@ -173,6 +175,10 @@ class _Sides:
             for each in side.values():
                 yield from each
 
+    def list_gaps(self, urn: str) -> tuple[UnpricedResource, ...]:
+        """Return the gaps of a resource before and after the change."""
+        return (*self.gaps_before.get(urn, ()), *self.gaps_after.get(urn, ()))
+
     def has_gap(self, urn: str) -> bool:
         return urn in self.gaps_before or urn in self.gaps_after
 
@@ -238,6 +244,7 @@ def _describe_change(
         tuple(map(replace_control_characters, causes)),
         gap.pool,
         gap.owner,
+        all(each.is_by_use for each in sides.list_gaps(urn)) if sides.has_gap(urn) else gap.is_by_use,
     )
 
 
@@ -391,7 +398,10 @@ def list_undecided_changes(changes: Iterable[UnknownChange], allowed: tuple[str,
     return [
         each
         for each in changes
-        if not any(pattern == "*" or fnmatchcase(each.type, pattern) for pattern in allowed)
+        if not any(
+            pattern == "*" or (pattern == USAGE and each.is_by_use) or fnmatchcase(each.type, pattern)
+            for pattern in allowed
+        )
     ]
 
 

@@ -1,5 +1,6 @@
-"""Read what a cloud billed: FOCUS exports, Azure's cost details and Google's billing exports.
+"""Read what a cloud billed: FOCUS exports, AWS's, Azure's and Google's own.
 
+* AWS's Cost and Usage Report, CUR 2.0 and legacy;
 * FOCUS 1.0 to 1.3: AWS Data Exports, Azure Cost Management, and other providers;
 * Azure "Cost and usage details", actual or amortized: columns of every agreement;
 * Google Cloud's standard or detailed usage export, rows of the BigQuery table.
@@ -32,14 +33,17 @@ from gpufleet.cost.inputs.bill_row import (
     FOCUS_FIELDS,
     GOOGLE_FIELDS,
     BilledCharge,
+    RowParser,
     find_row_parser,
     parse_focus_row,
     parse_google_record,
 )
+from gpufleet.cost.inputs.bill_row_aws import FIELDS as AWS_FIELDS
+from gpufleet.cost.inputs.bill_row_aws import AwsParser
 from gpufleet.errors import InputError
 
 PARQUET_MARK, ZIP_MARK = b"PAR1", b"PK\x03\x04"
-KNOWN_FIELDS = {name.lower() for name in (*FOCUS_FIELDS, *AZURE_FIELDS, *GOOGLE_FIELDS)}
+KNOWN_FIELDS = {name.lower() for name in (*FOCUS_FIELDS, *AZURE_FIELDS, *GOOGLE_FIELDS, *AWS_FIELDS)}
 
 
 def stream_bill_files(paths: Iterable[Path]) -> Iterator[BilledCharge]:
@@ -80,7 +84,7 @@ def stream_billed_charges(path: Path) -> Iterator[BilledCharge]:
                 parse_focus_row(_make_row(record, place)) if is_focus else parse_google_record(record, place)
             )
     else:
-        parse = find_row_parser(read_csv_file_header(path), f"{name}:1")
+        parse = _find_parser(read_csv_file_header(path), f"{name}:1")
         for row in read_csv_file_rows(path):
             yield parse(row)
 
@@ -90,9 +94,13 @@ def _stream_parquet(file: ParquetReader, name: str) -> Iterator[BilledCharge]:
         for place, record in file.read_rows():
             yield parse_google_record(record, place)
         return
-    parse = find_row_parser(file.columns, name)
+    parse = _find_parser(file.columns, name)
     for place, record in file.read_rows():
         yield parse(_make_row(record, place))
+
+
+def _find_parser(columns: list[str], where: str) -> RowParser:
+    return AwsParser(columns) if AwsParser.is_report(columns) else find_row_parser(columns, where)
 
 
 def _make_row(record: Mapping[str, Any], place: str) -> CsvRow:

@@ -31,7 +31,9 @@ FOCUS_FIELDS = (
     *FOCUS_COLUMNS,
     *PROVIDER_COLUMNS,
     "ChargeClass",
+    "CommitmentDiscountId",
     "CommitmentDiscountStatus",
+    "CommitmentDiscountType",
     "ConsumedQuantity",
     "ConsumedUnit",
     "EffectiveCost",
@@ -124,6 +126,7 @@ class BilledCharge:
     earlier_file: str = field(default="", compare=False)  # that has the same row
     # the provider's id of what is billed: a machine has rows of several
     sku: str = field(default="", compare=False)
+    corrected: Decimal = ZERO  # the cost that the export has in this row by a fault, and that is left out
 
 
 def find_row_parser(columns: list[str], where: str) -> RowParser:
@@ -140,7 +143,8 @@ def find_row_parser(columns: list[str], where: str) -> RowParser:
         where=where,
         remedy="separate its columns by commas, as in the provider's file"
         if is_of_semicolons
-        else "give FOCUS CSV, Azure's cost details, or JSON lines of Google's billing export",
+        else "give FOCUS CSV, AWS's cost and usage report, Azure's cost details, "
+        "or JSON lines of Google's billing export",
     )
 
 
@@ -154,8 +158,10 @@ def parse_focus_row(row: CsvRow) -> BilledCharge:
     invoiced = parse_amount(_get_cell(row, "BilledCost"), row.where, "BilledCost")
     resource = _get_cell(row, "ResourceId")
     cost, currency, column = _choose_currency(row, column, row["BillingCurrency"], f"x_{column}InUsd")
+    cloud = find_cloud(next(filter(None, (_get_cell(row, each) for each in PROVIDER_COLUMNS)), ""))
+    corrected = cost if cloud == "azure" and _is_commitment_purchase(row, category) else ZERO
     return BilledCharge(
-        cost,
+        cost - corrected,
         currency,
         parse_time(row["ChargePeriodStart"], row.where, "ChargePeriodStart"),
         parse_time(row["ChargePeriodEnd"], row.where, "ChargePeriodEnd"),
@@ -166,12 +172,23 @@ def parse_focus_row(row: CsvRow) -> BilledCharge:
         _count_hours(quantity, row.where, "ConsumedQuantity", _get_cell(row, "x_SkuMeterCategory"))
         if is_machine and quantity and is_hour_unit(unit)
         else None,
-        find_cloud(next(filter(None, (_get_cell(row, each) for each in PROVIDER_COLUMNS)), "")),
+        cloud,
         find_machine(resource),
         invoiced if currency == row["BillingCurrency"] else None,
         column=column,
         where=row.where,
         sku=_get_cell(row, "SkuId"),
+        corrected=corrected,
+    )
+
+
+def _is_commitment_purchase(row: CsvRow, category: str) -> bool:
+    """Return whether a row buys a commitment: its effective cost is in the usage that it pays for (FOCUS).
+
+    Azure's export gives such rows one all the same (microsoft/finops-toolkit issue 1092).
+    """
+    return category == "Purchase" and any(
+        _get_cell(row, each) for each in ("CommitmentDiscountId", "CommitmentDiscountType")
     )
 
 

@@ -109,8 +109,9 @@ def read_labels(labels: Any) -> dict[str, str]:
 
 
 def normalize_tag(key: str) -> str:
-    """Return a tag's key without the prefix that AWS adds, in our spelling."""
-    return key.removeprefix("user:").removeprefix("user_").replace("_", "-").lower()
+    """Return a tag's key without the prefixes that AWS adds, in our spelling."""
+    key = key.removeprefix("resourceTags/").removeprefix("user:").removeprefix("user_")
+    return key.replace("_", "-").lower()
 
 
 def find_cloud(provider: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
@@ -73,6 +74,24 @@ class UnpricedResource:
     count: Decimal = Decimal(1)  # how many such machines or parts, one where that is not known
     pool: str = ""
     owner: str = ""
+    is_by_use: bool = False  # it bills by use only, and nothing says how much it is used
+
+
+@dataclass(frozen=True)
+class GapClasses:
+    """What totals leave out: what has no price, and what bills by use only with no amount of use."""
+
+    without_price: tuple[UnpricedResource, ...]
+    by_use: tuple[UnpricedResource, ...]
+
+    @classmethod
+    def of(cls, gaps: Iterable[UnpricedResource]) -> GapClasses:
+        """Return the two classes, each in the order of ``gaps``."""
+        listed = tuple(gaps)
+        return cls(
+            tuple(each for each in listed if not each.is_by_use),
+            tuple(each for each in listed if each.is_by_use),
+        )
 
 
 @dataclass(frozen=True)
@@ -107,11 +126,16 @@ class Bill:
     """The priced resources of one program, state or preview."""
 
     charges: tuple[Charge, ...] = ()
-    unpriced_resources: tuple[UnpricedResource, ...] = ()
+    unpriced_resources: tuple[UnpricedResource, ...] = ()  # also what bills by use: ``gaps`` has the classes
     commitments: tuple[CommitmentUse, ...] = ()  # what is paid already, on top of the charges
     skipped_resources: tuple[SkippedResource, ...] = ()
     region_notes: tuple[str, ...] = ()  # which default regions were used, and where they are from
     usage_notes: tuple[str, ...] = ()  # what of the usage file has no effect, or an uncertain price
+
+    @property
+    def gaps(self) -> GapClasses:
+        """Return what the totals leave out, by class."""
+        return GapClasses.of(self.unpriced_resources)
 
     @property
     def unpriced_machine_count(self) -> int:

@@ -161,7 +161,8 @@ def _components(resource: StateResource, graph: ResourceGraph) -> Components:
         return [*priced, *list_unpriced_inputs(resource, priced, graph)]
     patterns = load_usage_billed_resource_types().items()
     if unit := next((unit for pattern, unit in patterns if fnmatchcase(resource.type, pattern)), ""):
-        return [UnpricedComponent(f"bills by use ({unit}), which the program does not declare")]
+        reason = f"bills by use ({unit}), which the program does not declare"
+        return [UnpricedComponent(reason, is_by_use=True)]
     return [UnpricedComponent(f"unknown type {resource.type}: no pricer and not known to be free")]
 
 
@@ -331,6 +332,7 @@ def _unpriced_resource(
             tags.get("gpufleet-pool", "") or graph.component_or_own_name(resource)
         ),
         owner=replace_control_characters(find_owner_tag(tags)),
+        is_by_use=unpriced.is_by_use,
     )
 
 

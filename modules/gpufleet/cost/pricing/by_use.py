@@ -21,7 +21,7 @@ def resolve_usage_component(usage: UsageComponent, book: PriceBook) -> CostCompo
     """Return the component with its amount of a month, or the reason why it has no price."""
     price = book.find_cloud_part_price(usage.cloud, usage.region, usage.item, "on_demand")
     if usage.amount is None:
-        return UnpricedComponent(_describe_unit_price(usage, price), usage.component)
+        return UnpricedComponent(_describe_unit_price(usage, price), usage.component, is_by_use=True)
     use = None
     if price is not None:
         tiers = _find_tiers(usage, price)

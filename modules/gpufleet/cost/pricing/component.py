@@ -5,7 +5,7 @@ FOCUS calls the priced result a charge (``cost.bill.Charge``).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 
 from gpufleet.catalog import Price
@@ -83,10 +83,14 @@ class CostComponent:
 
 @dataclass(frozen=True)
 class UnpricedComponent:
-    """A component that bills and has no usable price, with the reason."""
+    """A component that bills and has no usable price, with the reason.
+
+    ``is_by_use``: it bills by use only, and nothing says how much it is used.
+    """
 
     reason: str
     component: str = ""
+    is_by_use: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True)

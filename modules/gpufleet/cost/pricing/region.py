@@ -9,7 +9,12 @@ from gpufleet.cost.inputs.graph import ResourceGraph
 from gpufleet.cost.inputs.values import MARKER_REASONS, Text, read_reference
 from gpufleet.engine import StateResource, UnreadableValue
 
-_AWS_ZONE = re.compile(r"^([a-z]{2}(?:-[a-z]+)+-\d)[a-z]$")
+_AWS_REGION = r"[a-z]{2}(?:-[a-z]+)+-\d"
+_AWS_ZONE = re.compile(rf"^({_AWS_REGION})[a-z]$")
+# Local zones and Wavelength zones have prices of their own, under names that their zones do not have.
+_AWS_LOCAL_ZONE = re.compile(rf"^({_AWS_REGION}-[a-z]{{3}}-\d)[a-z]$")
+_AWS_WAVELENGTH_ZONE = re.compile(rf"^({_AWS_REGION}-wl\d)-([a-z]{{3}})-wlz-(\d)$")
+_FIRST_WAVELENGTH_CITIES = {"us-east-1-wl1-bos": "us-east-1-wl1", "us-west-2-wl1-sfo": "us-west-2-wl1"}
 _GCP_ZONE = re.compile(r"^([a-z]+-[a-z]+\d+)-[a-z]$")
 HIDDEN_REGION = "a region that is"  # not known until deployment, or a secret
 _PLACE_KEYS = ("region", "zone", "location")
@@ -53,9 +58,22 @@ def _place_dependencies(resource: StateResource) -> list[str]:
 
 
 def aws_region_of_zone(zone: str) -> str:
-    """Return the region of an AWS zone: us-east-1a is in us-east-1."""
-    match = _AWS_ZONE.match(zone)
-    return match.group(1) if match else zone
+    """Return the place of an AWS zone in the price list: us-east-1a is in us-east-1.
+
+    A local zone has prices of its own: us-west-2-lax-1a is in us-west-2-lax-1. A Wavelength zone is priced by its
+    city: us-east-1-wl1-nyc-wlz-1 as us-east-1-wl1-nyc1.
+    """
+    if match := _AWS_ZONE.match(zone) or _AWS_LOCAL_ZONE.match(zone):
+        return match.group(1)
+    if match := _AWS_WAVELENGTH_ZONE.match(zone):
+        network, city, number = match.groups()
+        return _FIRST_WAVELENGTH_CITIES.get(f"{network}-{city}", f"{network}-{city}{number}")
+    return zone
+
+
+def is_aws_edge(place: str) -> bool:
+    """Return whether a place is a local zone or a Wavelength zone, of a region that it is not."""
+    return bool(_AWS_LOCAL_ZONE.match(f"{place}a")) or "-wl" in place
 
 
 def gcp_region_of_zone(zone: str) -> str:

@@ -7,6 +7,8 @@ Columns of the table: ``type`` and ``input`` (a path; lists on the way are enter
 * ``always``: its value bills by itself, so the resource has a part without a price;
 * ``machines``: so have the machines that refer to the resource: through a template, a subnet, a network;
 * ``change``: nearly every resource has it, and it bills by use: only a change of a live resource counts.
+
+``by_use`` is ``yes`` for what bills by use only: without an amount of use there is nothing to price.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ class UnpricedInput:
     free: tuple[str, ...]
     counts: str
     since: date | None
+    is_by_use: bool
     why: str
 
     def list_billed_values(self, inputs: Any) -> tuple[str, ...]:
@@ -56,7 +59,9 @@ class UnpricedInput:
         """Return the part without a price that these values make."""
         shown = ", ".join(value for value in values if value[:1] != "{" and len(value) <= LONGEST_SHOWN)
         return UnpricedComponent(
-            f"{self.path}{f' {shown}' if shown else ''}: {self.why}", f"input:{self.path}"
+            f"{self.path}{f' {shown}' if shown else ''}: {self.why}",
+            f"input:{self.path}",
+            is_by_use=self.is_by_use,
         )
 
 
@@ -78,6 +83,7 @@ def _load_table() -> tuple[tuple[str, UnpricedInput], ...]:
                 tuple(row["free"].lower().split()),
                 row["counts"],
                 date.fromisoformat(row["since"]) if row["since"] else None,
+                row.get_choice("by_use", ("", "yes")) == "yes",
                 row["why"],
             ),
         )

@@ -10,7 +10,9 @@ A file holds limits for the whole stack, named rules for parts of it, or both::
     purchases: [spot, reserved]      # allowed purchase kinds
     max_price_age_days: 400          # a price without a date is older than any limit
     unpriced: forbid                 # allow (the default), forbid, or a list of resource types to allow
-    unknown_change: forbid           # the default: a change of unknown cost does not pass; allow, or a list of types
+    unknown_usage: forbid            # allow (the default), forbid, or a list: what bills by use needs an amount of use
+    unknown_change: forbid           # the default: a change of unknown cost does not pass; allow, or a list of types;
+                                     # [usage] allows what bills by use only
     ignore_increase_below_usd_per_month: 50   # smaller increases are never too large in percent
     rules:
       - name: training is capped

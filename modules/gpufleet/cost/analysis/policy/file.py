@@ -176,6 +176,7 @@ CHECKS: dict[Any, Callable[[Any], Any]] = {
     "max_increase_percent": _check_amount,
     "max_price_age_days": _check_days,
     "unpriced": _check_allowed_types,
+    "unknown_usage": _check_allowed_types,
     "max_resource_usd_per_month": _check_amount,
     "purchases": _check_purchases,
     "ignore_increase_below_usd_per_month": _check_amount,

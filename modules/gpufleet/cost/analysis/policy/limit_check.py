@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import date
 from decimal import Decimal
 from fnmatch import fnmatchcase
@@ -105,12 +105,24 @@ def check_price_age(diff: CostDiff, limits: CostLimits, today: date) -> Iterator
 
 
 def check_unpriced_resources(diff: CostDiff, limits: CostLimits, _: date) -> Iterator[str]:
-    by_type: dict[str, list[UnpricedResource]] = {}
-    for gap in diff.after.unpriced_resources:
-        if not any(fnmatchcase(gap.type, allowed) for allowed in limits.unpriced):
-            by_type.setdefault(gap.type, []).append(gap)
-    for kind, gaps in sorted(by_type.items()):
+    for kind, gaps in _group_by_type(diff.after.gaps.without_price, limits.unpriced):
         yield f"{len(gaps)} of {kind} have no price: {gaps[0].reason}"
+
+
+def check_unknown_usage(diff: CostDiff, limits: CostLimits, _: date) -> Iterator[str]:
+    for kind, gaps in _group_by_type(diff.after.gaps.by_use, limits.unknown_usage):
+        yield f"{len(gaps)} of {kind} bill by use of an unknown amount: {gaps[0].reason}"
+
+
+def _group_by_type(
+    gaps: Iterable[UnpricedResource], allowed: tuple[str, ...]
+) -> list[tuple[str, list[UnpricedResource]]]:
+    """Return the gaps of each type that is not allowed, by type."""
+    by_type: dict[str, list[UnpricedResource]] = {}
+    for gap in gaps:
+        if not any(fnmatchcase(gap.type, pattern) for pattern in allowed):
+            by_type.setdefault(gap.type, []).append(gap)
+    return sorted(by_type.items())
 
 
 LIMIT_CHECKS: dict[str, Callable[[CostDiff, CostLimits, date], Iterator[str]]] = {
@@ -122,6 +134,7 @@ LIMIT_CHECKS: dict[str, Callable[[CostDiff, CostLimits, date], Iterator[str]]] =
     "purchases": check_purchase_kinds,
     "max_price_age_days": check_price_age,
     "unpriced": check_unpriced_resources,
+    "unknown_usage": check_unknown_usage,
 }
 
 
@@ -148,9 +161,16 @@ def describe_limit(key: str, limits: CostLimits) -> str:
         "max_resource_usd_per_month": lambda: f"no resource over {format_usd(value)} a month",
         "purchases": lambda: f"machines bought {' or '.join(map(_purchase_text, value))}",
         "max_price_age_days": lambda: f"no price older than {value} days",
-        "unpriced": lambda: "no resource without a price" + (f" but {', '.join(value)}" if value else ""),
+        "unpriced": lambda: "no resource without a price" + _exceptions_text(value),
+        "unknown_usage": lambda: (
+            "an amount of use for each resource that bills by use" + _exceptions_text(value)
+        ),
     }
     return texts[key]()
+
+
+def _exceptions_text(types: tuple[str, ...]) -> str:
+    return f" but {', '.join(types)}" if types else ""
 
 
 def _ignored_increase_text(limits: CostLimits) -> str:

@@ -12,7 +12,10 @@ from gpufleet.cost.pricing.bill import Charge, UnpricedResource
 
 @dataclass(frozen=True)
 class CostLimits:
-    """Limits; None means no limit. ``unpriced`` lists the types that may be without a price.
+    """Limits; None means no limit.
+
+    ``unpriced`` lists the types that may be without a price, ``unknown_usage`` those that may bill by use without an
+    amount in the usage file.
 
     Up to ``ignore_increase_below_usd_per_month``, no increase is too large in percent. ``unknown_change`` lists the
     types that may change without a known effect; None in a rule means those of the policy, in a policy none. A rule's
@@ -25,6 +28,7 @@ class CostLimits:
     max_increase_percent: Decimal | None = None
     max_price_age_days: int | None = None
     unpriced: tuple[str, ...] = ("*",)
+    unknown_usage: tuple[str, ...] = ("*",)
     max_resource_usd_per_month: Decimal | None = None
     purchases: tuple[str, ...] | None = None
     ignore_increase_below_usd_per_month: Decimal | None = None

@@ -14,6 +14,7 @@ from gpufleet.cost.analysis.reports.table import align_columns, format_titled_li
 from gpufleet.cost.formatting import format_usd, round_for_json
 from gpufleet.cost.money import ZERO, round_to_cents
 
+TOTAL = "(all pools)"
 MAX_UNTAGGED_LINES = 20
 MAX_LISTED_MONTHS = 6
 
@@ -32,6 +33,18 @@ def format_actual_table(comparison: ActualComparison) -> str:
         )
         for each in comparison.pools
     ]
+    declared, invoiced = (
+        sum((getattr(each, key) for each in comparison.pools), ZERO) for key in ("declared_usd", "billed_usd")
+    )
+    rows.append(
+        (
+            TOTAL,
+            *([""] if comparison.nodes else []),
+            format_usd(declared),
+            format_usd(invoiced),
+            format_usd(invoiced - declared, show_sign=True),
+        )
+    )
     header = ("POOL", *(["NODES"] if comparison.nodes else []), "DECLARED", "BILLED", "DIFFERENCE")
     reasons = [f"{each.pool}: {_format_reasons(each)}" for each in comparison.pools if each.difference_usd]
     other = [f"{format_usd(billed.other_stacks_usd)}"] if billed.other_stacks_usd else []
@@ -63,7 +76,7 @@ def _format_head(comparison: ActualComparison) -> list[str]:
     return [
         f"{billed.stack}: {_format_period(comparison.period)}; {rows}",
         *(f"  {cloud}: {_format_period(period)}" for cloud, period in by_cloud.items()),
-        f"cost: {', '.join(sorted(billed.columns))}",
+        f"cost: {', '.join(sorted(billed.columns))}; billed in all: {format_usd(billed.usd)}",
     ]
 
 
@@ -93,6 +106,11 @@ def _list_notes(comparison: ActualComparison) -> list[str]:
         notes.append(
             f"the invoices say {format_usd(invoiced)} (BilledCost), not {format_usd(billed.usd)}: "
             "here a commitment's cost is in the usage that it pays for"
+        )
+    if billed.corrected_usd:
+        notes.append(
+            f"Azure's export gives purchases of commitments an effective cost, {format_usd(billed.corrected_usd)}, "
+            "that the usage has too: it counts once (microsoft/finops-toolkit#1092)"
         )
     if billed.repeated_files:
         earlier, place = billed.repeated_files
@@ -157,6 +175,12 @@ def build_actual_document(comparison: ActualComparison) -> dict[str, Any]:
             }
             for each in comparison.pools
         ],
+        "total": {
+            "declared_usd": round_for_json(sum((each.declared_usd for each in comparison.pools), ZERO)),
+            "billed_usd": round_for_json(sum((each.billed_usd for each in comparison.pools), ZERO)),
+            "difference_usd": round_for_json(sum((each.difference_usd for each in comparison.pools), ZERO)),
+        },
+        "corrected_usd": round_for_json(billed.corrected_usd),
         "untagged": [
             {"service": service, "usd": round_for_json(usd)}
             for service, usd in sorted(billed.untagged_usd.items())

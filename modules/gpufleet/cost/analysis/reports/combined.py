@@ -99,7 +99,7 @@ def _changed_tables(combined: CombinedDiff) -> Iterator[str]:
 def build_combined_document(combined: CombinedDiff) -> dict[str, Any]:
     """Return the sum as the JSON Schema of a difference describes, without lines, and each project's difference."""
     document = build_diff_document(combined.total)
-    for key in ("resources", "unpriced", "skipped"):
+    for key in ("resources", "unpriced", "usage", "skipped"):
         document.pop(key, None)
     document["name"] = document.pop("stack")
     document["projects"] = [

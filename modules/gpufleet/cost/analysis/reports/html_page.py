@@ -30,7 +30,10 @@ def render_diff_html(diff: CostDiff) -> str:
         changed=_group_by_pool(changed),
         same=_group_by_pool(same),
         same_count=len(same),
-        gaps=summary.format_unpriced_reasons(diff.unpriced_resources),
+        gaps={
+            summary.WITHOUT_PRICE: summary.format_unpriced_reasons(diff.gaps.without_price),
+            summary.BY_USE: summary.format_unpriced_reasons(diff.gaps.by_use),
+        },
         unknown=summary.format_unknown_changes(diff),
         kept=summary.format_met_limits(diff.policy),
         skipped=summary.format_skipped_reasons(diff.after.skipped_resources),

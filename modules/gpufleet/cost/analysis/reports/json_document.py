@@ -12,7 +12,7 @@ from gpufleet.cost.analysis.estimate import CostEstimate
 from gpufleet.cost.analysis.pool import PoolCost, group_charges_by_pool
 from gpufleet.cost.analysis.unknown_change import UnknownChange
 from gpufleet.cost.money import ZERO, ZERO_RANGE, Range, round_hourly_rate, round_to_cents
-from gpufleet.cost.pricing.bill import Bill, Charge, CommitmentUse, UnpricedResource
+from gpufleet.cost.pricing.bill import Bill, Charge, CommitmentUse, GapClasses, UnpricedResource
 from gpufleet.cost.pricing.monthly_use import MonthlyUse
 
 
@@ -43,7 +43,7 @@ def build_diff_document(diff: CostDiff) -> dict[str, Any]:
         "one_off_usd": float(diff.one_off_usd),
         "budget_usd_per_month": _number_or_none(diff.budget_usd_per_month),
         "resources": [_line_document(line) for line in diff.lines],
-        "unpriced": [_unpriced_document(unpriced) for unpriced in diff.unpriced_resources],
+        **_gap_documents(diff.gaps),
         "warnings": list(diff.warnings),
         "notes": list(diff.notes),
         "commitments": [_commitment_document(use) for use in diff.after.commitments],
@@ -72,7 +72,7 @@ def build_estimate_document(estimate: CostEstimate) -> dict[str, Any]:
         },
         "pools": [_pool_document(pool) for pool in group_charges_by_pool(estimate.bill)],
         "resources": [_charge_document(charge) for charge in estimate.bill.charges],
-        "unpriced": [_unpriced_document(unpriced) for unpriced in estimate.bill.unpriced_resources],
+        **_gap_documents(estimate.bill.gaps),
         "notes": list(estimate.notes),
         "commitments": [_commitment_document(use) for use in estimate.bill.commitments],
         **_skipped_document(estimate.bill),
@@ -208,6 +208,14 @@ def _unknown_change_document(change: UnknownChange) -> dict[str, Any]:
         "inputs": list(change.inputs),
         "causes": list(change.causes),
         "reason": change.reason,
+    }
+
+
+def _gap_documents(gaps: GapClasses) -> dict[str, list[dict[str, Any]]]:
+    """Return what has no price, and what bills by use without an amount of use, with their keys."""
+    return {
+        "unpriced": [_unpriced_document(each) for each in gaps.without_price],
+        "usage": [_unpriced_document(each) for each in gaps.by_use],
     }
 
 

@@ -82,5 +82,6 @@ def _add_unpriced_case(suite: ET.Element, unpriced: UnpricedResource) -> None:
     name = replace_illegal_xml_characters(
         f"{unpriced.name} {unpriced.component} ({unpriced.type})".replace("  ", " ")
     )
-    case = ET.SubElement(suite, "testcase", classname="gpufleet.cost.unpriced", name=name, time="0")
+    class_name = "gpufleet.cost.usage" if unpriced.is_by_use else "gpufleet.cost.unpriced"
+    case = ET.SubElement(suite, "testcase", classname=class_name, name=name, time="0")
     ET.SubElement(case, "skipped", message=replace_illegal_xml_characters(unpriced.reason))

@@ -145,17 +145,17 @@ def _sections(diff: CostDiff) -> list[ReportSection]:
     """Return the sections in the order of the comment."""
     changed = summary.sort_lines_by_cost_change(line for line in diff.lines if line.is_changed)
     unchanged = summary.sort_lines_by_cost_change(line for line in diff.lines if not line.is_changed)
-    same_title, unpriced = (
-        summary.pluralize(len(unchanged), "unchanged line"),
-        summary.format_unpriced_reasons(diff.unpriced_resources),
-    )
+    same_title, gaps = summary.pluralize(len(unchanged), "unchanged line"), diff.gaps
     violations = (f"{each.rule}: {each.message}" for each in diff.policy.violations)
     return [
         ReportSection(bullet_lines(violations), 3, "Policy violated"),
         ReportSection(bullet_lines(summary.format_undecided_limits(diff.policy)), 3, "Not decided"),
         ReportSection(tuple(_line_row(line) for line in changed), 2, head=HEAD),
         ReportSection(bullet_lines(summary.format_unknown_changes(diff)), 2, "Unknown effect on the cost"),
-        ReportSection(bullet_lines(unpriced), 1, "Without price"),
+        ReportSection(
+            bullet_lines(summary.format_unpriced_reasons(gaps.without_price)), 1, summary.WITHOUT_PRICE
+        ),
+        ReportSection(bullet_lines(summary.format_unpriced_reasons(gaps.by_use)), 1, summary.BY_USE),
         ReportSection(bullet_lines(summary.format_diff_warnings(diff)), 1, "Warnings"),
         ReportSection(bullet_lines(diff.notes), 1, "Notes"),
         ReportSection(tuple(_line_row(line) for line in unchanged), 0, same_title, HEAD, is_collapsed=True),

@@ -20,6 +20,7 @@ from gpufleet.cost.money import HOURS_PER_MONTH, ZERO, round_to_cents, to_decima
 from gpufleet.cost.pricing.bill import Bill, Charge, SkippedResource, UnpricedResource
 from gpufleet.cost.pricing.monthly_use import MonthlyUse, TierShare, format_use_unit, is_time_counted
 
+WITHOUT_PRICE, BY_USE = "Without price", "By use, of an unknown amount"  # titles of what totals leave out
 UNENFORCED_BUDGET = (
     "The budget is not enforced here: --policy policy.yaml makes this a gate, with exit code 1."
 )
@@ -80,10 +81,13 @@ def _unknown_effect_text(diff: CostDiff, name: str) -> str:
         f"{pluralize(missing, 'machine')} {time} the change" for time, missing in missing_counts if missing
     )
     unlisted = [each.reason for each in diff.unknown_changes if not each.urn]
-    count = len(diff.unknown_changes) - len(unlisted)
+    by_use = sum(each.is_by_use for each in diff.unknown_changes)
+    count = len(diff.unknown_changes) - len(unlisted) - by_use
     reasons = [*unlisted, *([f"no price for {pluralize(count, 'changed resource')}"] if count else [])]
     if machines and count:
         reasons[-1] += f", with {machines}"
+    if by_use:
+        reasons.append(f"{pluralize(by_use, 'changed resource bills', 'changed resources bill')} by use")
     return f"The effect of this change on the monthly cost of {name} is not known: {'; '.join(reasons)}"
 
 
@@ -166,8 +170,14 @@ def _commitments_text(diff: CostDiff) -> str:
 
 def format_unpriced_count(bill: Bill) -> str:
     """Return how many items a total excludes, empty if none."""
-    missing = sum(not gap.is_bounded for gap in bill.unpriced_resources)
-    return f", not counting {pluralize(missing, 'item')} without a price" if missing else ""
+    missing = sum(not gap.is_bounded for gap in bill.gaps.without_price)
+    by_use = len(bill.gaps.by_use)
+    parts = [f"{pluralize(missing, 'item')} without a price"] if missing else []
+    if by_use and parts:
+        parts.append(f"{by_use} that {'bills' if by_use == 1 else 'bill'} by use")
+    elif by_use:
+        parts.append(f"{pluralize(by_use, 'item that bills', 'items that bill')} by use")
+    return f", not counting {' and '.join(parts)}" if parts else ""
 
 
 def pluralize(amount: int, singular: str, plural: str = "") -> str:

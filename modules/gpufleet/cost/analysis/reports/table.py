@@ -18,6 +18,7 @@ from gpufleet.cost.formatting import (
     format_usd,
     format_usd_range,
 )
+from gpufleet.cost.pricing.bill import GapClasses
 
 Row = Sequence[str]
 CENT = Decimal("0.01")
@@ -57,14 +58,20 @@ def render_estimate_table(estimate: CostEstimate) -> str:
             *lines,
             "",
             *align_columns(header, rows),
-            *format_titled_list(
-                "Without price", summary.format_unpriced_reasons(estimate.bill.unpriced_resources)
-            ),
+            *_list_gaps(estimate.bill.gaps),
             *format_titled_list("Skipped", summary.format_skipped_reasons(estimate.bill.skipped_resources)),
             *format_titled_list("Notes", estimate.notes),
             *format_titled_list("Prices", summary.format_price_sources(estimate.bill.charges), is_cut=True),
         ]
     )
+
+
+def _list_gaps(gaps: GapClasses) -> list[str]:
+    """Return what has no price, then what bills by use without an amount of use."""
+    return [
+        *format_titled_list(summary.WITHOUT_PRICE, summary.format_unpriced_reasons(gaps.without_price)),
+        *format_titled_list(summary.BY_USE, summary.format_unpriced_reasons(gaps.by_use)),
+    ]
 
 
 def render_diff_table(diff: CostDiff) -> str:
@@ -76,7 +83,7 @@ def render_diff_table(diff: CostDiff) -> str:
     lines += ["", *align_columns(header, [_line_row(line) for line in changed])] if changed else []
     lines += ["", f"{summary.pluralize(unchanged_count, 'line')} unchanged"] if unchanged_count else []
     lines += format_titled_list("Unknown effect", summary.format_unknown_changes(diff))
-    lines += format_titled_list("Without price", summary.format_unpriced_reasons(diff.unpriced_resources))
+    lines += _list_gaps(diff.gaps)
     lines += format_titled_list("Skipped", summary.format_skipped_reasons(diff.after.skipped_resources))
     lines += format_titled_list("Warnings", summary.format_diff_warnings(diff))
     lines += format_titled_list("Notes", diff.notes)

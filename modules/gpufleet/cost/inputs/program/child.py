@@ -49,6 +49,7 @@ MAX_LISTED_STACKS = 10  # in an error
 # The SDKs' errors: Python and Go, Node, this interpreter of YAML.
 MISSING_SETTING = re.compile(r"""[Mm]issing required configuration variable:? ['"]?([\w.:-]+)""")
 REFERENCES_FILE = "gpufleet-lookups.yaml"  # values that only a cloud or another stack knows
+LOOKUP_KEYS = {"token", "args", "result"}
 PROJECT_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")  # the engine's rule
 Job = dict[str, Any]
 
@@ -191,10 +192,13 @@ def evaluate_job(job: Job) -> list[dict[str, Any]]:
     configuration, secret_keys = read_stack_configuration(job)
     name = read_project_name(job)
     monitor = load_sibling_module("monitor")
+    monitor.ANSWERS[:] = read_lookup_answers(job)
+    job["unanswered_lookups"] = monitor.UNANSWERED
     recorder = monitor.RecordingMonitor(name, job["stack"], read_provider_settings(job))
     recorder.stack_outputs = read_stack_reference_outputs(job)
     monitor.install_mock_monitor(recorder, name, job["stack"])
     if runtime == PYTHON:
+        load_sibling_module("transform").install_transforms(recorder)
         program = run_python_program(job, configuration, secret_keys)
     else:
         program = run_language_program(job, runtime, recorder, configuration, secret_keys)
@@ -203,6 +207,22 @@ def evaluate_job(job: Job) -> list[dict[str, Any]]:
         raise InputError(problem, place or program, remedy="give each resource its own name")
     records: list[dict[str, Any]] = list(recorder.records.values())
     return records
+
+
+def read_lookup_answers(job: Job) -> list[dict[str, Any]]:
+    """Return what the project's file answers look-ups with; empty without the file."""
+    path = Path(job["root"]) / REFERENCES_FILE
+    refuse_link_to_nowhere(job, path)
+    answers = read_settings_file(path).get("lookups") if path.is_file() else []
+    remedy = "give a list of {token: PACKAGE:MODULE/FUNCTION:FUNCTION, args: {...}, result: {...}}"
+    if not isinstance(answers, list):
+        raise InputError("is not a list of look-ups", path, "lookups", remedy)
+    for each in answers:
+        parts = each if isinstance(each, dict) else {}
+        is_named = isinstance(parts.get("token"), str) and isinstance(parts.get("result"), dict)
+        if not is_named or not isinstance(parts.get("args") or {}, dict) or parts.keys() - LOOKUP_KEYS:
+            raise InputError(f"{each!r} is not a look-up", path, "lookups", remedy)
+    return answers
 
 
 def run_python_program(job: Job, configuration: dict[str, str], secret_keys: list[str]) -> Path:

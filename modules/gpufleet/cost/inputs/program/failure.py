@@ -11,8 +11,7 @@ from typing import Any
 Job = dict[str, Any]
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 PREVIEW = "make `pulumi preview` succeed first"
-# The SDK's errors (pulumi 3.258) where the monitor runs no transforms and hooks.
-CALLBACKS = ("Callback server not initialized", "No callback server registered")
+PLACEHOLDER = re.compile(r"<[\w-]+:[\w/.-]+:\w+>")  # what the monitor answers a look-up with
 # The same text for every failure: what a confined program raises must not lead to less confinement.
 CONFINED = "if `pulumi preview` succeeds, docs/cost.md says what a confined program cannot do"
 
@@ -26,11 +25,7 @@ def describe_error(error: BaseException, job: Job, *, is_input_error: bool) -> d
     where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "__main__.py"
     lines = str(error).strip().splitlines() or [""]
     problem = f"the Pulumi program failed: {type(error).__name__}: {lines[0]}".rstrip(": ")
-    if any(text in lines[0] for text in CALLBACKS):
-        problem = "the program uses resource transforms or hooks, which only the engine runs"
-        remedy = "use --preview"
-        return {"problem": problem, "where": where, "key": "", "remedy": remedy}
-    remedy = PREVIEW if job["bounds"]["trusted"] else CONFINED
+    remedy = find_lookup_remedy(error, lines[0], job) or (PREVIEW if job["bounds"]["trusted"] else CONFINED)
     if type(error).__name__ == "ProgramFailedError":
         problem, where = describe_process_error(str(error), job)
     return {"problem": problem, "where": where, "key": "", "remedy": remedy}
@@ -48,6 +43,17 @@ def describe_process_error(text: str, job: Job) -> tuple[str, str]:
     return f"the Pulumi program failed: {first.removeprefix('Error: ')}", places[
         0
     ] if places else "Pulumi.yaml"
+
+
+def find_lookup_remedy(error: BaseException, text: str, job: Job) -> str:
+    """Return how to give the answer of a look-up that an error is about; empty if it is about none."""
+    placeholder = PLACEHOLDER.search(text)
+    tokens: list[str] = job.get("unanswered_lookups") or []
+    is_missing_value = bool(tokens) and isinstance(error, TypeError) and "NoneType" in text
+    if not placeholder and not is_missing_value:
+        return ""
+    token = placeholder[0].strip("<>") if placeholder else tokens[-1]
+    return f"{token} is looked up in the cloud: give its answer in gpufleet-lookups.yaml (docs/cost.md)"
 
 
 def find_better_stack_error(error: BaseException, job: Job, *, is_input_error: bool) -> BaseException:

@@ -17,6 +17,9 @@ from pulumi.runtime import mocks
 from pulumi.runtime.proto import provider_pb2, resource_pb2
 from pulumi.runtime.settings import configure
 
+# What look-ups are answered with, from the project's file: token, the arguments that must match, and the result.
+ANSWERS: list[dict[str, Any]] = []
+UNANSWERED: list[str] = []  # the tokens of look-ups that got placeholders
 STACK = "pulumi:pulumi:Stack"  # the one type that the engine leaves out of its children's URNs
 STACK_REFERENCE = "pulumi:pulumi:StackReference"
 LOOKUPS = Path(__file__).parent / "data" / "lookups.json"
@@ -52,6 +55,7 @@ class RecordingMonitor(mocks.MockMonitor):
         self.stack_outputs: dict[
             str, dict[str, Any]
         ] = {}  # of other stacks, as far as the project's file has them
+        self.transforms: Any = None  # of ``transform``
         self.duplicates: list[
             tuple[str, str]
         ] = []  # URN and place of a second registration, which the engine refuses
@@ -64,6 +68,8 @@ class RecordingMonitor(mocks.MockMonitor):
 
     def RegisterResource(self, request: Any) -> Any:  # noqa: N802 - the engine's name
         urn = self.make_urn(request.parent, request.type, request.name)
+        if self.transforms and request.type != STACK:
+            self.transforms.apply(request, urn)
         inputs = MessageToDict(request.object)
         if request.custom:  # a provider gets the id of a resource that is passed as an input
             inputs = replace_references_by_ids(inputs)
@@ -102,6 +108,19 @@ class RecordingMonitor(mocks.MockMonitor):
         if urn in self.states:
             answer["state"].update(self.states[urn])
         return resource_pb2.ResourceInvokeResponse(**{"return": answer})
+
+    def RegisterStackTransform(self, callback: Any) -> Any:  # noqa: N802 - the engine's name
+        self.transforms.register_stack_transform(callback.token)
+        return empty_pb2.Empty()
+
+    def RegisterStackInvokeTransform(self, callback: Any) -> Any:  # noqa: ARG002, N802 - the engine's name
+        return empty_pb2.Empty()  # what a look-up is asked changes no placeholder
+
+    def RegisterResourceHook(self, request: Any) -> Any:  # noqa: ARG002, N802 - the engine's name
+        return empty_pb2.Empty()
+
+    def RegisterErrorHook(self, request: Any) -> Any:  # noqa: ARG002, N802 - the engine's name
+        return empty_pb2.Empty()
 
     def Call(self, request: Any) -> Any:  # noqa: ARG002, N802 - the engine's name; a remote component's method
         return provider_pb2.CallResponse()
@@ -207,12 +226,33 @@ def list_aliases(request: Any) -> list[dict[str, Any]]:
 
 
 def mock_lookup_result(token: str, arguments: dict[str, Any], region: str) -> dict[str, Any]:
-    """Answer an invoke with its arguments, placeholders for cloud values, and known shapes."""
-    response = {"id": f"<{token}>", "name": f"<{token}>", "value": f"<{token}>", **arguments}
+    """Answer an invoke from the project's file, else with its arguments, placeholders and known shapes."""
+    for answer in ANSWERS:
+        expected = answer.get("args") or {}
+        if answer["token"] == token and all(arguments.get(key) == expected[key] for key in expected):
+            return {**arguments, **answer["result"]}
+    UNANSWERED.append(token)
+    mark = f"<{token}>{describe_image(arguments)}"
+    response = {"id": mark, "name": f"<{token}>", "value": mark, "selfLink": mark, **arguments}
     shape = json.loads(LOOKUPS.read_text(encoding="utf-8")).get(token, {})
     region_name = arguments.get("region") or region
     filled_shape = json.loads(json.dumps(shape).replace("{region}", str(region_name)))
     return {**response, **{key: value for key, value in filled_shape.items() if key not in arguments}}
+
+
+def describe_image(arguments: dict[str, Any]) -> str:
+    """Return what a look-up says about the image that it looks for: its name tells the system and its disk."""
+    filters = [each for each in arguments.get("filters") or () if isinstance(each, dict)]
+    names = [name for each in filters if each.get("name") == "name" for name in each.get("values") or ()]
+    name = arguments.get("name")
+    if isinstance(name, str) and name.startswith("/aws/service/"):
+        names.append(name)
+    names += [
+        f"{arguments['project']}/{arguments[key]}"
+        for key in ("family",)
+        if {"project", key} <= arguments.keys()
+    ]
+    return "".join(f" {each}" for each in names if isinstance(each, str))
 
 
 def install_mock_monitor(monitor: Any, name: str, stack: str) -> None:

@@ -30,6 +30,7 @@ one that several keys determine. A part of nothing is None and costs nothing.
 
 ``find_number``, ``find_text``, ``find_choice`` and ``find_flag`` return a marker instead of raising: only where what is
 unreadable counts as the dearer case. To refuse for another reason: ``raise reader.refuse("no price with replicas")``.
+What bills by use that no key of the usage file has: ``raise reader.refuse_use("its log bills by size")``.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ Value = TypeVar("Value")
 
 
 class Unpriced(Exception):  # noqa: N818 - a result, not a fault
-    """A component has no price: why, and its name."""
+    """A component has no price: why, its name, and ``use`` if it bills by use only."""
 
 
 @dataclass(frozen=True)
@@ -171,12 +172,17 @@ class Reader:
     ) -> bool:
         """List the component if it has no price, and go on after the block."""
         if isinstance(error, Unpriced):
-            self.refused.append(UnpricedComponent(*error.args))
+            reason, component, *use = error.args
+            self.refused.append(UnpricedComponent(reason, component, is_by_use=bool(use)))
         return isinstance(error, Unpriced)
 
     def refuse(self, reason: str) -> Unpriced:
         """Return what to raise where the component has no price."""
         return Unpriced(reason, self.component)
+
+    def refuse_use(self, reason: str) -> Unpriced:
+        """Return what to raise where the component bills by use only, which nothing here declares."""
+        return Unpriced(reason, self.component, "use")
 
     def text(self, path: str, name: str = "", default: str | None = None) -> str:
         """Return a text; of a number its digits."""

@@ -30,7 +30,7 @@ def price_batch_environment(environment: Reader) -> Parts:
     with environment.inside("computeResources").of("machine") as machine:
         kind = machine.text("type")
         if kind.startswith("FARGATE"):
-            raise machine.of("jobs").refuse(ON_FARGATE)
+            raise machine.of("jobs").refuse_use(ON_FARGATE)
         vcpus = group_size_range(*map(machine.find_number, VCPUS))
         if vcpus is None:
             raise machine.refuse("its vCPUs are not known until deployment")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from gpufleet.cost.formatting import format_number
+from gpufleet.cost.money import Range
 from gpufleet.cost.pricing.component import UsageComponent
 from gpufleet.cost.pricing.pricers.aws.location import pricer
 from gpufleet.cost.pricing.pricers.reader import Parts, Reader
@@ -11,6 +13,9 @@ from gpufleet.engine import UnreadableValue
 
 INCLUDED_IOPS_PER_GIB = Decimal(3)  # of SSDs of OpenZFS, ONTAP and Windows file servers
 DEFAULT_STORAGE = "ssd"
+# The metadata IOPS that a Lustre file system under so many GiB has, which bill nothing. What bills is a range: pages of
+# AWS say "above the default" and "the new metadata performance".
+LUSTRE_METADATA_IOPS = {2400: 1500, 4800: 3000, 12000: 6000, 48000: 12000}
 LUSTRE_DEFAULT_DEPLOYMENT = "SCRATCH_1"  # the provider's documentation of deploymentType
 THROUGHPUT_MODES = ("bursting", "provisioned", "elastic")
 SIZE = ("storageCapacity", "storage capacity")
@@ -43,8 +48,24 @@ def price_fsx_lustre(system: Reader) -> Parts:
         kind = storage.text("storageType", "storage type", DEFAULT_STORAGE)
         speed = storage.number("perUnitStorageThroughput", "throughput per TiB", 0)
         item = f"fsx_lustre:{deployment}:{kind}".lower()
-        yield storage.part(f"{item}:{speed}" if speed else item, storage.number(*SIZE))
+        yield storage.part(f"{item}:{format_number(speed)}" if speed else item, storage.number(*SIZE))
+    with system.of("metadata_iops") as metadata:
+        if (
+            metadata.text("metadataConfiguration.mode", "its metadata mode", "AUTOMATIC")
+            == "USER_PROVISIONED"
+        ):
+            number = metadata.number("metadataConfiguration.iops", "its metadata IOPS")
+            beyond = max(number - _count_default_metadata_iops(metadata.number(*SIZE)), Decimal(0))
+            yield metadata.part("fsx_lustre:metadata_iops", Range.spanning(beyond, beyond, number))
     yield _make_backups(system, "fsx_lustre")
+
+
+def _count_default_metadata_iops(gib: Decimal) -> Decimal:
+    """Return the metadata IOPS that come with a size (AWS, LustreGuide, "File system metadata performance")."""
+    for least_gib, iops in LUSTRE_METADATA_IOPS.items():
+        if gib < least_gib:
+            return Decimal(iops)
+    return Decimal(12000) * (gib // 24000 + bool(gib % 24000))
 
 
 @pricer("aws:fsx/windowsFileSystem:WindowsFileSystem")

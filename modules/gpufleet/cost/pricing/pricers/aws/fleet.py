@@ -16,7 +16,7 @@ from gpufleet.cost.pricing.pricers.aws.launch import (
     read_weights,
 )
 from gpufleet.cost.pricing.pricers.aws.location import pricer
-from gpufleet.cost.pricing.pricers.aws.machine import bills_machine, find_reservation_claim
+from gpufleet.cost.pricing.pricers.aws.machine import bills_machine, describe_image, find_reservation_claim
 from gpufleet.cost.pricing.pricers.aws.volume import list_attached_volumes
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS
 from gpufleet.cost.pricing.pricers.reader import Parts, Reader
@@ -141,7 +141,7 @@ def _find_max_price(fleet: Reader, kind: FleetKind) -> Decimal | None:
 
 def _list_specified_parts(specification: Reader) -> Parts:
     """Yield the volumes and addresses of machines that a spot fleet describes without a launch template."""
-    yield from list_attached_volumes(specification, "rootBlockDevices.0")
+    yield from list_attached_volumes(specification, "rootBlockDevices.0", describe_image(specification))
     with specification.of(ADDRESS) as address:
         if address.flag("associatePublicIpAddress", "whether it has a public address"):
             yield address.part(ADDRESS)

@@ -26,14 +26,18 @@ from gpufleet.cost.pricing.pricers.aws.machine import (
 from gpufleet.cost.pricing.pricers.group_size import group_size_range
 from gpufleet.cost.pricing.pricers.part_names import KUBERNETES
 from gpufleet.cost.pricing.pricers.reader import Parts, Reader
-from gpufleet.engine import StateResource, UnreadableValue
+from gpufleet.engine import StateResource
 
 # The whole control plane, of a version past standard support.
 EXTENDED_SUPPORT = f"{KUBERNETES}:extended_support"
 STANDARD_TIER = "standard"
 DEFAULT_TYPE = "t3.medium"  # the provider's documentation of instanceTypes
-DEFAULT_DISK_GIB = 20  # the provider's documentation of diskSize, for Linux
-DISK_TYPE = "EKS chooses the EBS volume of each node"
+DEFAULT_DISK_GIB, WINDOWS_DISK_GIB = 20, 50  # the provider's documentation of diskSize
+NODE_DISKS = (
+    "ebs:gp3",
+    "ebs:gp2",
+)  # what the images of EKS set: of Amazon Linux 2023 gp3, of Amazon Linux 2 gp2
+DISK_TYPE = "EKS chooses the type of the volume of each node"
 BY_POD = "Fargate bills each pod by what it requests, which the program does not declare"
 SIZES = ("scalingConfig.minSize", "scalingConfig.desiredSize", "scalingConfig.maxSize")
 
@@ -79,9 +83,13 @@ def price_eks_node_group(group: Reader) -> Parts:
         yield from list_launched_parts(template, group)
         return
     yield from list_public_address(group, group)
-    size = group.find_number("diskSize")
-    size_text = "" if isinstance(size, UnreadableValue) else f" ({size or DEFAULT_DISK_GIB} GiB a node)"
-    raise group.of("disk:root").refuse(f"{DISK_TYPE}{size_text}")
+    with group.of("disk:root") as disk:
+        is_windows = WINDOWS in find_platform(group)
+        size = disk.number(
+            "diskSize", "size of its disk", WINDOWS_DISK_GIB if is_windows else DEFAULT_DISK_GIB
+        )
+        part = disk.part(NODE_DISKS[0], size=size, note=DISK_TYPE)
+        yield part and replace(part, items=NODE_DISKS)
 
 
 def _buy_nodes(group: Reader, template: StateResource | None) -> Reader:

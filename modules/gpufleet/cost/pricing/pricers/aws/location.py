@@ -5,12 +5,19 @@ from __future__ import annotations
 from gpufleet.cost.inputs.graph import ResourceGraph, strip_api_version
 from gpufleet.cost.inputs.values import Text, list_if_known, read_input, read_reference
 from gpufleet.cost.pricing.pricers.reader import PricerRegistry, Reader, Unpriced
-from gpufleet.cost.pricing.region import aws_region_of_zone, describe_hidden_region
+from gpufleet.cost.pricing.region import aws_region_of_zone, describe_hidden_region, is_aws_edge
 from gpufleet.engine import StateResource, UnreadableValue
 
 SUBNET = "aws:ec2/subnet:Subnet"
 DEFAULT_SUBNET = "aws:ec2/defaultSubnet:DefaultSubnet"
 SUBNETS = (SUBNET, DEFAULT_SUBNET)
+# Machines whose subnet decides whether they run in a region or at its edge, which has prices of its own.
+PLACED_BY_SUBNET = (
+    "aws:autoscaling/group:Group",
+    "aws:ec2/instance:Instance",
+    "aws:ec2/spotInstanceRequest:SpotInstanceRequest",
+    "aws:eks/nodeGroup:NodeGroup",
+)
 ONE_SUBNET = "subnetId"
 SUBNET_LISTS = ("vpcZoneIdentifiers", "subnetIds")
 
@@ -33,11 +40,31 @@ def find_region(resource: StateResource, graph: ResourceGraph) -> str:
 
     Empty if nothing names one; a description, in which no price is, if it is not known until deployment or secret.
     """
+    if strip_api_version(resource.type) in PLACED_BY_SUBNET and (
+        edge := _find_edge_of_subnets(resource, graph)
+    ):
+        return edge
     provider = graph.find_provider_resource(resource)
     place = parse_region_or_zone(resource) or (parse_region_or_zone(provider) if provider else None)
     if isinstance(place, UnreadableValue):
         return describe_hidden_region(place)
     return aws_region_of_zone(place or graph.find_default_region("aws", resource))
+
+
+def _find_edge_of_subnets(resource: StateResource, graph: ResourceGraph) -> str:
+    """Return the local or Wavelength zone that all subnets of a machine are in; empty if they are not in one."""
+    urns = [urn for key in (ONE_SUBNET, *SUBNET_LISTS) for urn in resource.property_dependencies.get(key, ())]
+    subnets = [graph.get_resource(urn) for urn in urns]
+    subnets.append(graph.find_referenced_resource(resource, (ONE_SUBNET,), *SUBNETS))
+    zones = {
+        aws_region_of_zone(zone)
+        for each in subnets
+        if each and strip_api_version(each.type) in SUBNETS
+        for zone in [read_reference(each.inputs, "availabilityZone")]
+        if isinstance(zone, str)
+    }
+    place = zones.pop() if len(zones) == 1 else ""
+    return place if is_aws_edge(place) else ""
 
 
 def find_possible_zones(owner: Reader) -> frozenset[str]:

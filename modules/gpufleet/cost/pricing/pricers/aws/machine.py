@@ -88,8 +88,14 @@ def bills_machine(launch: Reader) -> bool:
 def list_volumes(launch: Reader) -> Parts:
     """Yield the volumes of a machine."""
     if launch.source.type == TEMPLATE:
-        return list_mapped_volumes(launch)
-    return list_attached_volumes(launch, "rootBlockDevice")
+        return list_mapped_volumes(launch, describe_image(launch))
+    return list_attached_volumes(launch, "rootBlockDevice", describe_image(launch))
+
+
+def describe_image(launch: Reader) -> str:
+    """Return what is known of the image of a machine: its platform, and what names it."""
+    names = (text_if_known(launch.find_text(key)) or "" for key in IMAGES)
+    return " ".join((find_platform(launch), *names))
 
 
 def list_surcharges(launch: Reader) -> Parts:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import Decimal
 
+from gpufleet.cost.pricing.component import CostComponent
+from gpufleet.cost.pricing.image_disk import ImageDisk, find_image_disk
 from gpufleet.cost.pricing.pricers.aws.location import pricer
 from gpufleet.cost.pricing.pricers.reader import Parts, Reader
 
@@ -31,18 +33,23 @@ def price_ebs_volume(volume: Reader) -> Parts:
     yield from list_volume(replace(disk, inputs=inputs), "disk")
 
 
-def list_mapped_volumes(template: Reader) -> Parts:
-    """Yield the volumes of a launch template: its root device is the first."""
+def list_mapped_volumes(template: Reader, image: str) -> Parts:
+    """Yield the volumes of a launch template: its root device is the first, and ``image`` sets what it leaves out."""
     with template.of("disk:root") as root:
         mappings = root.entries(MAPPINGS, "its volumes are")
         devices = [mapping.inside("ebs") for mapping in mappings if mapping.has("ebs")]
         for index, device in enumerate(devices or [replace(root, inputs={})]):
-            yield from list_volume(device, f"disk:{index}" if index else "disk:root")
+            yield from list_volume(
+                device, f"disk:{index}" if index else "disk:root", None if index else image
+            )
 
 
-def list_attached_volumes(instance: Reader, root_device: str) -> Parts:
-    """Yield the volumes of an instance or a launch configuration, with the path of its root device."""
-    yield from list_volume(instance.inside(root_device), "disk:root")
+def list_attached_volumes(instance: Reader, root_device: str, image: str) -> Parts:
+    """Yield the volumes of an instance or a launch configuration, with the path of its root device.
+
+    ``image`` is what is known of its image, which sets what the root device leaves out.
+    """
+    yield from list_volume(instance.inside(root_device), "disk:root", image)
     with instance.of("disk:1") as further:
         for index, device in enumerate(
             further.entries("ebsBlockDevices", "its further volumes are"), start=1
@@ -50,16 +57,31 @@ def list_attached_volumes(instance: Reader, root_device: str) -> Parts:
             yield from list_volume(device, f"disk:{index}")
 
 
-def list_volume(volume: Reader, name: str) -> Parts:
-    """Yield a volume and the speed that is bought in addition to its size; the image sets what is not declared."""
+def list_volume(volume: Reader, name: str, image: str | None = None) -> Parts:
+    """Yield a volume and the speed that is bought in addition to its size.
+
+    ``image`` is what is known of the image that sets what is not declared; None of a volume that none sets.
+    """
     with volume.of(name) as disk:
-        if not disk.has(SIZE):
-            raise disk.refuse("size is not declared: its image or snapshot sets it")
-        size = disk.number(SIZE, "size")
-        yield disk.part(f"ebs:{_find_type(disk)}", size=size)
+        if image is not None and not disk.has("snapshotId"):
+            yield _make_root_volume(disk, find_image_disk("aws", image))
+        elif not disk.has(SIZE):
+            raise disk.refuse("size is not declared: its snapshot sets it")
+        else:
+            yield disk.part(f"ebs:{_find_type(disk)}", size=disk.number(SIZE, "size"))
     for unit in GP3_BASELINE:
         with volume.of(f"{name}:{unit}") as speed:
             yield from _list_speed(speed, name, unit)
+
+
+def _make_root_volume(disk: Reader, of_image: ImageDisk) -> CostComponent | None:
+    """Return a root volume with the size and type of its image where it declares none."""
+    kinds = (disk.text(TYPE, "volume type"),) if disk.has(TYPE) else of_image.types
+    if disk.has(SIZE):
+        part = disk.part(f"ebs:{kinds[0]}", size=disk.number(SIZE, "size"))
+    else:
+        part = disk.part(f"ebs:{kinds[0]}", of_image.sizes, note=of_image.note)
+    return part and replace(part, items=tuple(f"ebs:{kind}" for kind in kinds))
 
 
 def _find_type(volume: Reader) -> str:

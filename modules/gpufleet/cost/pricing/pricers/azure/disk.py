@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 
 from gpufleet.cost.pricing.component import CostComponent
+from gpufleet.cost.pricing.image_disk import ImageDisk, find_image_disk
 from gpufleet.cost.pricing.pricers.azure.location import pricer
 from gpufleet.cost.pricing.pricers.reader import Parts, Reader
 
@@ -28,11 +30,14 @@ def price_managed_disk(disk: Reader) -> Parts:
         yield _make_disk(part, "sku.name or storageAccountType", "tier")
 
 
-def list_attached_disks(machine: Reader) -> Parts:
-    """Yield the disks of a machine or of a machine profile, the system's first."""
+def list_attached_disks(machine: Reader, image: str) -> Parts:
+    """Yield the disks of a machine or of a machine profile, the system's first.
+
+    ``image`` is what is known of the image, which sets the size of the system's disk where none is declared.
+    """
     with machine.of("disk:os") as part:
         yield _make_attached_disk(
-            part.inside("storageProfile.osDisk or osDisk or storageOsDisk", "its disks are")
+            part.inside("storageProfile.osDisk or osDisk or storageOsDisk", "its disks are"), image
         )
     with machine.of("disk:1") as part:
         disks = part.entries("storageProfile.dataDisks or dataDisks", "its data disks are")
@@ -54,18 +59,30 @@ def managed_disk_tier_number(size_gib: Decimal, sku: str = "") -> str:
     return str(next((number for capacity, number in TIERS.items() if size_gib <= capacity), TIERS[32767]))
 
 
-def _make_attached_disk(disk: Reader) -> CostComponent | None:
+def _make_attached_disk(disk: Reader, image: str | None = None) -> CostComponent | None:
     """Return a disk of a machine: an ephemeral one is part of it, an attached one bills where it is declared."""
     is_ephemeral = isinstance(disk.inside("diffDiskSettings").inputs, dict)
     if is_ephemeral or disk.find_text("createOption") == EXISTING_DISK:
         return None
-    return _make_disk(disk, "managedDisk.storageAccountType or storageAccountType or managedDiskType")
+    sku_path = "managedDisk.storageAccountType or storageAccountType or managedDiskType"
+    if image is not None and not disk.has(SIZE):
+        return _make_image_disk(disk, disk.text(sku_path, "disk type"), find_image_disk("azure", image))
+    return _make_disk(disk, sku_path)
+
+
+def _make_image_disk(disk: Reader, sku: str, of_image: ImageDisk) -> CostComponent | None:
+    """Return a system's disk: of the tier that fits its image, in the range of tiers where that is not known."""
+    items = [managed_disk_part(sku, gib) for gib in (of_image.gib, of_image.most_gib)]
+    if items[0] is None:
+        raise disk.refuse(f"no price for disk type {sku}")
+    part = disk.part(items[0], note=of_image.note)
+    return part and replace(part, items=tuple(dict.fromkeys(filter(None, items))))
 
 
 def _make_disk(disk: Reader, sku_path: str, tier_path: str = "") -> CostComponent | None:
     """Return a disk; one with a performance tier bills as a disk of that tier (Microsoft's page on their tiers)."""
     if not disk.has(SIZE):
-        raise disk.refuse("size is not declared: its image or snapshot sets it")
+        raise disk.refuse("size is not declared: its snapshot sets it")
     gib, sku = disk.number(SIZE, "size"), disk.text(sku_path, "disk type")
     item = managed_disk_part(sku, gib)
     if item is None:

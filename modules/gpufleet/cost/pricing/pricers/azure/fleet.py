@@ -8,7 +8,11 @@ from decimal import Decimal
 from gpufleet.cost.money import Range
 from gpufleet.cost.pricing.pricers.azure.disk import list_attached_disks
 from gpufleet.cost.pricing.pricers.azure.location import pricer
-from gpufleet.cost.pricing.pricers.azure.machine import find_sizes_by_rank, list_profile_addresses
+from gpufleet.cost.pricing.pricers.azure.machine import (
+    describe_image,
+    find_sizes_by_rank,
+    list_profile_addresses,
+)
 from gpufleet.cost.pricing.pricers.reader import Parts, Reader
 
 REGULAR, SPOT = "regularPriorityProfile", "spotPriorityProfile"
@@ -30,7 +34,7 @@ def price_compute_fleet(fleet: Reader) -> Parts:
             yield machine and replace(machine, items=sizes)
     profile = fleet.inside("computeProfile.baseVirtualMachineProfile").bought()
     machines = profile.times(lambda: _find_capacity(fleet, REGULAR) + _find_capacity(fleet, SPOT))
-    yield from list_attached_disks(machines)
+    yield from list_attached_disks(machines, describe_image(profile))
     yield from list_profile_addresses(machines)
 
 

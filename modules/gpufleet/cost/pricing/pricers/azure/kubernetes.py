@@ -31,6 +31,8 @@ DISK_SIZE = "osDiskSizeGB or osDiskSizeGb"
 PUBLIC_ADDRESSES = "enableNodePublicIP or nodePublicIpEnabled or enableNodePublicIp"
 DEFAULT_COUNT = Decimal(1)  # the API's own
 DEFAULT_DISK_GIB = {8: 128, 16: 256, 64: 512, 10**6: 1024}  # of a node with fewer vCPUs than the key
+MAYBE_EPHEMERAL = Range(ZERO, Decimal(1), Decimal(1))
+EPHEMERAL_NOTE = "AKS takes an ephemeral disk, which costs nothing more, where the machine has room for it"
 _MACHINE_SIZE = re.compile(r"^standard_[a-z]+(\d{1,5})(?:-\d+)?([a-z]*)")
 
 
@@ -111,11 +113,12 @@ def _list_disk(nodes: Reader) -> Parts:
         if kind == "Ephemeral":
             return
         size = disk.number(DISK_SIZE, "size of its disk", 0)
-        if kind == "Managed":
+        if kind in ("Managed", None):
             match = _MACHINE_SIZE.match(disk.text("vmSize", "machine size").lower())
             if match and "s" in match[2]:  # its machines take Premium disks, which AKS then uses
                 gib = size or default_disk_gib(int(match[1]))
-                yield disk.part(f"{FAMILIES['Premium_LRS']}{managed_disk_tier_number(gib)}")
+                item = f"{FAMILIES['Premium_LRS']}{managed_disk_tier_number(gib)}"
+                yield disk.part(item) if kind else disk.part(item, MAYBE_EPHEMERAL, note=EPHEMERAL_NOTE)
                 return
         text = f" ({format_number(size)} GiB a node)" if size else ""
         raise disk.refuse(f"AKS chooses the disk of each node{text}")

@@ -28,6 +28,7 @@ RESERVATION_PATHS = (
 LICENCES_BROUGHT = ("Windows_Server", "Windows_Client", "RHEL_BYOS", "SLES_BYOS")
 # Publishers of Windows images (learn.microsoft.com, "Find and use Azure Marketplace VM images").
 WINDOWS_PUBLISHERS = ("microsoftwindowsserver", "microsoftwindowsdesktop", "microsoftvisualstudio")
+IMAGE = "storageProfile.imageReference or sourceImageReference or storageImageReference"
 SQL_SERVER_PUBLISHER = "microsoftsqlserver"  # on Windows where the offer's name ends so: sql2022-ws2022
 # Those that bill their images; the offer tells of a licence that is brought.
 LINUX_PUBLISHERS = ("redhat", "suse")
@@ -48,7 +49,7 @@ def price_virtual_machine(machine: Reader) -> Parts:
         size = part.text("hardwareProfile.vmSize or size or vmSize", "machine size")
         component = part.machines(size)
         yield component and replace(component, claim=find_reservation_claim(machine))
-    yield from list_attached_disks(bought.all_month())
+    yield from list_attached_disks(bought.all_month(), describe_image(machine))
     yield from list_licences(bought, find_licensed_system(machine))
 
 
@@ -103,7 +104,7 @@ def find_licensed_system(machine: Reader) -> str | None:
         return None
     if machine.find_text("licenseType") in LICENCES_BROUGHT:
         return ""
-    image = machine.inside("storageProfile.imageReference or sourceImageReference or storageImageReference")
+    image = machine.inside(IMAGE)
     publisher, offer, sku = (
         (text_if_known(image.find_text(key)) or "").lower() for key in ("publisher", "offer", "sku")
     )
@@ -113,6 +114,14 @@ def find_licensed_system(machine: Reader) -> str | None:
     if isinstance(image.find_text("publisher"), UnreadableValue):
         return None
     return f"{publisher} {offer} {sku}" if publisher in LINUX_PUBLISHERS else ""
+
+
+def describe_image(machine: Reader) -> str:
+    """Return what is known of the image of a machine: its system, publisher, offer and SKU, or its id."""
+    image = machine.inside(IMAGE)
+    names = (text_if_known(image.find_text(key)) or "" for key in ("publisher", "offer", "sku", "id"))
+    own_id = text_if_known(machine.find_text("sourceImageId")) or ""
+    return " ".join(("windows" if _says_windows(machine) else "", *names, own_id))
 
 
 def _says_windows(machine: Reader) -> bool:

@@ -11,6 +11,7 @@ from gpufleet.cost.pricing.pricers.azure.disk import list_attached_disks
 from gpufleet.cost.pricing.pricers.azure.location import pricer
 from gpufleet.cost.pricing.pricers.azure.machine import (
     buy,
+    describe_image,
     find_licensed_system,
     find_reservation_claim,
     find_sizes_by_rank,
@@ -57,7 +58,7 @@ def _list_machines(scale_set: Reader) -> Parts:
         if component := machine.machines(sizes[0]):
             claimed = replace(component, items=sizes, claim=find_reservation_claim(scale_set, place))
             yield from split_machine_by_purchase(claimed, _find_purchase_mix(scale_set))
-    yield from list_attached_disks(machines)
+    yield from list_attached_disks(machines, describe_image(profile))
     yield from list_profile_addresses(machines)
     yield from list_licences(machines, find_licensed_system(profile))
 

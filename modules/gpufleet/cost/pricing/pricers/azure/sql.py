@@ -123,7 +123,7 @@ def _list_storage(database: Reader) -> Parts:
     with database.of("storage") as storage:
         sku = parse_vcore_sku(storage.text(*SKU))
         if sku and sku.tier == "hs":
-            raise storage.refuse("Hyperscale bills the storage that its data uses")
+            raise storage.refuse_use("Hyperscale bills the storage that its data uses")
         if sku:
             suffix = "_zone_redundant" if storage.flag("zoneRedundant") else ""
             if storage.has("maxSizeBytes"):

@@ -8,6 +8,8 @@ from decimal import Decimal
 
 from gpufleet.cost.inputs.values import text_if_known
 from gpufleet.cost.money import ZERO
+from gpufleet.cost.pricing.component import CostComponent
+from gpufleet.cost.pricing.image_disk import find_image_disk
 from gpufleet.cost.pricing.pricers.gcp.location import last_url_segment, pricer
 from gpufleet.cost.pricing.pricers.reader import Parts, Reader, Unpriced
 
@@ -21,6 +23,7 @@ BILLED_SPEED = {
     "hyperdisk-throughput": {"throughput": Decimal(0)},
     "hyperdisk-ml": {"throughput": Decimal(0)},
 }
+IMAGE, SNAPSHOT = "image or sourceImage", "snapshot or sourceSnapshot or sourceDisk or source"
 LOCAL_SSD = "local-ssd"  # its name in the price list
 LOCAL_SSD_GIB = Decimal(375)  # the one size of a local SSD
 SCRATCH = "SCRATCH"  # the type of a template's local SSD
@@ -81,10 +84,9 @@ def list_persistent_disk(
     """
     with disk.of(name) as part:
         if not part.has(size):
-            raise part.refuse("size is not declared: its image or snapshot sets it")
-        gib = part.number(size, "size")
-        disk_type = last_url_segment(part.text(kind, "disk type", DEFAULT_TYPE)) or DEFAULT_TYPE
-        yield part.part(f"{prefix}{disk_type}", size=gib)
+            yield _make_image_disk(part, kind, prefix)
+        else:
+            yield part.part(f"{prefix}{_find_type(part, kind)}", size=part.number(size, "size"))
     known_type = last_url_segment(text_if_known(disk.find_text(kind)) or DEFAULT_TYPE)
     for unit, included in BILLED_SPEED.get(known_type, {}).items():
         with disk.of(f"{name}:{unit}") as speed:
@@ -93,6 +95,18 @@ def list_persistent_disk(
                 raise speed.refuse(f"its {unit}, which bills, is chosen by Compute Engine")
             amount = speed.number(path, f"provisioned {unit}", included)
             yield speed.part(f"{known_type}:{unit}", size=max(amount - included, ZERO))
+
+
+def _make_image_disk(disk: Reader, kind: str, prefix: str) -> CostComponent | None:
+    """Return a disk with the size of its image."""
+    if disk.has(SNAPSHOT) or not (disk.has(IMAGE) or disk.component == "disk:boot"):
+        raise disk.refuse("size is not declared: its snapshot sets it, or Compute Engine")
+    image = find_image_disk("gcp", text_if_known(disk.find_text(IMAGE)) or "")
+    return disk.part(f"{prefix}{_find_type(disk, kind)}", image.sizes, note=image.note)
+
+
+def _find_type(disk: Reader, kind: str) -> str:
+    return last_url_segment(disk.text(kind, "disk type", DEFAULT_TYPE)) or DEFAULT_TYPE
 
 
 def list_local_ssds(

@@ -14,7 +14,7 @@ from gpufleet.cost.pricing.pricers.gcp.cluster_location import (
     locate,
 )
 from gpufleet.cost.pricing.pricers.gcp.disk import NODE_DISK_INTERFACES, list_local_ssds
-from gpufleet.cost.pricing.pricers.gcp.location import pricer
+from gpufleet.cost.pricing.pricers.gcp.location import last_url_segment, pricer
 from gpufleet.cost.pricing.pricers.gcp.machine import (
     OUTSIDE_STACK,
     RESERVATION,
@@ -30,6 +30,7 @@ from gpufleet.cost.pricing.pricers.gcp.machine import (
 from gpufleet.cost.pricing.pricers.group_size import group_size_range
 from gpufleet.cost.pricing.pricers.part_names import ADDRESS, KUBERNETES
 from gpufleet.cost.pricing.pricers.reader import Parts, Reader
+from gpufleet.engine import StateResource
 
 CLUSTER = "gcp:container/cluster:Cluster"
 # What GKE makes where a program has no setting (the provider's documentation of these inputs).
@@ -63,12 +64,23 @@ def price_gke_cluster(cluster: Reader) -> Parts:
 @pricer("gcp:container/nodePool:NodePool")
 def price_gke_node_pool(pool: Reader) -> Parts:
     """Yield a node pool, in its cluster's region."""
-    resource = pool.find_resource("cluster", CLUSTER)
+    resource = pool.find_resource("cluster", CLUSTER) or _find_cluster_by_own_name(pool)
     if resource is None:
         return _list_nodes(locate(pool), None)
     cluster = locate(pool.reading(resource))
     region = find_location_region(pool) if pool.has("location") else ""
     return _list_nodes(pool.within(region or cluster.region), cluster)
+
+
+def _find_cluster_by_own_name(pool: Reader) -> StateResource | None:
+    """Return the one cluster whose name in the program is what the pool names, where no input names the cluster."""
+    named = last_url_segment(text_if_known(pool.find_text("cluster")) or "")
+    found = [
+        each
+        for each in pool.graph.resources_of_types(CLUSTER)
+        if each.name == named and not pool.reading(each).has("name")
+    ]
+    return found[0] if named and len(found) == 1 else None
 
 
 def _list_nodes(pool: Reader, cluster: Reader | None, place: str = "") -> Parts:

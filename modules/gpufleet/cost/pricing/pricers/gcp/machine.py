@@ -5,6 +5,7 @@ Its reader has the inputs in which ``machineType`` is, the terms on which it is 
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
@@ -20,6 +21,17 @@ from gpufleet.cost.pricing.pricers.part_names import ADDRESS
 from gpufleet.cost.pricing.pricers.reader import Parts, Reader, Unpriced
 from gpufleet.engine import UnreadableValue
 
+# Machine types of TPU hosts, which end with their chips (cloud.google.com/tpu/docs, "Plan TPUs in GKE").
+TPU_MACHINE = re.compile(r"(ct3p?|ct4p|ct5lp?|ct5p|ct6e)-[a-z]+-(\d{1,2})t(?:pu)?")
+TPU_VERSIONS = {
+    "ct3": "v3",
+    "ct3p": "v3",
+    "ct4p": "v4",
+    "ct5l": "v5e",
+    "ct5lp": "v5e",
+    "ct5p": "v5p",
+    "ct6e": "v6e",
+}
 FLEX_START = "starts through the Dynamic Workload Scheduler, whose rates are not in the price list"
 CARDS, CARD_TYPE = "guestAccelerators", "type or acceleratorType"
 CARD_COUNT = "count or acceleratorCount or coreCount"
@@ -61,7 +73,12 @@ def list_machine(machine: Reader, cards: str = CARDS, *, is_flex_start: bool = F
         name = last_url_segment(part.text("machineType", "machine type"))
         if is_flex_start:
             raise part.refuse(f"{name} {FLEX_START}")
-        yield part.machines(name)
+        tpu = TPU_MACHINE.fullmatch(name)
+        if tpu:  # bills its chips
+            item, chips = f"tpu:{TPU_VERSIONS[tpu[1]]}", Decimal(tpu[2])
+            yield part.machines(item, size=chips, is_part=True)
+        else:
+            yield part.machines(name)
     machine_type = find_machine_type(machine)
     if not cards or is_flex_start or (machine_type and _includes_cards(machine_type)):
         return

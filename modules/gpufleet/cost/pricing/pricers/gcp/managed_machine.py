@@ -57,7 +57,7 @@ def price_dataproc_cluster(cluster: Reader) -> Parts:
     """Yield a cluster's machines and disks, and Dataproc's fee for each of their vCPUs."""
     if cluster.has("virtualClusterConfig"):
         reason = "it runs on a GKE cluster, and Dataproc's fee is for what its jobs use"
-        raise cluster.of("fee").refuse(reason)
+        raise cluster.of("fee").refuse_use(reason)
     config = cluster.inside("clusterConfig")
     for name in DATAPROC_POOLS:
         yield from _list_dataproc_pool(config, name)
@@ -120,7 +120,7 @@ def price_workstation_config(config: Reader) -> Parts:
         )
         yield from _list_machines(machines)
         yield from _list_addresses(machines, host.find_flag("disablePublicIpAddresses"))
-    raise config.of("hours").refuse(
+    raise config.of("hours").refuse_use(
         "its workstations bill while they run, which the program does not declare"
     )
 

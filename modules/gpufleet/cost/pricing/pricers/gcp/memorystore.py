@@ -65,4 +65,4 @@ def _list_nodes(cluster: Reader, service: str) -> Parts:
         yield nodes.part(f"{service}:{kind}", shards * (1 + replicas))
     with cluster.of("append_only_file") as log:
         if log.choice("persistenceConfig.mode", PERSISTENCE, "DISABLED", "its persistence") == "AOF":
-            raise log.refuse("its append-only files bill by size")
+            raise log.refuse_use("its append-only files bill by size")
