@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
-from gpufleet.catalog import data_file
+from gpufleet.catalog import data_file, price_table
 from gpufleet.catalog.cloud import CLOUDS
 from gpufleet.catalog.entry import Machine, Price
 from gpufleet.catalog.prices import reader, snapshot
@@ -41,11 +41,11 @@ def find_cloud_part_price(
 
 def _find_newest_price(kind: Kind, key: data_file.PriceKey, on_date: date | None) -> Price | None:
     """Return the newest embedded or stored price; of the same day, the stored one. Undated prices are oldest."""
-    listed = data_file.load_machine_prices() if kind == "machine" else data_file.load_cloud_part_prices()
     machine = data_file.load_machines().get((key[0], key[2])) if kind == "machine" else None
     has_accelerators = machine is not None and bool(machine.accelerators)  # the snapshot has no such machine
     ordinary_price = None if has_accelerators else snapshot.find_snapshot_price(kind, *key)
-    embedded = [price for price in (listed.get(key), ordinary_price) if price]
+    listed = price_table.find_listed_price(kind, *key)
+    embedded = [price for price in (listed, ordinary_price) if price]
     days = [price.earliest_price_date for price in embedded]
     candidates = [
         (day.isoformat() if day else "", price)
@@ -62,7 +62,7 @@ def _find_newest_price(kind: Kind, key: data_file.PriceKey, on_date: date | None
 
 def list_machine_regions(cloud: str, machine: str) -> tuple[str, ...]:
     """Return the regions in which the catalogue has a price for that machine."""
-    regions = {key[1] for key in data_file.load_machine_prices() if (key[0], key[2]) == (cloud, machine)}
+    regions = {cells[0] for cells in price_table.find_item_rows("machine", cloud, machine)}
     regions.update(snapshot.list_snapshot_regions(cloud, machine))
     store = reader.open_price_reader()
     if store:

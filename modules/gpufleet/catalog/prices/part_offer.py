@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date
 
-from gpufleet.catalog import data_file, price_query
+from gpufleet.catalog import price_query, price_table
 from gpufleet.catalog.cloud import CLOUDS
 from gpufleet.catalog.entry import Price
 from gpufleet.catalog.prices import snapshot
@@ -25,7 +25,11 @@ def search_part_offers(
 ) -> Iterator[PartOffer]:
     """Yield the current prices of a part by cloud and region."""
     store = open_price_reader()
-    keys = {key for key in data_file.load_cloud_part_prices() if key[2] == part}
+    keys = {
+        (each_cloud, cells[0], part, cells[1])
+        for each_cloud in CLOUDS
+        for cells in price_table.find_item_rows("part", each_cloud, part)
+    }
     keys |= {
         (row[0], row[1], row[2], row[3]) for row in (store.run_query(STORED_PART_KEYS, part) if store else ())
     }

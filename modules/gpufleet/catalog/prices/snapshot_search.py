@@ -84,8 +84,7 @@ def _scan_candidates(offer_filter: OfferFilter) -> Iterator[Candidate]:
     }
     for cloud, region in _list_regions(offer_filter):
         sized = names[cloud]
-        for line in snapshot.read_machine_lines(cloud, region):
-            cells = line.split(",")
+        for cells in snapshot.iterate_region_cells(f"{cloud}/machine", region):
             if cells[0] in sized:
                 for column, purchase in columns:
                     if cells[column]:
