@@ -134,6 +134,14 @@ def find_sized_machine(cloud: str, name: str) -> Machine | None:
     )
 
 
+def find_priced_machine(cloud: str, name: str) -> Machine | None:
+    """Return a machine that has a price; its vCPUs and memory are 0 where no price list has its size."""
+    machine = find_sized_machine(cloud, name)
+    if machine is None and name in list_snapshot_items(cloud):
+        return Machine(name, cloud, 0, 0.0, "", (), (), "", "")
+    return machine
+
+
 def iterate_machine_sizes(cloud: str) -> Iterator[tuple[str, tuple[int, float]]]:
     """Yield machines without accelerators with their vCPUs and GiB of memory."""
     for line in _read_lines(f"{cloud}/{MACHINE_SIZES}"):

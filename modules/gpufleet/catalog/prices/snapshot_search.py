@@ -1,4 +1,4 @@
-"""Search the embedded prices of machines without accelerators, cheapest first.
+"""Search the embedded prices of machines that the catalogue does not describe, cheapest first.
 
 A search over every cloud and region reads about 190,000 lines: it compares plain tuples, and builds an offer only for
 what the caller takes.
@@ -54,7 +54,7 @@ def _build_offer(
 def _find_machine(cloud: str, item: str) -> Machine | None:
     """Return a machine, with the licensed system in its name if the item has one."""
     name, system = snapshot.split_system(item)
-    machine = snapshot.find_sized_machine(cloud, name)
+    machine = snapshot.find_priced_machine(cloud, name)
     return replace(machine, name=item) if machine and system else machine
 
 
