@@ -16,7 +16,7 @@ from gpufleet.errors import InputError
 
 FOLDER = Path(__file__).parent
 ARCHIVE = FOLDER.parents[1] / "modules/gpufleet/catalog" / DATA_FOLDER / TABLES_FILE
-PART_LISTS = ("parts.csv", *(f"service_parts_{cloud}.csv" for cloud in CLOUDS))
+PART_LISTS = ("parts.csv", *sorted(path.name for path in FOLDER.glob("service_parts_*.csv")))
 LISTS = {"machine": ("prices.csv",), "part": PART_LISTS, "tier": ("price_tiers.csv",)}
 CELLS = {  # the cells of a line of each table; the number of the origin follows
     "machine": ("machine", "region", "purchase", "usd_per_hour"),

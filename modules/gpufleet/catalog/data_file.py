@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from gpufleet.boundary import CsvRow, build_from_row, read_packaged_rows, read_table
+from gpufleet.catalog.cloud import CLOUDS
 from gpufleet.catalog.entry import Machine, MachineAccelerators, MachineRetirement, Price
 from gpufleet.catalog import price_table
 
@@ -49,7 +50,7 @@ def load_machine_prices() -> dict[PriceKey, Price]:
     """Return every listed machine price by cloud, region, machine and purchase."""
     return {
         (cloud, cells[0], machine, cells[1]): price_table.build_machine_price(cells)
-        for cloud in price_table.CLOUDS_WITH_LISTS
+        for cloud in CLOUDS
         for machine, *cells in price_table.iterate_table_rows("machine", cloud)
     }
 
@@ -59,7 +60,7 @@ def load_cloud_part_prices() -> dict[PriceKey, Price]:
     """Return every listed part price by cloud, region, part and purchase; a month is 730 hours."""
     return {
         (cloud, cells[0], part, cells[1]): price_table.build_part_price(cells)
-        for cloud in price_table.CLOUDS_WITH_LISTS
+        for cloud in CLOUDS
         for part, *cells in price_table.iterate_table_rows("part", cloud)
     }
 
@@ -76,7 +77,7 @@ def list_parts_billed_by_month() -> frozenset[str]:
     """Return the names of parts with a price for a month, however many days it has: disks, keys, rules."""
     return frozenset(
         cells[0]
-        for cloud in price_table.CLOUDS_WITH_LISTS
+        for cloud in CLOUDS
         for cells in price_table.iterate_table_rows("part", cloud)
         if cells[5] == "month"
     )

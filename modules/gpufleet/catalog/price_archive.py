@@ -27,11 +27,13 @@ def write_price_archive(path: Path, members: Mapping[str, str]) -> None:
 
     # Digits and commas: a symbol depends on the four bits before it, and on no position.
     filters = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "lc": 4, "lp": 0, "pb": 0}]
-    with zipfile.ZipFile(path, "w") as archive:
+    new_path = path.with_suffix(".new")
+    with zipfile.ZipFile(new_path, "w") as archive:
         for name in sorted(members):
             info = zipfile.ZipInfo(name, ZIP_TIME)
             info.external_attr = 0o644 << 16
             archive.writestr(info, lzma.compress(members[name].encode(), filters=filters))
+    new_path.replace(path)
 
 
 @lru_cache(maxsize=CACHED_MEMBERS)

@@ -64,8 +64,11 @@ def list_machine_regions(cloud: str, machine: str) -> tuple[str, ...]:
     """Return the regions in which the catalogue has a price for that machine."""
     regions = {cells[0] for cells in price_table.find_item_rows("machine", cloud, machine)}
     regions.update(snapshot.list_snapshot_regions(cloud, machine))
+    return tuple(sorted(regions | list_stored_regions(cloud, machine)))
+
+
+def list_stored_regions(cloud: str, item: str) -> set[str]:
+    """Return the regions in which the store has a price of a machine or part."""
     store = reader.open_price_reader()
-    if store:
-        query = "SELECT DISTINCT region FROM current WHERE cloud = ? AND item = ?"
-        regions |= {region for (region,) in store.run_query(query, cloud, machine)}
-    return tuple(sorted(regions))
+    query = "SELECT DISTINCT region FROM current WHERE cloud = ? AND item = ?"
+    return {region for (region,) in store.run_query(query, cloud, item)} if store else set()

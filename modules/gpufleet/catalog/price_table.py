@@ -20,7 +20,6 @@ TABLES_FILE = "price_tables.zip"
 ORIGINS = "origins"
 ORIGIN_SEPARATOR = "\t"  # sources have commas
 Table = Literal["machine", "part", "tier"]
-CLOUDS_WITH_LISTS = ("aws", "azure", "gcp")
 CACHED_ITEMS = 4096
 Cells = list[str]
 

@@ -7,6 +7,7 @@ from decimal import Decimal
 from functools import cache
 
 from gpufleet.catalog import price_table
+from gpufleet.catalog.cloud import CLOUDS
 
 TierKey = tuple[str, str, str]  # cloud, region, part
 _UNIT_PRICE_STEP = Decimal("1E-12")
@@ -32,7 +33,7 @@ def load_price_tiers() -> dict[TierKey, tuple[PriceTier, ...]]:
     """Return the tiers of each part, the first of which starts at zero."""
     keys = {
         (cloud, cells[1], cells[0]): None
-        for cloud in price_table.CLOUDS_WITH_LISTS
+        for cloud in CLOUDS
         for cells in price_table.iterate_table_rows("tier", cloud)
     }
     return {key: find_price_tiers(*key) for key in keys}

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 
 from gpufleet.boundary import CsvRow, decode_csv
+from gpufleet.catalog.cloud import CLOUDS
 from gpufleet.catalog.entry import Machine, Price
 from gpufleet.catalog.price_archive import CACHED_MEMBERS, read_price_member
 from gpufleet.catalog.prices.row import Kind, default_price_confidence
@@ -31,7 +32,6 @@ COLUMNS = ("origin", *PURCHASES)
 SYSTEMS = ("windows", "rhel", "rhel-sap", "sles", "sles-sap")  # licensed by the hour; Linux has no suffix
 WHOLE_PRICE = "="  # of a licensed machine whose price with Linux is not known
 KINDS: tuple[Kind, ...] = ("machine", "part")
-CLOUDS_WITH_PRICES = ("aws", "azure", "gcp")
 CACHED_COLUMNS = 512  # a program has resources in few regions; a column takes some 50 KB
 Cells = tuple[str, ...]  # of an item, in the order of COLUMNS
 
@@ -82,7 +82,7 @@ def list_region_members() -> tuple[tuple[str, str, Kind], ...]:
     """Return cloud, region and kind of every region with prices."""
     return tuple(
         (cloud, region, kind)
-        for cloud in CLOUDS_WITH_PRICES
+        for cloud in CLOUDS
         for kind in KINDS
         for region in _load_table(f"{cloud}/{kind}").regions
     )
@@ -107,6 +107,16 @@ def iterate_region_cells(member: str, region: str) -> Iterator[tuple[str, ...]]:
     for item, *cells in zip(table.items, *columns, strict=True):
         if cells[0]:
             yield item, *(_complete_licensed_cells(member, region, item, tuple(cells)) if is_licensed else cells)
+
+
+def sample_machine_prices(cloud: str, region: str, step: int) -> dict[str, float]:
+    """Return the on-demand price of every ``step``-th machine with Linux that a region has."""
+    member = f"{cloud}/machine"
+    table = _load_table(member)
+    if region not in table.regions:
+        return {}
+    column = _load_column(member, region, COLUMNS.index("on_demand"))
+    return {item: float(usd) for item, usd in list(zip(table.items, column, strict=True))[::step] if usd}
 
 
 @cache
