@@ -22,6 +22,7 @@ from gpufleet.catalog.prices import snapshot
 from gpufleet.catalog.prices.row import Kind
 
 FIRST_REGIONS = {"aws": "us-east-1", "azure": "eastus", "gcp": "us-central1"}
+GLOBAL = "global"  # the region of a price that holds everywhere
 LEAST_REGIONS = 3  # of an item, so that its own prices are the band
 LEAST_MACHINES = 5  # that two regions share, so that their ratio is a level
 SAMPLE_STEP = 5  # a level is of every fifth machine: a region has hundreds
@@ -68,6 +69,9 @@ def estimate_regional_price(
     }
     if not known:
         return None
+    if GLOBAL in known:
+        usd = known[GLOBAL].usd_per_hour
+        return RegionalPrice(known[GLOBAL], usd, usd, len(known))
     price = known[min(known, key=lambda each: _distance(cloud, region, each))]
     usual = [each.usd_per_hour for name, each in known.items() if _is_usual_region(cloud, name)]
     if len(usual) >= LEAST_REGIONS:
