@@ -71,11 +71,7 @@ def test_no_row_is_recalled_or_suspicious(name):
 def test_prices_are_plausible(name):
     column = "usd_per_hour" if name == "prices.csv" else "usd"
     free = [row for row in read_rows(name) if row.get("part") == "efa"]
-    assert [
-        row
-        for row in read_rows(name)
-        if row not in free and not 0 < float(row[column]) < 500
-    ] == []
+    assert [row for row in read_rows(name) if row not in free and not 0 < float(row[column]) < 500] == []
     assert {row[column] for row in free} <= {"0"}
 
 
@@ -130,11 +126,7 @@ def test_region_with_a_part_price_has_disk_and_address_prices():
 
 def test_no_part_is_in_two_files():
     names = [*SERVICE_PARTS, "parts.csv"]
-    keys = [
-        tuple(row[part] for part in KEYS["parts.csv"])
-        for name in names
-        for row in read_rows(name)
-    ]
+    keys = [tuple(row[part] for part in KEYS["parts.csv"]) for name in names for row in read_rows(name)]
     assert [key for key, count in Counter(keys).items() if count > 1] == []
 
 

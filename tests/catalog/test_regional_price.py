@@ -66,7 +66,9 @@ def test_no_part_is_without_a_price_in_a_region(cloud):
     regions = [
         each for each in regional_price.list_priced_regions(cloud) if get_cloud(cloud).is_region_name(each)
     ]
-    parts = sorted({part for part, region, purchase, *_ in rows if purchase == "on_demand" and region in regions})
+    parts = sorted(
+        {part for part, region, purchase, *_ in rows if purchase == "on_demand" and region in regions}
+    )
     for part in parts[::12]:
         for region in regions:
             known = catalog.find_cloud_part_price(cloud, region, part)
@@ -109,3 +111,10 @@ def test_drifts_are_measured_on_many_prices_with_a_source():
         assert 0 < drift.low <= 1 <= drift.high
         assert drift.prices > 1000
         assert "@" in drift.source or "npm" in drift.source
+
+
+def test_the_command_lists_what_stands_for_a_region(gpufleet, tmp_path):
+    shown = gpufleet("prices", "--machine", "ebs:gp3", "--region", "me-central-1", cwd=tmp_path).stdout
+    assert "priced as me-south-1" in shown
+    assert "0.0968" in shown
+    assert gpufleet("prices", "--machine", "ebs:gp3", "--region", "mars-1", cwd=tmp_path).returncode == 2

@@ -55,7 +55,7 @@ def _format_lines(rows: list[list[str]]) -> Iterator[str]:
 
 
 def _check_row(row: CsvRow, table: str) -> None:
-    row.get_choice("cloud", CLOUDS)
+    row.get_choice("cloud", tuple(CLOUDS))
     row.get_choice("confidence", CONFIDENCES)
     row.get_number("usd_per_hour" if table == "machine" else "usd")
     if table == "part":

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cache
 
 from gpufleet.boundary import CsvRow, build_from_row, read_packaged_rows, read_table
+from gpufleet.catalog import price_table
 from gpufleet.catalog.cloud import CLOUDS
 from gpufleet.catalog.entry import Machine, MachineAccelerators, MachineRetirement, Price
-from gpufleet.catalog import price_table
 
 PACKAGE = "gpufleet.catalog"
 Row = CsvRow

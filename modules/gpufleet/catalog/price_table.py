@@ -1,8 +1,8 @@
 """The embedded price lists: machines with accelerators, parts, and volume tiers, by cloud.
 
 The rows that people review are the CSV files of ``tools/price_lists``; ``python -m tools.price_lists`` writes them to
-``price_tables.zip``. A member is one cloud and table: ``aws/part``. Its lines are sorted and start with the item and the
-region; the last cell is the number of the row's origin, a line of the member ``origins`` with date, confidence and
+``price_tables.zip``. A member is one cloud and table: ``aws/part``. Its lines are sorted and start with the item and
+the region; the last cell is the number of the row's origin, a line of the member ``origins`` with date, confidence and
 source. A look-up searches the text for the item's lines.
 """
 

@@ -105,8 +105,10 @@ def _list_item_regions(kind: Kind, cloud: str, item: str) -> set[str]:
     if kind == "machine":
         return set(price_query.list_machine_regions(cloud, item))
     listed = {cells[0] for cells in price_table.find_item_rows("part", cloud, item)}
-    return listed | set(snapshot.list_snapshot_regions(cloud, item, "part")) | price_query.list_stored_regions(
-        cloud, item
+    return (
+        listed
+        | set(snapshot.list_snapshot_regions(cloud, item, "part"))
+        | price_query.list_stored_regions(cloud, item)
     )
 
 
@@ -121,7 +123,13 @@ def _distance(cloud: str, region: str, other: str) -> tuple[bool, bool, float, b
     level, level_of_other = find_price_level(cloud, region), find_price_level(cloud, other)
     distance = abs(log(level / level_of_other)) if level and level_of_other else inf
     is_first = other == FIRST_REGIONS.get(cloud)
-    return not region.startswith(f"{other}-"), not _is_usual_region(cloud, other), distance, not is_first, other
+    return (
+        not region.startswith(f"{other}-"),
+        not _is_usual_region(cloud, other),
+        distance,
+        not is_first,
+        other,
+    )
 
 
 def _is_usual_region(cloud: str, region: str) -> bool:
@@ -135,8 +143,6 @@ def _load_usual_spread(cloud: str) -> tuple[float, float]:
     for part, region, purchase, _, usd, *_ in price_table.iterate_table_rows("part", cloud):
         if purchase == "on_demand" and _is_usual_region(cloud, region) and float(usd) > 0:
             prices[part].append(float(usd))
-    ratios = [
-        usd / median(each) for each in prices.values() if len(each) >= LEAST_REGIONS for usd in each
-    ]
+    ratios = [usd / median(each) for each in prices.values() if len(each) >= LEAST_REGIONS for usd in each]
     twentieths = quantiles(ratios, n=TWENTIETHS)
     return min(1.0, twentieths[0]), max(1.0, twentieths[-1])

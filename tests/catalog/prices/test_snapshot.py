@@ -244,17 +244,30 @@ def test_a_machine_is_found_by_name_also_with_its_system():
 @pytest.mark.parametrize("cloud", catalog.CLOUDS)
 def test_every_machine_that_an_estimate_prices_is_found(cloud):
     names = snapshot.list_snapshot_items(cloud)
-    unsized = sorted(names - snapshot.list_sized_machines(cloud) - {name for _, name in data_file.load_machines()})
+    unsized = sorted(
+        names - snapshot.list_sized_machines(cloud) - {name for _, name in data_file.load_machines()}
+    )
     assert len(unsized) >= {"aws": 60, "azure": 306, "gcp": 0}[cloud]
     assert [name for name in unsized if not list(catalog.search_offers(machine=name, limit=1))] == []
     assert not unsized or unsized[0] in load_known_names(None).items[cloud]
 
 
 def test_a_machine_of_unknown_size_is_listed_with_its_price(gpufleet, tmp_path):
-    result = gpufleet("prices", "--machine", "inf2.8xlarge", "--region", "us-east-1", "--purchase", "on_demand", cwd=tmp_path)
+    result = gpufleet(
+        "prices",
+        "--machine",
+        "inf2.8xlarge",
+        "--region",
+        "us-east-1",
+        "--purchase",
+        "on_demand",
+        cwd=tmp_path,
+    )
     assert "1.9679" in result.stdout
     assert "unknown" in result.stdout
-    offers = json.loads(gpufleet("prices", "--machine", "inf2.8xlarge", "--json", cwd=tmp_path).stdout)["offers"]
+    offers = json.loads(gpufleet("prices", "--machine", "inf2.8xlarge", "--json", cwd=tmp_path).stdout)[
+        "offers"
+    ]
     assert {(offer["machine"], offer["accelerators"]) for offer in offers} == {("inf2.8xlarge", None)}
     assert search(machine="inf2.8xlarge", min_vcpus=1) == []  # it has some, nobody wrote down how many
 

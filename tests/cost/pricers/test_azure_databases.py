@@ -220,7 +220,10 @@ def test_region_without_a_price_has_that_of_another_and_an_unknown_one_is_listed
     assert total == pytest.approx(known, rel=Decimal("0.4"))
     total, reasons = monthly_usd("azure-native:sql:Database", {"location": "moonbase", **sku})
     assert total == 0
-    assert any(reason.startswith("no on_demand price for sql_database:dtu:standard in moonbase") for reason in reasons)
+    assert any(
+        reason.startswith("no on_demand price for sql_database:dtu:standard in moonbase")
+        for reason in reasons
+    )
 
 
 def test_serverless_database_bills_the_hours_of_the_usage_file(tmp_path):

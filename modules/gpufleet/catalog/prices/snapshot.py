@@ -1,6 +1,6 @@
 """The embedded prices of ordinary machines and of database, cache and search nodes: tables by cloud.
 
-A member of ``price_snapshot.zip`` is one cloud and kind of item: ``aws/machine`` for Linux, ``aws/licensed`` for machines
+A member of ``price_snapshot.zip`` is one cloud and kind of item: ``aws/machine`` for Linux, ``aws/licensed`` for those
 with Windows, Red Hat or SUSE, ``aws/part`` for nodes. Its first line has the items, the second the regions; then each
 region has five lines with a cell for each item: the number of its origin, and the price by purchase. An empty cell is
 an unknown price. A price with a licence is what it adds to the machine with Linux, or the whole price after ``=``.
@@ -106,7 +106,10 @@ def iterate_region_cells(member: str, region: str) -> Iterator[tuple[str, ...]]:
     is_licensed = member.endswith(LICENSED)
     for item, *cells in zip(table.items, *columns, strict=True):
         if cells[0]:
-            yield item, *(_complete_licensed_cells(member, region, item, tuple(cells)) if is_licensed else cells)
+            yield (
+                item,
+                *(_complete_licensed_cells(member, region, item, tuple(cells)) if is_licensed else cells),
+            )
 
 
 def sample_machine_prices(cloud: str, region: str, step: int) -> dict[str, float]:
@@ -187,7 +190,9 @@ def list_licensed_machines(cloud: str, system: str) -> frozenset[str]:
 
 def load_snapshot_summary() -> list[CsvRow]:
     """Return the numbers of prices and of machines or parts, and their dates, by cloud, kind and purchase."""
-    return decode_csv(read_price_member(SNAPSHOT_FILE, SUMMARY), f"{SNAPSHOT_FILE}/{SUMMARY}", SUMMARY_COLUMNS)
+    return decode_csv(
+        read_price_member(SNAPSHOT_FILE, SUMMARY), f"{SNAPSHOT_FILE}/{SUMMARY}", SUMMARY_COLUMNS
+    )
 
 
 def load_snapshot_findings() -> list[CsvRow]:

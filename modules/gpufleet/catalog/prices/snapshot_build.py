@@ -18,8 +18,8 @@ from itertools import chain
 from pathlib import Path
 
 from gpufleet.catalog import data_file
-from gpufleet.catalog.prices import snapshot
 from gpufleet.catalog.price_archive import DATA_FOLDER, write_price_archive
+from gpufleet.catalog.prices import snapshot
 from gpufleet.catalog.prices.row import Kind, PriceRow
 from gpufleet.catalog.prices.snapshot_check import SnapshotFinding, check_snapshot_rows
 from gpufleet.catalog.prices.snapshot_source import (

@@ -29,13 +29,27 @@ region does not offer counts as missing.
 """
 PART_HEAD = """## Parts by region
 
-Each part of a cloud in each of its regions: how many have a recorded price, how many have one for all regions (`global`),
-and how many are priced as another region, with the spread between regions as their range. No cell is empty. A part that
-its cloud does not sell there is in no list of that region either; the bill then names the region that stands for it.
+Each part in each region of its cloud: how many have a recorded price, how many one for all regions (`global`), and how
+many are priced as another region, with the spread between regions as their range. No cell is empty. A recorded list does
+not say why it lacks a part, so that one which is not sold there is priced as elsewhere too, and the bill says so. A
+machine that a source lists as not sold in a region has no price there (`catalog/data/offered.csv`).
 """
 EXAMPLE_PARTS = {
-    "aws": ("ebs:gp3", "ebs:io2", "nat_gateway", "kubernetes_cluster", "load_balancer:application", "public_ipv4"),
-    "azure": ("kubernetes_cluster", "premium-ssd-p10", "nat_gateway", "public_ipv4", "load_balancer:standard"),
+    "aws": (
+        "ebs:gp3",
+        "ebs:io2",
+        "nat_gateway",
+        "kubernetes_cluster",
+        "load_balancer:application",
+        "public_ipv4",
+    ),
+    "azure": (
+        "kubernetes_cluster",
+        "premium-ssd-p10",
+        "nat_gateway",
+        "public_ipv4",
+        "load_balancer:standard",
+    ),
     "gcp": ("pd-balanced", "hyperdisk-balanced", "kubernetes_cluster", "nat_gateway", "public_ipv4"),
 }
 CURRENT_TYPES = {
@@ -121,7 +135,9 @@ def _format_line(name: str, terms: TermTypes, current: set[str]) -> str:
 def format_part_coverage(cloud: str) -> str:
     """Return the table of a cloud: for each region the parts with a price, and what stands for some that have none."""
     regions = sorted(
-        region for region in regional_price.list_priced_regions(cloud) if get_cloud(cloud).is_region_name(region)
+        region
+        for region in regional_price.list_priced_regions(cloud)
+        if get_cloud(cloud).is_region_name(region)
     )
     known: dict[str, set[str]] = defaultdict(set)
     for part, region, purchase, *_ in price_table.iterate_table_rows("part", cloud):

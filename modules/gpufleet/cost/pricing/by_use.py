@@ -10,7 +10,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 
-from gpufleet.catalog import Price, PriceTier, RegionalPrice, find_first_tier_limit, match_price_tiers, round_unit_price
+from gpufleet.catalog import (
+    Price,
+    PriceTier,
+    RegionalPrice,
+    find_first_tier_limit,
+    match_price_tiers,
+    round_unit_price,
+)
 from gpufleet.cost.inputs.terms import PurchaseTerms
 from gpufleet.cost.money import HOURS_PER_MONTH, to_decimal
 from gpufleet.cost.pricing.component import CostComponent, UnpricedComponent, UsageComponent
@@ -24,7 +31,7 @@ def resolve_usage_component(usage: UsageComponent, book: PriceBook) -> CostCompo
     estimate = None
     if price is None and book.estimate_price:
         estimate = book.estimate_price("part", usage.cloud, usage.region, usage.item)
-        price = estimate and estimate.price
+        price = estimate.price if estimate else None
     if usage.amount is None:
         return UnpricedComponent(_describe_unit_price(usage, price, estimate), usage.component)
     use = None

@@ -44,7 +44,7 @@ Estimate = Callable[[Kind, str, str, str], "RegionalPrice | None"]  # kind, clou
 class PriceBook:
     """Where prices are looked up: the catalogue, as it is or as it was ``on`` a day; tests pass their own.
 
-    ``today`` is the day of the bill. ``estimate_price`` gives what the catalogue has in other regions only; a book of other prices estimates nothing.
+    X
     """
 
     find_machine_price: Lookup = catalog.find_machine_price
@@ -54,12 +54,16 @@ class PriceBook:
     today: date | None = None  # from which prices are old; None: none is
 
     def __post_init__(self) -> None:
-        catalogue = (catalog.find_machine_price, catalog.find_cloud_part_price)
-        if (self.find_machine_price, self.find_cloud_part_price) != catalogue:
+        if self.find_machine_price is not catalog.find_machine_price:
+            return
+        if self.find_cloud_part_price is not catalog.find_cloud_part_price:
             return
         object.__setattr__(self, "estimate_price", partial(_estimate_price, on_date=self.on_date))
         if self.on_date is not None:
-            for name, lookup in zip(("find_machine_price", "find_cloud_part_price"), catalogue, strict=True):
+            for name, lookup in (
+                ("find_machine_price", catalog.find_machine_price),
+                ("find_cloud_part_price", catalog.find_cloud_part_price),
+            ):
                 object.__setattr__(self, name, partial(lookup, on_date=self.on_date))
 
 
