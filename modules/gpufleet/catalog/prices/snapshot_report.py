@@ -30,9 +30,9 @@ region does not offer counts as missing.
 PART_HEAD = """## Parts by region
 
 Each part in each region of its cloud: how many have a recorded price, how many one for all regions (`global`), and how
-many are priced as another region, with the spread between regions as their range. No cell is empty. A recorded list does
-not say why it lacks a part, so that one which is not sold there is priced as elsewhere too, and the bill says so. A
-machine that a source lists as not sold in a region has no price there (`catalog/data/offered.csv`).
+many are priced as another region, with the spread between regions as their range. No cell is empty. A recorded list
+does not say why it lacks a part, so that one which is not sold there is priced as elsewhere too, and the bill says so.
+A machine that a source lists as not sold in a region has no price there (`catalog/data/offered.csv`).
 """
 EXAMPLE_PARTS = {
     "aws": (
