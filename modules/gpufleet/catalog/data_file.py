@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 
 from gpufleet.boundary import CsvRow, build_from_row, read_packaged_rows, read_table
@@ -53,6 +54,23 @@ def load_machine_prices() -> dict[PriceKey, Price]:
         for cloud in CLOUDS
         for machine, *cells in price_table.iterate_table_rows("machine", cloud)
     }
+
+
+def iterate_machine_prices(
+    cloud: str | None = None, machine: str | None = None
+) -> Iterator[tuple[PriceKey, Price]]:
+    """Yield the listed machine prices of a cloud, or of a machine; the others are not read."""
+    if cloud is None and machine is None:
+        yield from load_machine_prices().items()
+        return
+    for each in CLOUDS if cloud is None else [cloud]:
+        rows = (
+            price_table.iterate_table_rows("machine", each)
+            if machine is None
+            else ([machine, *cells] for cells in price_table.find_item_rows("machine", each, machine))
+        )
+        for name, *cells in rows:
+            yield (each, cells[0], name, cells[1]), price_table.build_machine_price(cells)
 
 
 @cache

@@ -84,8 +84,13 @@ def list_region_members() -> tuple[tuple[str, str, Kind], ...]:
         (cloud, region, kind)
         for cloud in CLOUDS
         for kind in KINDS
-        for region in _load_table(f"{cloud}/{kind}").regions
+        for region in list_table_regions(cloud, kind)
     )
+
+
+def list_table_regions(cloud: str, kind: Kind) -> tuple[str, ...]:
+    """Return the regions of a cloud with prices of a kind; it reads no other table."""
+    return tuple(_load_table(f"{cloud}/{kind}").regions)
 
 
 def iterate_snapshot_prices(kind: Kind, cloud: str, region: str) -> Iterator[tuple[str, Price]]:
