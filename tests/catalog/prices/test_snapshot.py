@@ -13,7 +13,7 @@ import pytest
 from gpufleet import catalog
 from gpufleet.catalog import data_file
 from gpufleet.catalog.prices import snapshot
-from gpufleet.catalog.prices.known_name import load_known_names
+from gpufleet.catalog.prices.name_suggestion import load_priced_names
 from gpufleet.catalog.prices.row import PriceRow
 from gpufleet.catalog.prices.snapshot_check import check_snapshot_rows
 from gpufleet.catalog.prices.snapshot_report import build_page
@@ -249,7 +249,7 @@ def test_every_machine_that_an_estimate_prices_is_found(cloud):
     )
     assert len(unsized) >= {"aws": 60, "azure": 306, "gcp": 0}[cloud]
     assert [name for name in unsized if not list(catalog.search_offers(machine=name, limit=1))] == []
-    assert not unsized or unsized[0] in load_known_names(None).items[cloud]
+    assert not unsized or unsized[0] in load_priced_names().items[cloud]
 
 
 def test_a_machine_of_unknown_size_is_listed_with_its_price(gpufleet, tmp_path):

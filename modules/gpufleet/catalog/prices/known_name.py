@@ -25,7 +25,7 @@ def load_known_names(connection: sqlite3.Connection | None) -> KnownNames:
     items = {
         *data_file.load_machines(),
         *data_file.load_retirements(),
-        *((cloud, name) for cloud in CLOUDS for name in snapshot.list_snapshot_items(cloud)),
+        *((cloud, name) for cloud in CLOUDS for name in snapshot.list_sized_machines(cloud)),
         *((key[0], key[2]) for key in data_file.load_cloud_part_prices()),
     }
     return KnownNames(
