@@ -198,7 +198,7 @@ def _add_row(text: str, new: NewCharge, inputs: Mapping[str, Any]) -> tuple[str,
     if item not in known:
         remedy = (
             ask_about_names(find_similar_names(item, known, cutoff=0.6))
-            or f"add it to catalog/data/service_parts_{new.cloud}.csv: docs/architecture.md, Adding a priced type"
+            or f"add it to tools/price_lists/service_parts_{new.cloud}.csv: docs/architecture.md, Adding a priced type"
         )
         raise InputError(f"no price is known for {new.cloud} part {item!r}", where="--item", remedy=remedy)
     if not find_cloud_part_price(new.cloud, component.region, item) and find_cloud_part_price(

@@ -8,6 +8,9 @@ import pytest
 
 from gpufleet import catalog
 from gpufleet.catalog import data_file
+from gpufleet.catalog.price_archive import list_price_members, read_price_member
+from gpufleet.catalog.price_table import TABLES_FILE
+from tools.price_lists import LISTS, build_table_members, read_price_list
 
 FILES = ("hosts.csv", "machines.csv", "parts.csv", "prices.csv", "regions.csv", "retired.csv")
 KEYS = {
@@ -23,6 +26,17 @@ SERVICE_PARTS = tuple(f"service_parts_{cloud}.csv" for cloud in catalog.CLOUDS)
 PURCHASES = {"on_demand", "spot", "reserved_1y", "reserved_3y"}
 
 
+def read_rows(name):
+    is_listed = any(name in names for names in LISTS.values())
+    return read_price_list(name) if is_listed else data_file.load_catalog_rows(name)
+
+
+def test_the_embedded_tables_are_the_reviewed_lists():
+    members = build_table_members()
+    embedded = {name: read_price_member(TABLES_FILE, name) for name in list_price_members(TABLES_FILE)}
+    assert embedded == members, "run python -m tools.price_lists"
+
+
 def expected_confidence(row):
     """Return the confidence that the rule in data/README.md gives a price row."""
     spot = row["purchase"] == "spot"
@@ -36,13 +50,13 @@ def expected_confidence(row):
 
 @pytest.mark.parametrize("name", FILES)
 def test_catalogue_keys_are_unique(name):
-    counts = Counter(tuple(row[part] for part in KEYS[name]) for row in data_file.load_catalog_rows(name))
+    counts = Counter(tuple(row[part] for part in KEYS[name]) for row in read_rows(name))
     assert [key for key, count in counts.items() if count > 1] == []
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_row_names_its_source(name):
-    rows = data_file.load_catalog_rows(name)
+    rows = read_rows(name)
     assert rows
     assert [row for row in rows if len(row["source"]) < 5] == []
 
@@ -50,18 +64,14 @@ def test_every_row_names_its_source(name):
 @pytest.mark.parametrize("name", FILES)
 def test_no_row_is_recalled_or_suspicious(name):
     bad = ("[R", "suspect", "pre-2025-06-cut")
-    assert [row for row in data_file.load_catalog_rows(name) if any(mark in str(row) for mark in bad)] == []
+    assert [row for row in read_rows(name) if any(mark in str(row) for mark in bad)] == []
 
 
 @pytest.mark.parametrize("name", ["prices.csv", "parts.csv"])
 def test_prices_are_plausible(name):
     column = "usd_per_hour" if name == "prices.csv" else "usd"
-    free = [row for row in data_file.load_catalog_rows(name) if row.get("part") == "efa"]
-    assert [
-        row
-        for row in data_file.load_catalog_rows(name)
-        if row not in free and not 0 < float(row[column]) < 500
-    ] == []
+    free = [row for row in read_rows(name) if row.get("part") == "efa"]
+    assert [row for row in read_rows(name) if row not in free and not 0 < float(row[column]) < 500] == []
     assert {row[column] for row in free} <= {"0"}
 
 
@@ -91,14 +101,14 @@ def test_spot_is_cheaper_than_on_demand_and_not_a_placeholder():
 
 
 def test_confidence_matches_source_and_age():
-    rows = data_file.load_catalog_rows("prices.csv")
+    rows = read_price_list("prices.csv")
     expected = [(row, expected_confidence(row)) for row in rows]
     assert [(row, right) for row, right in expected if row["confidence"] != right] == []
 
 
 def test_confidence_of_parts_matches_purchase_and_date():
     dated = {"on_demand": "medium", "reserved_1y": "medium", "reserved_3y": "medium", "spot": "low"}
-    rows = data_file.load_catalog_rows("parts.csv")
+    rows = read_price_list("parts.csv")
     assert [
         row for row in rows if row["confidence"] != (dated[row["purchase"]] if row["as_of"] else "low")
     ] == []
@@ -106,7 +116,7 @@ def test_confidence_of_parts_matches_purchase_and_date():
 
 def test_region_with_a_part_price_has_disk_and_address_prices():
     disks = {"aws": "ebs:gp3", "gcp": "pd-balanced"}  # what a pool of ours gets
-    rows = data_file.load_catalog_rows("parts.csv")
+    rows = read_price_list("parts.csv")
     parts = [(row["cloud"], row["region"], row["part"]) for row in rows]
     for cloud, disk in disks.items():
         regions = {key[1] for key in parts if key[0] == cloud}
@@ -116,17 +126,13 @@ def test_region_with_a_part_price_has_disk_and_address_prices():
 
 def test_no_part_is_in_two_files():
     names = [*SERVICE_PARTS, "parts.csv"]
-    keys = [
-        tuple(row[part] for part in KEYS["parts.csv"])
-        for name in names
-        for row in data_file.load_catalog_rows(name)
-    ]
+    keys = [tuple(row[part] for part in KEYS["parts.csv"]) for name in names for row in read_rows(name)]
     assert [key for key, count in Counter(keys).items() if count > 1] == []
 
 
 @pytest.mark.parametrize("name", SERVICE_PARTS)
 def test_service_parts_are_sorted_dated_and_sourced(name):
-    rows = data_file.load_catalog_rows(name)
+    rows = read_rows(name)
     keys = [tuple(row[part] for part in KEYS["parts.csv"]) for row in rows]
     assert keys == sorted(keys)
     assert {row["cloud"] for row in rows} <= {name.removesuffix(".csv").rpartition("_")[2]}
@@ -145,7 +151,7 @@ def test_larger_disk_tiers_cost_more():
 def test_a_part_has_one_unit_and_one_period_in_all_regions():
     units = defaultdict(set)
     for name in ("parts.csv", *SERVICE_PARTS):
-        for row in data_file.load_catalog_rows(name):
+        for row in read_rows(name):
             units[row["cloud"], row["part"]].add((row["unit"], row["per"]))
     assert len(units) > 800
     assert [key for key, found in units.items() if len(found) > 1] == []
@@ -153,7 +159,7 @@ def test_a_part_has_one_unit_and_one_period_in_all_regions():
 
 def test_every_price_has_a_source_that_can_be_followed():
     for name in ("parts.csv", *SERVICE_PARTS):
-        for row in data_file.load_catalog_rows(name):
+        for row in read_rows(name):
             assert "public repository;" not in row["source"] + ";", row
             assert "stored" not in row["source"], row
 

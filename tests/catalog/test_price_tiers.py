@@ -6,12 +6,13 @@ import pytest
 
 from gpufleet import catalog
 from gpufleet.catalog import data_file
+from tools.price_lists import read_price_list
 
 TIERS = catalog.load_price_tiers()
 
 
 def test_rows_are_sorted_unique_dated_and_sourced():
-    rows = data_file.load_catalog_rows("price_tiers.csv")
+    rows = read_price_list("price_tiers.csv")
     keys = [(row["cloud"], row["region"], row["part"], row.get_integer("from_amount")) for row in rows]
     assert keys == sorted(set(keys))
     assert [row for row in rows if len(row["source"]) < 5 or row.get_number("usd") <= 0] == []
@@ -31,8 +32,7 @@ def test_tiers_start_at_zero_and_their_prices_fall(key):
 def test_first_tier_is_the_price_of_the_part(key):
     price = catalog.find_cloud_part_price(*key)
     assert price is not None
-    periods = data_file.load_part_periods()[key[0], key[2]]
-    months = 1 if "use" in periods else catalog.HOURS_PER_MONTH
+    months = 1 if data_file.find_part_period(*key) == "use" else catalog.HOURS_PER_MONTH
     assert price.usd_per_hour * months == pytest.approx(float(TIERS[key][0].usd), rel=1e-9)
 
 

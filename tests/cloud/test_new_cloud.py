@@ -6,8 +6,11 @@ The toy cloud is added to a copy of the package; the command line then runs from
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,8 +32,8 @@ DESCRIPTOR = """    Cloud(
 ROWS = {
     "machines.csv": "toy-gpu-8,toy,96,1024,x86_64,H100 SXM5 80GB,8,80,1,,2026-11-21,toy price page",
     "regions.csv": "toy,toy-north,2026-11-21,toy price page",
-    "prices.csv": "toy,toy-north,toy-gpu-8,on_demand,20.5,2026-11-21,medium,toy price page",
 }
+PRICE = "toy,toy-north,toy-gpu-8,on_demand,20.5,2026-11-21,medium,toy price page"
 STACK = """config:
   gpufleet:fleet:
     owner: research
@@ -43,7 +46,7 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICnjZVo0X23w6Lv+MS0nX7ZSNB6ZUf6PUl3b3
 
 
 @pytest.fixture
-def toy_project(project):
+def toy_project(project, repo_root):
     """Add the toy cloud to a project's package as docs/architecture.md describes it; record the changed files."""
     package = project / "modules/gpufleet"
     changed = []
@@ -63,6 +66,13 @@ def toy_project(project):
     insert("catalog/cloud.py", ")\n\nCLOUDS: dict", DESCRIPTOR)
     for name, row in ROWS.items():
         write(f"catalog/data/{name}", (package / f"catalog/data/{name}").read_text() + row + "\n")
+    lists = Path("tools/price_lists")
+    shutil.copytree(repo_root / lists, project / lists, dirs_exist_ok=True)
+    with (project / lists / "prices.csv").open("a") as file:
+        file.write(f"{PRICE}\n")
+    environment = {**os.environ, "PYTHONPATH": f"{project / 'modules'}{os.pathsep}{project}"}
+    subprocess.run([sys.executable, "-m", "tools.price_lists"], cwd=project, check=True, env=environment)
+    changed.append("catalog/data/price_tables.zip")
     write("cloud/toy_pool.py", (CASES / "toy_pool.py").read_text())
     write("cost/pricing/pricers/toy.py", (CASES / "toy_pricer.py").read_text())
     subprocess.run(
@@ -88,8 +98,9 @@ def test_adding_a_cloud_changes_at_most_eight_files(toy_project, repo_root):
     page = (repo_root / "docs/architecture.md").read_text()
     steps = page.partition("## Adding a cloud")[2].partition("\n## ")[0]
     documented = set(re.findall(r"^\| \d+ \| `([^`]+)` \|", steps, re.MULTILINE))
-    generic = {name.replace("toy", "<cloud>") for name in changed}
+    generic = {name.replace("toy", "<cloud>") for name in changed if not name.endswith(".zip")}
     assert generic <= documented
+    assert "python -m tools.price_lists" in steps  # writes the zip
     assert len(documented) <= 8
 
 

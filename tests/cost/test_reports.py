@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
@@ -11,7 +12,7 @@ import pytest
 from gpufleet import cost
 from gpufleet.cost import CostPolicy
 from gpufleet.cost.analysis.diff import compare_bills
-from gpufleet.cost.analysis.estimate import price_age_notes
+from gpufleet.cost.analysis.estimate import list_price_notes
 from gpufleet.cost.analysis.reports import summary
 from gpufleet.engine import StateResource
 from gpufleet.fleet import MonthlyBudget
@@ -237,7 +238,9 @@ def test_disk_is_priced_by_the_month_as_in_the_price_list(make_resource):
     assert line.startswith("ebs:gp3 in us-east-1, on demand: 0.08 USD per GiB-month, as of 2026-08-17")
 
 
-def test_old_price_is_reported_with_its_region(make_resource, book):
+def test_old_prices_are_reported_once(make_resource, book):
     old = cost.price_resources([make_resource()], book)
-    notes = price_age_notes(old, date(2030, 1, 1))
-    assert any(note.startswith("the on_demand price of p4d.24xlarge in us-east-1 is ") for note in notes)
+    (note,) = (note for note in list_price_notes(old, date(2030, 1, 1)) if "days old" in note)
+    assert re.match(r"\d+ prices are over 180 days old, the oldest of 20", note)
+    assert "in us-east-1" in note
+    assert not any("days old" in note for note in list_price_notes(old, date(2026, 1, 1)))

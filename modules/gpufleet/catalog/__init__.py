@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         find_driver_operating_system,
         load_operating_systems,
     )
+    from gpufleet.catalog.price_drift import STALE_DAYS, find_price_drift
     from gpufleet.catalog.price_query import (
         find_cloud_part_price,
         find_machine,
@@ -65,10 +66,12 @@ if TYPE_CHECKING:
         match_price_tiers,
         round_unit_price,
     )
+    from gpufleet.catalog.regional_price import RegionalPrice, estimate_regional_price
 
 __all__ = [
     "CLOUDS",
     "HOURS_PER_MONTH",
+    "STALE_DAYS",
     "Accelerator",
     "Cloud",
     "Machine",
@@ -80,6 +83,8 @@ __all__ = [
     "Price",
     "PriceTier",
     "Purchase",
+    "RegionalPrice",
+    "estimate_regional_price",
     "find_cloud_part_price",
     "find_driver_operating_system",
     "find_first_tier_limit",
@@ -91,6 +96,7 @@ __all__ = [
     "find_offering",
     "find_ordinary_machine",
     "find_part_period",
+    "find_price_drift",
     "find_price_tiers",
     "get_accelerator",
     "get_cloud",
@@ -121,6 +127,8 @@ _LATER = {
     "price_query": (
         "find_cloud_part_price", "find_machine", "find_machine_price", "find_ordinary_machine", "list_machine_regions",
     ),
+    "price_drift": ("STALE_DAYS", "find_price_drift"),
+    "regional_price": ("RegionalPrice", "estimate_regional_price"),
     "price_tier": (
         "PriceTier", "find_first_tier_limit", "find_price_tiers", "load_price_tiers", "match_price_tiers",
         "round_unit_price",

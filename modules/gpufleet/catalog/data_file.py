@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 
 from gpufleet.boundary import CsvRow, build_from_row, read_packaged_rows, read_table
+from gpufleet.catalog import price_table
 from gpufleet.catalog.cloud import CLOUDS
-from gpufleet.catalog.entry import (
-    HOURS_PER_MONTH,
-    Machine,
-    MachineAccelerators,
-    MachineRetirement,
-    Price,
-)
+from gpufleet.catalog.entry import Machine, MachineAccelerators, MachineRetirement, Price
 
 PACKAGE = "gpufleet.catalog"
 Row = CsvRow
-PERIODS = ("hour", "month", "use")  # of what is used up, the price of one counts as its price of an hour
 PriceKey = tuple[str, str, str, str]  # cloud, region, machine or part, purchase
 
 
@@ -53,60 +48,57 @@ def load_retirements() -> dict[tuple[str, str], MachineRetirement]:
 
 @cache
 def load_machine_prices() -> dict[PriceKey, Price]:
-    """Return every machine price by cloud, region, machine and purchase."""
+    """Return every listed machine price by cloud, region, machine and purchase."""
     return {
-        (row["cloud"], row["region"], row["machine"], row["purchase"]): build_from_row(
-            Price, row, unit="machine"
-        )
-        for row in load_catalog_rows("prices.csv")
+        (cloud, cells[0], machine, cells[1]): price_table.build_machine_price(cells)
+        for cloud in CLOUDS
+        for machine, *cells in price_table.iterate_table_rows("machine", cloud)
     }
+
+
+def iterate_machine_prices(
+    cloud: str | None = None, machine: str | None = None
+) -> Iterator[tuple[PriceKey, Price]]:
+    """Yield the listed machine prices of a cloud, or of a machine; the others are not read."""
+    if cloud is None and machine is None:
+        yield from load_machine_prices().items()
+        return
+    for each in CLOUDS if cloud is None else [cloud]:
+        rows = (
+            price_table.iterate_table_rows("machine", each)
+            if machine is None
+            else ([machine, *cells] for cells in price_table.find_item_rows("machine", each, machine))
+        )
+        for name, *cells in rows:
+            yield (each, cells[0], name, cells[1]), price_table.build_machine_price(cells)
 
 
 @cache
 def load_cloud_part_prices() -> dict[PriceKey, Price]:
-    """Return every part price by cloud, region, part and purchase; a month is 730 hours."""
-    return _load_parts()[0]
-
-
-@cache
-def load_part_periods() -> dict[tuple[str, str], frozenset[str]]:
-    """Return what the prices of a part are of, by cloud and part: an hour, a month, or use."""
-    periods: dict[tuple[str, str], set[str]] = {}
-    for (cloud, _, part), period in _load_parts()[1].items():
-        periods.setdefault((cloud, part), set()).add(period)
-    return {key: frozenset(each) for key, each in periods.items()}
+    """Return every listed part price by cloud, region, part and purchase; a month is 730 hours."""
+    return {
+        (cloud, cells[0], part, cells[1]): price_table.build_part_price(cells)
+        for cloud in CLOUDS
+        for part, *cells in price_table.iterate_table_rows("part", cloud)
+    }
 
 
 def find_part_period(cloud: str, region: str, part: str) -> str:
     """Return what the price of a part is of; where no row names it, what all regions have, else an hour."""
-    period = _load_parts()[1].get((cloud, region, part))
-    known = load_part_periods().get((cloud, part), frozenset())
-    return period or (next(iter(known)) if len(known) == 1 else "hour")
+    rows = price_table.find_item_rows("part", cloud, part)
+    known = {cells[4] for cells in rows if cells[0] == region} or {cells[4] for cells in rows}
+    return next(iter(known)) if len(known) == 1 else "hour"
 
 
 @cache
 def list_parts_billed_by_month() -> frozenset[str]:
     """Return the names of parts with a price for a month, however many days it has: disks, keys, rules."""
-    return frozenset(part for (_, part), periods in load_part_periods().items() if "month" in periods)
-
-
-@cache
-def _load_parts() -> tuple[dict[PriceKey, Price], dict[tuple[str, str, str], str]]:
-    """Return the prices of parts, and what each is of, by cloud, region and part."""
-    prices: dict[PriceKey, Price] = {}
-    periods: dict[tuple[str, str, str], str] = {}
-    for row in _load_part_rows():
-        period = row.get_choice("per", PERIODS)
-        place = (row["cloud"], row["region"], row["part"])
-        usd_per_hour = row.get_number("usd") / (HOURS_PER_MONTH if period == "month" else 1)
-        prices[*place, row["purchase"]] = build_from_row(Price, row, usd_per_hour=usd_per_hour)
-        periods[place] = period
-    return prices, periods
-
-
-def _load_part_rows() -> list[Row]:
-    file_names = ("parts.csv", *(f"service_parts_{cloud}.csv" for cloud in CLOUDS))
-    return [row for file_name in file_names for row in load_catalog_rows(file_name)]
+    return frozenset(
+        cells[0]
+        for cloud in CLOUDS
+        for cells in price_table.iterate_table_rows("part", cloud)
+        if cells[5] == "month"
+    )
 
 
 @cache

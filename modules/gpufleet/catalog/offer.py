@@ -48,9 +48,7 @@ def search_offers(
 
 def iterate_matching_offers(offer_filter: OfferFilter, limit: int | None = None) -> Iterator[MachineOffer]:
     """Merge all lists lazily: the store is read only as far as the caller iterates, at most ``limit`` offers."""
-    listed = [
-        offer for offer in _list_embedded_offers(offer_filter.on_date) if offer_filter.matches_offer(offer)
-    ]
+    listed = [offer for offer in _list_embedded_offers(offer_filter) if offer_filter.matches_offer(offer)]
     listed.sort(key=_sort_key(offer_filter))
     attached: list[MachineOffer] = []
     if offer_filter.includes_attached_cards:
@@ -104,9 +102,10 @@ def check_accelerator_name(query: str) -> None:
         get_accelerator(query)  # raises with suggestions; a known card that no cloud rents has no offers
 
 
-def _list_embedded_offers(on_date: date | None) -> Iterator[MachineOffer]:
-    machines = data_file.load_machines()
-    for (cloud, region, name, purchase), price in data_file.load_machine_prices().items():
+def _list_embedded_offers(offer_filter: OfferFilter) -> Iterator[MachineOffer]:
+    machines, on_date = data_file.load_machines(), offer_filter.on_date
+    prices = data_file.iterate_machine_prices(offer_filter.cloud, offer_filter.machine)
+    for (cloud, region, name, purchase), price in prices:
         if on_date is None or _price_day(price) <= on_date.isoformat():
             yield MachineOffer(machines[cloud, name], region, purchase, price)
 

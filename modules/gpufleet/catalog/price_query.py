@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
-from gpufleet.catalog import data_file
+from gpufleet.catalog import data_file, price_table
 from gpufleet.catalog.cloud import CLOUDS
 from gpufleet.catalog.entry import Machine, Price
 from gpufleet.catalog.prices import reader, snapshot
@@ -41,10 +41,9 @@ def find_cloud_part_price(
 
 def _find_newest_price(kind: Kind, key: data_file.PriceKey, on_date: date | None) -> Price | None:
     """Return the newest embedded or stored price; of the same day, the stored one. Undated prices are oldest."""
-    listed = data_file.load_machine_prices() if kind == "machine" else data_file.load_cloud_part_prices()
     machine = data_file.load_machines().get((key[0], key[2])) if kind == "machine" else None
     has_accelerators = machine is not None and bool(machine.accelerators)  # the snapshot has no such machine
-    own_price = listed.get(key)
+    own_price = price_table.find_listed_price(kind, *key)
     # Of a machine with accelerators the snapshot has only the places that the list does not have, such as local zones.
     is_in_snapshot = own_price is None or not has_accelerators
     ordinary_price = snapshot.find_snapshot_price(kind, *key) if is_in_snapshot else None
@@ -65,10 +64,13 @@ def _find_newest_price(kind: Kind, key: data_file.PriceKey, on_date: date | None
 
 def list_machine_regions(cloud: str, machine: str) -> tuple[str, ...]:
     """Return the regions in which the catalogue has a price for that machine."""
-    regions = {key[1] for key in data_file.load_machine_prices() if (key[0], key[2]) == (cloud, machine)}
+    regions = {cells[0] for cells in price_table.find_item_rows("machine", cloud, machine)}
     regions.update(snapshot.list_snapshot_regions(cloud, machine))
+    return tuple(sorted(regions | list_stored_regions(cloud, machine)))
+
+
+def list_stored_regions(cloud: str, item: str) -> set[str]:
+    """Return the regions in which the store has a price of a machine or part."""
     store = reader.open_price_reader()
-    if store:
-        query = "SELECT DISTINCT region FROM current WHERE cloud = ? AND item = ?"
-        regions |= {region for (region,) in store.run_query(query, cloud, machine)}
-    return tuple(sorted(regions))
+    query = "SELECT DISTINCT region FROM current WHERE cloud = ? AND item = ?"
+    return {region for (region,) in store.run_query(query, cloud, item)} if store else set()

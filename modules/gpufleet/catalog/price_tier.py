@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
 
-from gpufleet.boundary import build_from_row
-from gpufleet.catalog.data_file import load_catalog_rows
+from gpufleet.catalog import price_table
+from gpufleet.catalog.cloud import CLOUDS
 
 TierKey = tuple[str, str, str]  # cloud, region, part
 _UNIT_PRICE_STEP = Decimal("1E-12")
@@ -31,11 +31,12 @@ def round_unit_price(usd: Decimal) -> Decimal:
 @cache
 def load_price_tiers() -> dict[TierKey, tuple[PriceTier, ...]]:
     """Return the tiers of each part, the first of which starts at zero."""
-    tiers: dict[TierKey, list[PriceTier]] = {}
-    for row in load_catalog_rows("price_tiers.csv"):
-        key = (row["cloud"], row["region"], row["part"])
-        tiers.setdefault(key, []).append(build_from_row(PriceTier, row))
-    return {key: tuple(each) for key, each in tiers.items()}
+    keys = {
+        (cloud, cells[1], cells[0]): None
+        for cloud in CLOUDS
+        for cells in price_table.iterate_table_rows("tier", cloud)
+    }
+    return {key: find_price_tiers(*key) for key in keys}
 
 
 def match_price_tiers(cloud: str, region: str, part: str, usd: Decimal) -> tuple[PriceTier, ...]:
@@ -46,11 +47,18 @@ def match_price_tiers(cloud: str, region: str, part: str, usd: Decimal) -> tuple
 
 def find_price_tiers(cloud: str, region: str, part: str) -> tuple[PriceTier, ...]:
     """Return the tiers of a part, empty if its price does not depend on the amount, or the tiers are unknown."""
-    return load_price_tiers().get((cloud, region, part), ())
+    rows = price_table.find_item_rows("tier", cloud, part)
+    return tuple(_build_tier(cells) for cells in rows if cells[0] == region)
 
 
 @cache
 def find_first_tier_limit(cloud: str, part: str) -> Decimal | None:
     """Return the smallest amount at which the part has a second price in a region, None without tiers."""
-    starts = [tiers[1].from_amount for key, tiers in load_price_tiers().items() if key[::2] == (cloud, part)]
-    return min(starts, default=None)
+    starts = (Decimal(cells[1]) for cells in price_table.find_item_rows("tier", cloud, part))
+    return min((start for start in starts if start), default=None)
+
+
+def _build_tier(cells: list[str]) -> PriceTier:
+    """Return the tier of ``region,from_amount,usd,origin``."""
+    origin = price_table.load_list_origin(int(cells[3]))
+    return PriceTier(Decimal(cells[1]), Decimal(cells[2]), origin.as_of, origin.source)

@@ -266,6 +266,56 @@ def import_price_file(  # noqa: PLR0917 - click hands each option over by name
         raise CheckFailed("no price of the file is in use; correct the file, or pass --accept CODE")
 
 
+@prices_command.command("bundle")
+@click.argument("file", type=click.Path(path_type=Path))
+@output.json_option
+def write_price_bundle(file: Path, as_json: bool) -> None:
+    """Write the store's prices as one dated file for other sites, and print its SHA-256."""
+    from dataclasses import asdict
+
+    from gpufleet.catalog.prices import PriceStore
+    from gpufleet.catalog.prices.bundle import write_bundle
+
+    with PriceStore(_find_price_store(), create=False) as store:
+        written = write_bundle(store, file)
+    output.print_result(
+        as_json,
+        written,
+        asdict,
+        lambda each: (
+            f"{make_printable(each.file)}: {each.prices} prices, the newest of {each.as_of}, {each.bytes} bytes\n"
+            f"sha256 {each.sha256}"
+        ),
+    )
+
+
+@prices_command.command("pull")
+@click.argument("source", metavar="FILE_OR_URL")
+@click.option("--sha256", required=True, metavar="HEX", help="The bundle's SHA-256, from whoever wrote it.")
+@click.option("--allow-older", is_flag=True, help="Also a bundle that is older than the last one.")
+@click.option(
+    "--accept", multiple=True, metavar="CODE", help="Import rows despite the finding with this code."
+)
+@output.json_option
+def pull_price_bundle(
+    source: str, sha256: str, allow_older: bool, accept: tuple[str, ...], as_json: bool
+) -> None:
+    """Import a price bundle from a file or an https address, after its SHA-256 was checked."""
+    from gpufleet.catalog.prices import PriceStore, bundle, imports, report
+
+    imports.check_finding_codes(accept)
+    content = bundle.fetch_bundle(source, sha256)
+    with PriceStore(_find_price_store()) as store:
+        manifest, summary = bundle.import_bundle(
+            store, content, make_printable(source), accept, allow_older=allow_older
+        )
+    name = f"bundle of {manifest.as_of}"
+    render = report.format_import_summary_json if as_json else report.format_import_summary
+    output.print_rendered(
+        render(summary if as_json else make_values_printable(summary), name), as_json=as_json
+    )
+
+
 @prices_command.command("check")
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @ORIGIN[0]

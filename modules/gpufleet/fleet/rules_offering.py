@@ -55,7 +55,7 @@ def check_machine_in_region(pool: Pool) -> Iterator[SpecProblem]:
     "spot-cap-known-price",
     reason="a spot price cap below every price that is known of the machine buys nothing",
     source="SpotMaxPriceTooLow: aws/aws-parallelcluster-node #415, hashicorp/packer #7808; Azure, spot-vms.md: the cap "
-    "must be over the current price, with at most five decimals; catalog/data/prices.csv, purchase spot",
+    "must be over the current price, with at most five decimals; tools/price_lists/prices.csv, purchase spot",
 )
 def check_spot_cap_above_known_price(pool: Pool) -> Iterator[SpecProblem]:
     for path, rung in list_rungs_with_paths(pool):

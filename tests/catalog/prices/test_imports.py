@@ -6,7 +6,6 @@ import zipfile
 import pytest
 
 from gpufleet import catalog
-from gpufleet.boundary import read_packaged_text
 from gpufleet.catalog.prices import MachineFacts, PriceStore
 from gpufleet.catalog.prices.imports import (
     FORMATS,
@@ -16,6 +15,7 @@ from gpufleet.catalog.prices.imports import (
     load_price_file,
 )
 from gpufleet.errors import InputError
+from tools.price_lists import FOLDER, read_price_list
 
 
 def load_rows(path, **more):
@@ -161,13 +161,11 @@ def test_plain_csv_supports_months_parts_and_purchase_kinds(cases_folder, store)
     assert catalog.find_machine_price("aws", "us-east-1", "g5.2xlarge", "reserved_1y").usd_per_hour == 0.75
 
 
-def test_packaged_price_files_can_be_imported(store_path):
+def test_reviewed_price_lists_can_be_imported(store_path):
     for name in ("prices.csv", "parts.csv"):
-        file = store_path.parent / name
-        file.write_text(read_packaged_text("gpufleet.catalog", f"data/{name}"))
         with PriceStore(store_path) as store:
-            summary = import_prices(store, load_price_file(file))
-        assert (summary.set_apart, summary.imported) == (0, len(catalog.data_file.load_catalog_rows(name)))
+            summary = import_prices(store, load_price_file(FOLDER / name))
+        assert (summary.set_apart, summary.imported) == (0, len(read_price_list(name)))
     assert catalog.find_machine_price("aws", "us-east-1", "g5.2xlarge", "on_demand").usd_per_hour == 1.212
 
 

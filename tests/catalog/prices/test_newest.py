@@ -46,7 +46,7 @@ class Store:
 def test_newest_price_before_the_date_is_used(monkeypatch, embedded_day, stored_day, on_date, usd):
     embedded = {} if embedded_day is None else {KEY: build_price(1.0, embedded_day or None)}
     store = Store(None if stored_day is None else (build_price(2.0, stored_day), stored_day))
-    monkeypatch.setattr(price_query.data_file, "load_machine_prices", lambda: embedded)
+    monkeypatch.setattr(price_query.price_table, "find_listed_price", lambda _, *key: embedded.get(key))
     monkeypatch.setattr(price_query.reader, "open_price_reader", lambda: store)
     price = price_query.find_machine_price(*KEY, on_date)
     assert (price.usd_per_hour if price else None) == usd

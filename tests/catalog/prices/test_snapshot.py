@@ -13,6 +13,7 @@ import pytest
 from gpufleet import catalog
 from gpufleet.catalog import data_file
 from gpufleet.catalog.prices import snapshot
+from gpufleet.catalog.prices.name_suggestion import load_priced_names
 from gpufleet.catalog.prices.row import PriceRow
 from gpufleet.catalog.prices.snapshot_check import check_snapshot_rows
 from gpufleet.catalog.prices.snapshot_report import build_page
@@ -238,6 +239,37 @@ def test_a_machine_is_found_by_name_also_with_its_system():
     assert len({region for _, region, *_ in search(machine="m5.large", purchase="on_demand")}) > 30
     assert search(machine="m5.large", region="eu-west-1", on_date=date(2025, 5, 27)) == []
     assert search(machine="m5.large", compare_by="accelerator") == []
+
+
+@pytest.mark.parametrize("cloud", catalog.CLOUDS)
+def test_every_machine_that_an_estimate_prices_is_found(cloud):
+    names = snapshot.list_snapshot_items(cloud)
+    unsized = sorted(
+        names - snapshot.list_sized_machines(cloud) - {name for _, name in data_file.load_machines()}
+    )
+    assert len(unsized) >= {"aws": 60, "azure": 306, "gcp": 0}[cloud]
+    assert [name for name in unsized if not list(catalog.search_offers(machine=name, limit=1))] == []
+    assert not unsized or unsized[0] in load_priced_names().items[cloud]
+
+
+def test_a_machine_of_unknown_size_is_listed_with_its_price(gpufleet, tmp_path):
+    result = gpufleet(
+        "prices",
+        "--machine",
+        "inf2.8xlarge",
+        "--region",
+        "us-east-1",
+        "--purchase",
+        "on_demand",
+        cwd=tmp_path,
+    )
+    assert "1.9679" in result.stdout
+    assert "unknown" in result.stdout
+    offers = json.loads(gpufleet("prices", "--machine", "inf2.8xlarge", "--json", cwd=tmp_path).stdout)[
+        "offers"
+    ]
+    assert {(offer["machine"], offer["accelerators"]) for offer in offers} == {("inf2.8xlarge", None)}
+    assert search(machine="inf2.8xlarge", min_vcpus=1) == []  # it has some, nobody wrote down how many
 
 
 def test_machines_of_a_size_are_listed_cheapest_first():

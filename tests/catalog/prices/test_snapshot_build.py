@@ -6,6 +6,7 @@ import gzip
 
 import pytest
 
+from gpufleet.catalog import price_archive
 from gpufleet.catalog.prices import snapshot
 from gpufleet.catalog.prices.snapshot_build import MACHINE_COLUMNS, PART_COLUMNS, main
 from gpufleet.errors import InputError
@@ -59,8 +60,8 @@ def build(tmp_path, capsys):
 
 
 CACHES = (
-    snapshot._open_archive, snapshot._load_origins, snapshot._read_member, snapshot.list_region_members,
-    snapshot.list_sized_machines,
+    price_archive._open_archive, price_archive.read_price_member, snapshot._load_origins, snapshot._load_table,
+    snapshot._load_column, snapshot.list_region_members, snapshot.list_snapshot_items, snapshot.list_sized_machines,
 )  # fmt: skip
 
 
@@ -69,7 +70,7 @@ def use_snapshot(monkeypatch):
     """Read another snapshot instead of the packaged one."""
 
     def use(path):
-        monkeypatch.setattr(snapshot, "read_packaged_bytes", lambda _package, _name: path.read_bytes())
+        monkeypatch.setattr(price_archive, "read_packaged_bytes", lambda _package, _name: path.read_bytes())
         for function in CACHES:
             function.cache_clear()
 

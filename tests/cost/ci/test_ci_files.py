@@ -62,6 +62,10 @@ PERMISSIONS = {
         {"contents": "read"},
         {"contents": "write", "id-token": "write", "attestations": "write"},
     ],
+    "prices.yml": [
+        {"contents": "read"},
+        {"contents": "write", "id-token": "write", "attestations": "write"},
+    ],
 }
 
 

@@ -110,5 +110,5 @@ def test_unknown_throughput_and_region_are_listed():
     account = native_account("westus")
     assert "its throughput is not known until deployment" in monthly_usd(type_, unknown, others=[account])[1]
     elsewhere = {"accountName": "acc", "options": {"throughput": 400}}
-    _, reasons = monthly_usd(type_, elsewhere, others=[native_account("uaenorth")])
-    assert "no on_demand price for cosmos_db:rus_100 in uaenorth" in reasons
+    total, _ = monthly_usd(type_, elsewhere, others=[native_account("uaenorth")])
+    assert total > 0  # priced as another region

@@ -406,7 +406,7 @@ UNPRICED_USE = [
 
 @pytest.mark.parametrize(("type_", "inputs", "item"), UNPRICED_USE)
 def test_use_without_a_unit_price_is_listed_with_its_item(type_, inputs, item):
-    _, reasons = monthly_usd(type_, {"location": "uaenorth", **inputs})
+    _, reasons = monthly_usd(type_, {"location": "moonbase", **inputs})
     assert any(f"no on-demand price for {item} in " in reason for reason in reasons)
 
 
@@ -450,9 +450,9 @@ def test_unknown_input_is_listed_with_its_reason(type_, inputs, reason):
 
 
 def test_region_without_a_price_is_listed():
-    total, reasons = monthly_usd("azure-native:network:AzureFirewall", {"location": "uaenorth"})
+    total, reasons = monthly_usd("azure-native:network:AzureFirewall", {"location": "moonbase"})
     assert total == 0
-    assert "no on_demand price for firewall:standard in uaenorth" in reasons
+    assert any(each.startswith("no on_demand price for firewall:standard in moonbase") for each in reasons)
 
 
 def test_every_usage_key_of_a_pricer_is_accepted_by_usage_files():

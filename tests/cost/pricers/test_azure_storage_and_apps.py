@@ -386,9 +386,9 @@ def test_unreadable_input_is_listed_with_its_reason(type_, inputs, reason):
 
 
 def test_region_without_a_price_is_listed():
-    plan = {"location": "uaenorth", "sku": {"name": "S1"}}
-    _, reasons = monthly_usd("azure-native:web:AppServicePlan", plan)
-    assert reasons == ["no on_demand price for app_service:windows:s1 in uaenorth"]
+    plan = {"location": "moonbase", "sku": {"name": "S1"}}
+    (reason,) = monthly_usd("azure-native:web:AppServicePlan", plan)[1]
+    assert reason.startswith("no on_demand price for app_service:windows:s1 in moonbase")
 
 
 def test_attached_compute_costs_nothing_here():

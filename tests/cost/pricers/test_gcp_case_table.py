@@ -114,7 +114,9 @@ def test_table_is_priced_where_its_dataset_is():
 
 def test_dataset_without_a_location_is_in_the_united_states():
     bill = price("gcp:bigquery/dataset:Dataset", {"datasetId": "d"})
-    assert any("bigquery:query_tib in us" in each.reason for each in bill.unpriced_resources)
+    assert any("USD per TiB" in each.reason for each in bill.unpriced_resources)
+    elsewhere = price("gcp:bigquery/dataset:Dataset", {"datasetId": "d", "location": "mars"})
+    assert any("bigquery:query_tib in mars" in each.reason for each in elsewhere.unpriced_resources)
 
 
 @pytest.mark.parametrize(

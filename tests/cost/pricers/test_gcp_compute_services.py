@@ -1,6 +1,6 @@
 """Google Cloud's services that run machines, containers and load balancers, each total calculated by hand.
 
-Prices: Google's lists of 2026 as ``catalog/data/service_parts_gcp.csv`` names them, written out again here.
+Prices: Google's lists of 2026 as ``tools/price_lists/service_parts_gcp.csv`` names them, written out again here.
 """
 
 from __future__ import annotations

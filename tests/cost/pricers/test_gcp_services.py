@@ -1,6 +1,6 @@
 """Google Cloud's services by the embedded prices of us-central1, each total calculated by hand.
 
-Prices: Google's lists of 2024 and 2026 as ``catalog/data/service_parts_gcp.csv`` names them, written out again here.
+Prices: Google's lists of 2024 and 2026 as ``tools/price_lists/service_parts_gcp.csv`` names them, written again here.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 
 from gpufleet import catalog, cost
-from gpufleet.catalog import Price, data_file
+from gpufleet.catalog import Price
 from gpufleet.cost.analysis.diff import compare_bills
 from gpufleet.cost.analysis.reports.focus import format_focus_unit, render_focus_csv
 from gpufleet.cost.analysis.reports.json_document import (
@@ -24,6 +24,7 @@ from gpufleet.cost.analysis.reports.json_document import (
 from gpufleet.cost.pricing.by_use import resolve_usage_component
 from gpufleet.cost.pricing.component import CostComponent, UnpricedComponent, UsageComponent
 from gpufleet.cost.pricing.monthly_use import RATES, format_use_unit
+from tools.price_lists import PART_LISTS, read_price_list
 
 S3, SQS, LAMBDA = "aws:s3/bucket:Bucket", "aws:sqs/queue:Queue", "aws:lambda/function:Function"
 REST_API = "aws:apigateway/restApi:RestApi"
@@ -311,8 +312,7 @@ def test_unit_is_a_word(unit, is_stored, singular, plural):
 
 @pytest.mark.parametrize("is_stored", [False, True])
 def test_each_unit_of_the_price_list_is_spelled_as_focus_demands(is_stored):
-    names = ("parts.csv", *(f"service_parts_{cloud}.csv" for cloud in catalog.CLOUDS))
-    rows = (row for name in names for row in data_file.load_catalog_rows(name))
+    rows = (row for name in PART_LISTS for row in read_price_list(name))
     units = {row["unit"] for row in rows if row["per"] != "hour"} - set(RATES)  # declared, not by use
     spelled = {
         format_focus_unit(format_use_unit(unit, is_stored=is_stored, is_plural=True)) for unit in units
@@ -409,7 +409,8 @@ def test_uncertain_price_of_a_large_amount_is_noted_once(read_usage, make_resour
 def test_tier_without_a_date_is_noted(read_usage, make_resource):
     usage = read_usage(f"types:\n  {NAT}: {{egress_gib: 20000}}\n")
     notes = cost.estimate([make_resource("n", NAT, {"region": "us-east-1"})], usage=usage).notes
-    assert any("price of egress:gib from 10,240 GiB in us-east-1 has no date" in note for note in notes)
+    undated = next(note for note in notes if note.startswith("prices without a date: "))
+    assert "egress:gib from 10,240 GiB in us-east-1" in undated
 
 
 def test_replaced_queue_does_not_serve_its_requests_twice(read_usage, make_resource):

@@ -13,7 +13,7 @@ from functools import cached_property
 from statistics import median
 
 from gpufleet.boundary import build_from_row
-from gpufleet.catalog import data_file
+from gpufleet.catalog import data_file, price_table
 from gpufleet.catalog.prices import name_check, schema, snapshot
 from gpufleet.catalog.prices.check import MachineAvailability, PriceCheckContext
 from gpufleet.catalog.prices.known_name import load_known_names
@@ -78,9 +78,7 @@ class PriceCheckContextLoader:
 
 def _find_embedded_price(key: data_file.PriceKey, kind: Kind) -> tuple[float, str] | None:
     """Return the newest embedded price and its day; of the same day, the listed one."""
-    listed = (
-        data_file.load_machine_prices() if kind == "machine" else data_file.load_cloud_part_prices()
-    ).get(key)
+    listed = price_table.find_listed_price(kind, *key)
     candidates = [
         (price.usd_per_hour, price.earliest_price_date.isoformat() if price.earliest_price_date else "")
         for price in (listed, snapshot.find_snapshot_price(kind, *key))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from gpufleet.boundary import shorten_repr
 from gpufleet.catalog import data_file
@@ -18,9 +19,14 @@ STATUS = "gpufleet prices status lists the prices"
 
 
 def load_priced_names() -> KnownNames:
-    """Return the clouds, regions, machines and parts of the catalogue, the snapshot and the price store."""
+    """Return the clouds, regions, machines and parts of the catalogue, the snapshot and the price store.
+
+    The checks of an import know fewer machines: of one whose size no list has, they cannot judge a price.
+    """
     store = open_price_reader()
-    return load_known_names(store.connection if store else None)
+    names = load_known_names(store.connection if store else None)
+    items = {cloud: known | snapshot.list_snapshot_items(cloud) for cloud, known in names.items.items()}
+    return replace(names, items=items)
 
 
 def is_priced_region(cloud: str, region: str) -> bool:

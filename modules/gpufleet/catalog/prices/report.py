@@ -46,7 +46,7 @@ def _offer_as_dict(
         "region": offer.region,
         "machine": machine.name,
         "accelerator": machine.accelerators[0].model if machine.accelerators else None,
-        "accelerators": offer.accelerator_count,
+        "accelerators": offer.accelerator_count if machine.vcpus else None,  # no price list has its size
         "purchase": offer.purchase,
         "usd_per_hour": price.usd_per_hour,
         "usd_per_accelerator_hour": None if usd_per_accelerator is None else round(usd_per_accelerator, 6),
@@ -130,7 +130,9 @@ def _format_cells(offer: dict[str, Any], count: int | None) -> tuple[str, ...]:
         if cheaper_commitment
         else ""
     )
-    accelerators = f"{offer['accelerators']:g} x {offer['accelerator']}" if offer["accelerator"] else "none"
+    accelerators = "unknown" if offer["accelerators"] is None else "none"
+    if offer["accelerator"]:
+        accelerators = f"{offer['accelerators']:g} x {offer['accelerator']}"
     usd_per_accelerator = offer["usd_per_accelerator_hour"]
     machine = f"{offer['machines']} x {offer['machine']}" if count else offer["machine"]
     return (

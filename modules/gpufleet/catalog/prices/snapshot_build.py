@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import gzip
 import sys
-import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from decimal import Decimal
 from itertools import chain
 from pathlib import Path
 
 from gpufleet.catalog import data_file
+from gpufleet.catalog.price_archive import DATA_FOLDER, write_price_archive
 from gpufleet.catalog.prices import snapshot
 from gpufleet.catalog.prices.row import Kind, PriceRow
 from gpufleet.catalog.prices.snapshot_check import SnapshotFinding, check_snapshot_rows
@@ -36,7 +37,6 @@ PART_COLUMNS = ["cloud", "region", "part", "unit", "usd", "source", "date"]
 PART_PREFIXES = {"rds.instance.": "rds", "elasticache.node.": "elasticache", "opensearch.node.": "opensearch"}
 RDS_TERMS = {".single_az": "on_demand", ".reserved_1y_no_upfront": "reserved_1y"}
 LICENCE_PREFIX = "os_license."
-ZIP_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip can hold: the same bytes on every day
 
 
 @dataclass
@@ -119,31 +119,26 @@ def _parse_part(content: SnapshotContent, cells: list[str]) -> PriceRow | None:
 
 
 def write_snapshot(content: SnapshotContent, path: Path) -> None:
-    """Write the zip: a member by cloud, region and kind, of sorted lines."""
+    """Write the zip: a member by cloud and kind, and those that describe them."""
     members, origins = _build_members(content)
     members[snapshot.ORIGINS] = _format_origins(origins)
     members[snapshot.FINDINGS] = _format_findings(content.findings)
     members[snapshot.SUMMARY] = _format_summary(content.rows)
-    with zipfile.ZipFile(path, "w") as archive:
-        for name in sorted(members):
-            info = zipfile.ZipInfo(name, ZIP_TIME)
-            info.compress_type = zipfile.ZIP_DEFLATED
-            info.external_attr = 0o644 << 16
-            archive.writestr(info, members[name], compresslevel=9)
+    write_price_archive(path, members)
 
 
 Origin = tuple[tuple[str, str], ...]  # source and date of each purchase
+PricesByPlace = dict[tuple[str, str], dict[str, PriceRow]]  # by region and item, then by purchase
 
 
 def _build_members(content: SnapshotContent) -> tuple[dict[str, str], dict[Origin, int]]:
-    prices: dict[str, dict[str, dict[str, PriceRow]]] = defaultdict(lambda: defaultdict(dict))
+    tables: dict[str, PricesByPlace] = defaultdict(lambda: defaultdict(dict))
     for row in content.rows:
-        member = snapshot.name_member(row.kind, row.cloud, row.region, row.item)
-        prices[member][row.item][row.purchase] = row
+        tables[snapshot.name_member(row.kind, row.cloud, row.item)][row.region, row.item][row.purchase] = row
     origins: dict[Origin, int] = {}
     members = {
-        member: _join_lines(_format_line(item, items[item], origins) for item in sorted(items))
-        for member, items in sorted(prices.items())
+        member: _format_table(table, tables[f"{member.split('/')[0]}/machine"], origins)
+        for member, table in sorted(tables.items())
     }
     for cloud in sorted({cloud for cloud, _ in content.sizes}):
         sized = sorted((name, size) for (of, name), size in content.sizes.items() if of == cloud)
@@ -159,12 +154,35 @@ def _build_members(content: SnapshotContent) -> tuple[dict[str, str], dict[Origi
     return members, origins
 
 
-def _format_line(item: str, by_purchase: dict[str, PriceRow], origins: dict[Origin, int]) -> str:
-    cells = [
-        f"{by_purchase[purchase].usd_per_hour:.8g}" if purchase in by_purchase else ""
-        for purchase in snapshot.PURCHASES
-    ]
-    return f"{item},{_number_origin(by_purchase, origins)},{','.join(cells)}"
+def _format_table(table: PricesByPlace, linux: PricesByPlace, origins: dict[Origin, int]) -> str:
+    """Return items and regions, then the lines of each region: origins, and the prices of each purchase."""
+    items = sorted({item for _, item in table})
+    regions = sorted({region for region, _ in table})
+    lines = [",".join(items), ",".join(regions)]
+    for region in regions:
+        by_purchase = [table.get((region, item), {}) for item in items]
+        lines.append(",".join(str(_number_origin(each, origins)) if each else "" for each in by_purchase))
+        lines += [
+            ",".join(
+                _format_cell(row, linux.get((region, snapshot.split_system(item)[0]), {})) if row else ""
+                for item, row in zip(items, (each.get(purchase) for each in by_purchase), strict=True)
+            )
+            for purchase in snapshot.PURCHASES
+        ]
+    return "\n".join(lines)
+
+
+def _format_cell(row: PriceRow, linux: dict[str, PriceRow]) -> str:
+    """Return a price; of a licensed machine what it adds to that of Linux, which many regions have in common."""
+    usd = _format_usd(row)
+    if row.kind == "part" or not snapshot.split_system(row.item)[1]:
+        return usd
+    base = linux.get(row.purchase)
+    return f"{Decimal(usd) - Decimal(_format_usd(base)):f}" if base else f"{snapshot.WHOLE_PRICE}{usd}"
+
+
+def _format_usd(row: PriceRow) -> str:
+    return f"{row.usd_per_hour:.8g}"
 
 
 def _format_licences(name: str, by_system: dict[str, PriceRow], origins: dict[Origin, int]) -> str:
@@ -235,7 +253,7 @@ def main(arguments: list[str]) -> None:
     paths = [Path(each) for each in arguments]
     machines, parts, *newer = [path for path in paths if path.suffix == ".gz"]
     path = next((path for path in paths if path.suffix == ".zip"), None)
-    path = path or Path(data_file.__file__).parent / "data" / snapshot.SNAPSHOT_FILE
+    path = path or Path(data_file.__file__).parent / DATA_FOLDER / snapshot.SNAPSHOT_FILE
     content = read_content([machines, *newer], parts)
     write_snapshot(content, path)
     names = ", ".join(sorted(name for _, name in content.unknown_names))

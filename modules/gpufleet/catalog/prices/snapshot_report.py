@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from gpufleet.catalog import data_file
+from gpufleet.catalog import data_file, price_query, price_table, regional_price
 from gpufleet.catalog.cloud import CLOUDS, get_cloud
+from gpufleet.catalog.entry import HOURS_PER_MONTH
 from gpufleet.catalog.prices import snapshot
 from gpufleet.catalog.prices.check import CODES
 from gpufleet.catalog.prices.licence_check import LICENCE_INCLUDED, LICENCE_INCLUDED_TEXT
@@ -26,6 +27,31 @@ HEAD = """# Coverage of the embedded prices
 Shares of the current machine types of a cloud, on demand, on spot, reserved for a year, and with Windows. A type that a
 region does not offer counts as missing.
 """
+PART_HEAD = """## Parts by region
+
+Each part in each region of its cloud: how many have a recorded price, how many one for all regions (`global`), and how
+many are priced as another region, with the spread between regions as their range. No cell is empty. A recorded list
+does not say why it lacks a part, so that one which is not sold there is priced as elsewhere too, and the bill says so.
+A machine that a source lists as not sold in a region has no price there (`catalog/data/offered.csv`).
+"""
+EXAMPLE_PARTS = {
+    "aws": (
+        "ebs:gp3",
+        "ebs:io2",
+        "nat_gateway",
+        "kubernetes_cluster",
+        "load_balancer:application",
+        "public_ipv4",
+    ),
+    "azure": (
+        "kubernetes_cluster",
+        "premium-ssd-p10",
+        "nat_gateway",
+        "public_ipv4",
+        "load_balancer:standard",
+    ),
+    "gcp": ("pd-balanced", "hyperdisk-balanced", "kubernetes_cluster", "nat_gateway", "public_ipv4"),
+}
 CURRENT_TYPES = {
     "aws": "the values of `InstanceType` in botocore's EC2 model, which include previous generations",
     "azure": "the sizes with an on-demand price of 2026 in some region",
@@ -106,6 +132,48 @@ def _format_line(name: str, terms: TermTypes, current: set[str]) -> str:
     return f"| {name} | {len(terms['on_demand'] & current)} | {' | '.join(shares)} |"
 
 
+def format_part_coverage(cloud: str) -> str:
+    """Return the table of a cloud: for each region the parts with a price, and what stands for some that have none."""
+    regions = sorted(
+        region
+        for region in regional_price.list_priced_regions(cloud)
+        if get_cloud(cloud).is_region_name(region)
+    )
+    known: dict[str, set[str]] = defaultdict(set)
+    for part, region, purchase, *_ in price_table.iterate_table_rows("part", cloud):
+        if purchase == "on_demand":
+            known[region].add(part)
+    for region in regions:
+        known[region] |= {item for item, _ in snapshot.iterate_snapshot_prices("part", cloud, region)}
+    parts = set().union(*known.values())
+    examples = EXAMPLE_PARTS[cloud]
+    lines = [
+        f"### {get_cloud(cloud).title}: {len(parts)} parts in {len(regions)} regions",
+        "",
+        f"| region | recorded | global | priced as another region | {' | '.join(f'`{each}`' for each in examples)} |",
+        f"|---|---|---|---|{'---|' * len(examples)}",
+    ]
+    for region in regions:
+        everywhere = (known["global"] & parts) - known[region]
+        elsewhere = parts - known[region] - everywhere
+        counts = f"{len(known[region])} | {len(everywhere)} | {len(elsewhere)}"
+        cells = (_format_part_cell(cloud, region, part, known[region]) for part in examples)
+        lines.append(f"| {region} | {counts} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _format_part_cell(cloud: str, region: str, part: str, known: set[str]) -> str:
+    """Return the price of a part in a region in USD per hour or month, and the region that stands for it."""
+    hours = HOURS_PER_MONTH if data_file.find_part_period(cloud, region, part) == "month" else 1
+    if part in known and (price := price_query.find_cloud_part_price(cloud, region, part)):
+        return f"{price.usd_per_hour * hours:.4g}"
+    estimate = regional_price.estimate_regional_price("part", cloud, region, part)
+    if estimate is None:
+        raise ValueError(f"{part} has neither a price in {region} of {cloud} nor one that stands for it")
+    low, usd, high = (each * hours for each in (estimate.low, estimate.price.usd_per_hour, estimate.high))
+    return f"{usd:.4g} as {estimate.price.region} ({low:.4g} to {high:.4g})"
+
+
 def format_findings() -> str:
     """Return the table of what the checks found in the price lists."""
     lines = [
@@ -127,7 +195,14 @@ def format_findings() -> str:
 
 def build_page() -> str:
     """Return the page."""
-    return "\n\n".join([HEAD.rstrip(), *map(format_coverage, CLOUDS), format_findings()]) + "\n"
+    sections = [
+        HEAD.rstrip(),
+        *map(format_coverage, CLOUDS),
+        PART_HEAD.rstrip(),
+        *map(format_part_coverage, CLOUDS),
+        format_findings(),
+    ]
+    return "\n\n".join(sections) + "\n"
 
 
 if __name__ == "__main__":

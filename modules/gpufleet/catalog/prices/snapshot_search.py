@@ -1,4 +1,4 @@
-"""Search the embedded prices of machines without accelerators, cheapest first.
+"""Search the embedded prices of machines that the catalogue does not describe, cheapest first.
 
 A search over every cloud and region reads about 190,000 lines: it compares plain tuples, and builds an offer only for
 what the caller takes.
@@ -7,9 +7,10 @@ what the caller takes.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from gpufleet.catalog import data_file
 from gpufleet.catalog.cloud import CLOUDS
 from gpufleet.catalog.entry import Machine, MachineOffer
 from gpufleet.catalog.offer_filter import OfferFilter
@@ -54,17 +55,20 @@ def _build_offer(
 def _find_machine(cloud: str, item: str) -> Machine | None:
     """Return a machine, with the licensed system in its name if the item has one."""
     name, system = snapshot.split_system(item)
-    machine = snapshot.find_sized_machine(cloud, name)
+    if (cloud, name) in data_file.load_machines():  # the lists have its prices
+        return None
+    machine = snapshot.find_priced_machine(cloud, name)
     return replace(machine, name=item) if machine and system else machine
 
 
 def _find_candidates(offer_filter: OfferFilter) -> Iterator[Candidate]:
     """Yield the prices of one machine without accelerators in every region of its cloud."""
     item = offer_filter.machine or ""
-    clouds = {cloud for cloud in CLOUDS if _find_machine(cloud, item)}
-    for cloud, region in _list_regions(offer_filter):
-        if cloud not in clouds:
-            continue
+    name = snapshot.split_system(item)[0]
+    searched = [cloud for cloud in CLOUDS if offer_filter.cloud in (None, cloud)]
+    clouds = [cloud for cloud in searched if snapshot.find_sized_machine(cloud, name)]
+    clouds = clouds or [cloud for cloud in searched if _find_machine(cloud, item)]
+    for cloud, region in _list_regions(offer_filter, clouds):
         for purchase in _list_purchases(offer_filter):
             price = snapshot.find_snapshot_price("machine", cloud, region, item, purchase)
             if price:
@@ -80,23 +84,24 @@ def _scan_candidates(offer_filter: OfferFilter) -> Iterator[Candidate]:
         cloud: snapshot.select_sized_machines(
             cloud, offer_filter.min_vcpus or 0, offer_filter.min_memory_gib or 0
         )
-        for cloud in {cloud for cloud, _ in _list_regions(offer_filter)}
+        for cloud in {cloud for cloud, _ in _list_regions(offer_filter, CLOUDS)}
     }
-    for cloud, region in _list_regions(offer_filter):
+    for cloud, region in _list_regions(offer_filter, CLOUDS):
         sized = names[cloud]
-        for line in snapshot.read_machine_lines(cloud, region):
-            cells = line.split(",")
+        for cells in snapshot.iterate_region_cells(f"{cloud}/machine", region):
             if cells[0] in sized:
                 for column, purchase in columns:
                     if cells[column]:
                         yield float(cells[column]), cells[0], region, purchase, cloud
 
 
-def _list_regions(offer_filter: OfferFilter) -> list[tuple[str, str]]:
+def _list_regions(offer_filter: OfferFilter, clouds: Iterable[str]) -> list[tuple[str, str]]:
     return [
         (cloud, region)
-        for cloud, region, kind in snapshot.list_region_members()
-        if kind == "machine" and offer_filter.cloud in (None, cloud) and offer_filter.region in (None, region)
+        for cloud in clouds
+        if offer_filter.cloud in (None, cloud)
+        for region in snapshot.list_table_regions(cloud, "machine")
+        if offer_filter.region in (None, region)
     ]
 
 

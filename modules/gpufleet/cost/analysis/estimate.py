@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from gpufleet.catalog import Price
+from gpufleet.catalog import STALE_DAYS, Price
 from gpufleet.cost.analysis.diff import CostDiff, compare_bills
 from gpufleet.cost.analysis.policy import CostPolicy, check_policy, judge_without_policy
 from gpufleet.cost.analysis.price_date import (
@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     from gpufleet.cost.pricing.commitments.model import Commitment
     from gpufleet.fleet import Fleet, MonthlyBudget
 
+NotedPrice = tuple[str, str, str, Price]  # item, region of the charge, purchase
 # gpufleet.fleet is imported where it is used: while it loads, the child imports the SDKs already.
-STALE_DAYS = 365  # list prices change about once a year
+SHOWN_ITEMS = 4  # of the prices that one note is about
 EXCLUDED_COSTS = "traffic, licences of applications, support and taxes are not in these figures"
 UNKNOWN_REGION_HINT = (
     "give the region of resources without one: --region eu-west-1, or aws:region, gcp:region or azure-native:location "
@@ -126,7 +127,7 @@ def estimate(
         *committed.format_commitment_warnings(commitments, day),
         *bill.region_notes,
         *missing_price_hints(bill),
-        *price_age_notes(bill),
+        *list_price_notes(bill, day),
         EXCLUDED_COSTS,
     )
     return CostEstimate(
@@ -224,6 +225,7 @@ def _list_diff_notes(cost_diff: CostDiff, commitments: tuple[Commitment, ...], d
         *committed.format_commitment_notes(cost_diff.after.commitments, day),
         *sorted({*cost_diff.before.region_notes, *cost_diff.after.region_notes}),
         *missing_price_hints(cost_diff),
+        *list_price_notes(cost_diff.after, day),
         EXCLUDED_COSTS,
     )
     return tuple(map(replace_control_characters, notes))
@@ -241,20 +243,66 @@ def missing_price_hints(priced: Bill | CostDiff) -> tuple[str, ...]:
     return tuple(hint for is_needed, hint in hints if is_needed)
 
 
-def price_age_notes(bill: Bill, today: date | None = None) -> tuple[str, ...]:
-    """Return a note for each price that has no date or an old one."""
-    prices = {
-        (item, charge.purchase, price)
-        for charge in bill.charges
-        if charge.price
-        for item, price in _list_prices(charge, charge.price)
-    }
-    notes = [
-        note
-        for item, purchase, of in prices
-        if (note := _price_age_note(item, purchase, of, today or _utc_today()))
-    ]
-    return tuple(sorted(notes))
+def list_price_notes(bill: Bill, today: date) -> tuple[str, ...]:
+    """Return at most a note each about prices of other regions, old prices and undated ones."""
+    prices = sorted(
+        {
+            (item, charge.region, charge.purchase, price)
+            for charge in bill.charges
+            if charge.price and charge.purchase != "owned"
+            for item, price in _list_prices(charge, charge.price)
+        },
+        key=lambda each: (each[0], each[1], each[2], each[3].as_of or "", each[3].source),
+    )
+    notes = (
+        _list_elsewhere_note(prices),
+        _format_old_note([each for each in prices if _is_old(each[3], today)]),
+        _format_undated_note([each for each in prices if each[3].earliest_price_date is None]),
+    )
+    return tuple(filter(None, notes))
+
+
+def _list_elsewhere_note(prices: list[NotedPrice]) -> str:
+    """Return which prices stand for those of another region, in which nobody recorded them."""
+    items = sorted(
+        {
+            f"{item} in {region} as {price.region}"
+            for item, region, purchase, price in prices
+            if price.region != region and purchase == "on_demand"
+        }
+    )
+    if not items:
+        return ""
+    return (
+        "priced as another region, whose ranges are the spread between regions, because their own price is not "
+        f"recorded: {_shorten(items)}"
+    )
+
+
+def _is_old(price: Price, today: date) -> bool:
+    day = price.earliest_price_date
+    return day is not None and (today - day).days > STALE_DAYS
+
+
+def _format_old_note(prices: list[NotedPrice]) -> str:
+    if not prices:
+        return ""
+    item, region, purchase, price = min(prices, key=lambda each: each[3].earliest_price_date or date.max)
+    text = f"{len(prices)} prices are" if len(prices) > 1 else "1 price is"
+    return (
+        f"{text} over {STALE_DAYS} days old, the oldest of {price.as_of} ({purchase} of {item} in {region}); their "
+        "ranges cover how such prices move; gpufleet prices refresh reads today's"
+    )
+
+
+def _format_undated_note(prices: list[NotedPrice]) -> str:
+    items = sorted({f"{purchase} of {item} in {region}" for item, region, purchase, _ in prices})
+    return f"prices without a date: {_shorten(items)}" if items else ""
+
+
+def _shorten(items: list[str]) -> str:
+    more = len(items) - SHOWN_ITEMS
+    return "; ".join([*items[:SHOWN_ITEMS], *([f"{more} more"] if more > 0 else [])])
 
 
 def _list_prices(charge: Charge, price: Price) -> Iterator[tuple[str, Price]]:
@@ -264,19 +312,6 @@ def _list_prices(charge: Charge, price: Price) -> Iterator[tuple[str, Price]]:
     for share in use.shares[1:] if use else ():
         name = f"{charge.item} from {format_amount(share.from_amount)} {use.unit_name}" if use else ""
         yield name, replace(price, as_of=share.as_of, source=share.source)
-
-
-def _price_age_note(item: str, purchase: str, of: Price, today: date) -> str:
-    if purchase == "owned":
-        return ""
-    if of.earliest_price_date is None:
-        return f"the {of.purchase} price of {item} in {of.region} has no date ({of.source})"
-    days = (today - of.earliest_price_date).days
-    return (
-        f"the {of.purchase} price of {item} in {of.region} is {days} days old ({of.as_of}, {of.source})"
-        if days > STALE_DAYS
-        else ""
-    )
 
 
 def _with_budget(policy: CostPolicy, limit: Decimal | None) -> CostPolicy:

@@ -54,7 +54,7 @@ class Charge:
     def usd_per_month(self) -> Range:
         """Return the hourly rate times the hours that bill, or what bills by use."""
         if self.monthly_use:
-            return Range.from_exact_value(self.monthly_use.usd_per_month)
+            return self.monthly_use.usd_per_month_range
         return self.usd_per_hour * self.hours_per_month
 
 

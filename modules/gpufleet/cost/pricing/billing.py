@@ -58,7 +58,7 @@ def price_resources(
     What ``commitments`` in force on that day (today) pay for already costs nothing more; versions out of support on
     that day bill their extended support.
     """
-    prices = with_price_cache(book or PriceBook())
+    prices = with_price_cache(book or PriceBook(), on_date)
     graph = ResourceGraph(resources, usage, updated_from, regions, on_date)
     entries = [
         (resource, resolve_usage_component(entry, prices) if isinstance(entry, UsageComponent) else entry)
@@ -232,7 +232,9 @@ def _price_component(
     purchase = "owned" if component.declared_price else component.terms.purchase
     usd_per_hour = rate.total_usd_per_hour or quantity * rate.usd_per_hour
     if component.monthly_use:
-        usd_per_hour = Range.from_exact_value(component.monthly_use.usd_per_month / HOURS_PER_MONTH)
+        usd_per_hour = component.monthly_use.usd_per_month_range * (1 / HOURS_PER_MONTH)
+    if rate.note:
+        component = replace(component, note="; ".join(filter(None, (component.note, rate.note))))
     return _charge(resource, component, graph, quantity, purchase, usd_per_hour, rate.price), unpriced
 
 

@@ -7,9 +7,17 @@ resources of one stack do not show. Free amounts of an account are not deducted.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 
-from gpufleet.catalog import Price, PriceTier, find_first_tier_limit, match_price_tiers, round_unit_price
+from gpufleet.catalog import (
+    Price,
+    PriceTier,
+    RegionalPrice,
+    find_first_tier_limit,
+    match_price_tiers,
+    round_unit_price,
+)
 from gpufleet.cost.inputs.terms import PurchaseTerms
 from gpufleet.cost.money import HOURS_PER_MONTH, to_decimal
 from gpufleet.cost.pricing.component import CostComponent, UnpricedComponent, UsageComponent
@@ -20,13 +28,21 @@ from gpufleet.cost.pricing.rates import UNKNOWN_REGION, PriceBook
 def resolve_usage_component(usage: UsageComponent, book: PriceBook) -> CostComponent | UnpricedComponent:
     """Return the component with its amount of a month, or the reason why it has no price."""
     price = book.find_cloud_part_price(usage.cloud, usage.region, usage.item, "on_demand")
+    estimate = None
+    if price is None and book.estimate_price:
+        estimate = book.estimate_price("part", usage.cloud, usage.region, usage.item)
+        price = estimate.price if estimate else None
     if usage.amount is None:
-        return UnpricedComponent(_describe_unit_price(usage, price), usage.component, is_by_use=True)
+        return UnpricedComponent(_describe_unit_price(usage, price, estimate), usage.component, is_by_use=True)
     use = None
     if price is not None:
         tiers = _find_tiers(usage, price)
         shares = tuple(split_into_tiers(usage.amount, tiers))
         use = MonthlyUse(price.unit, usage.is_stored, shares, _find_caveat(usage, tiers, usage.amount))
+    if use and price and estimate:
+        expected = to_decimal(price.usd_per_hour)
+        ratios = (to_decimal(bound) / expected for bound in (estimate.low, estimate.high))
+        use = replace(use, low_ratio=next(ratios), high_ratio=next(ratios)) if expected else use
     return CostComponent(
         usage.component,
         (usage.item,),
@@ -72,7 +88,7 @@ def _unit_price(price: Price, is_stored: bool) -> Decimal:
     return round_unit_price(to_decimal(price.usd_per_hour) * months)
 
 
-def _describe_unit_price(usage: UsageComponent, price: Price | None) -> str:
+def _describe_unit_price(usage: UsageComponent, price: Price | None, estimate: RegionalPrice | None) -> str:
     remedy = f"give {usage.usage_key} in the usage file"
     if price is None:
         return (
@@ -80,4 +96,5 @@ def _describe_unit_price(usage: UsageComponent, price: Price | None) -> str:
         )
     usd = _unit_price(price, usage.is_stored)
     unit = format_use_unit(price.unit, is_stored=usage.is_stored)
-    return f"bills by use, {usd:f} USD per {unit}; {remedy}"
+    note = f" ({estimate.note})" if estimate else ""
+    return f"bills by use, {usd:f} USD per {unit}{note}; {remedy}"

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from decimal import Decimal
 
-from gpufleet.cost.money import ZERO
+from gpufleet.cost.money import ZERO, Range
 
 SIZES = {"gib": "GiB", "mib": "MiB", "tib": "TiB", "tb": "TB", "gb": "GB"}
 TIMED = {"vcpu": "vCPU", "ghz": "GHz", "dpu": "DPU", "rpu": "RPU", "dbu": "DBU", "vcore": "vCore", **SIZES}
@@ -30,13 +30,15 @@ class MonthlyUse:
     """What is used in a month, by tier. ``unit`` is the price list's: ``gib``, ``request``, ``gib_second``.
 
     ``is_stored``: the price is of a unit and month; otherwise of each unit that is used up. ``caveat`` is why the cost
-    may be too high.
+    may be too high. ``low_ratio`` and ``high_ratio`` are the bounds of a price that another region's stands for.
     """
 
     unit: str
     is_stored: bool
     shares: tuple[TierShare, ...]
     caveat: str = ""
+    low_ratio: Decimal = Decimal(1)
+    high_ratio: Decimal = Decimal(1)
 
     @property
     def amount(self) -> Decimal:
@@ -47,6 +49,12 @@ class MonthlyUse:
     def usd_per_month(self) -> Decimal:
         """Return the cost of a month: each share at the price of its tier."""
         return sum((share.amount * share.usd_per_unit for share in self.shares), ZERO)
+
+    @property
+    def usd_per_month_range(self) -> Range:
+        """Return the cost of a month with the bounds of its price."""
+        usd = self.usd_per_month
+        return Range(usd * self.low_ratio, usd, usd * self.high_ratio)
 
     @property
     def unit_name(self) -> str:

@@ -4,8 +4,11 @@ Rules for prices that the price list does not have:
 
 * where only deployment shows whether it is spot, on-demand is expected and spot is the lower bound;
 * spot with an on-demand fallback ranges from the spot price (expected) up to on-demand;
+* an on-demand price that nobody recorded in a region is that of the region most like it, with a band and a note
+  (``catalog/regional_price.py``);
 * a missing spot or commitment price is never replaced by an old one or another region's: on-demand, which
   neither exceeds, is expected and high, zero is low, and the resource is listed as unpriced for that purchase;
+* a price older than 180 days has the range in which nine in ten such prices moved meanwhile (``price_drift.py``);
 * a commitment without a term (reserved capacity) bills at on-demand;
 * the maximum that a program offers for spot bounds it; below the market's price it may buy nothing;
 * without any price the resource is left out of the totals and listed, never counted as zero.
@@ -14,10 +17,11 @@ Rules for prices that the price list does not have:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 from functools import cache, partial
+from typing import TYPE_CHECKING, Literal
 
 from gpufleet import catalog
 from gpufleet.catalog import Price
@@ -27,19 +31,34 @@ from gpufleet.cost.pricing.component import CostComponent, UnpricedComponent
 from gpufleet.cost.pricing.region import HIDDEN_REGION
 from gpufleet.cost.pricing.weighted_capacity import weighted_capacity_cost
 
+if TYPE_CHECKING:
+    from gpufleet.catalog import RegionalPrice
+
 UNKNOWN_REGION = "an unknown region"
 Lookup = Callable[[str, str, str, str], Price | None]  # cloud, region, item, purchase
+Kind = Literal["machine", "part"]
+Estimate = Callable[[Kind, str, str, str], "RegionalPrice | None"]  # kind, cloud, region, item
 
 
 @dataclass(frozen=True)
 class PriceBook:
-    """Where prices are looked up: the catalogue, as it is or as it was ``on`` a day; tests pass their own."""
+    """Where prices are looked up: the catalogue, as it is or as it was ``on`` a day; tests pass their own.
+
+    X
+    """
 
     find_machine_price: Lookup = catalog.find_machine_price
     find_cloud_part_price: Lookup = catalog.find_cloud_part_price
     on_date: date | None = None
+    estimate_price: Estimate | None = None
+    today: date | None = None  # from which prices are old; None: none is
 
     def __post_init__(self) -> None:
+        if self.find_machine_price is not catalog.find_machine_price:
+            return
+        if self.find_cloud_part_price is not catalog.find_cloud_part_price:
+            return
+        object.__setattr__(self, "estimate_price", partial(_estimate_price, on_date=self.on_date))
         if self.on_date is not None:
             for name, lookup in (
                 ("find_machine_price", catalog.find_machine_price),
@@ -48,7 +67,13 @@ class PriceBook:
                 object.__setattr__(self, name, partial(lookup, on_date=self.on_date))
 
 
-def with_price_cache(book: PriceBook) -> PriceBook:
+def _estimate_price(
+    kind: Kind, cloud: str, region: str, item: str, *, on_date: date | None
+) -> RegionalPrice | None:
+    return catalog.estimate_regional_price(kind, cloud, region, item, on_date)  # imported with the first use
+
+
+def with_price_cache(book: PriceBook, today: date | None = None) -> PriceBook:
     """Return the same book for one bill, with each price looked up once, and none in a hidden region."""
 
     def look_up_once(find: Lookup) -> Lookup:
@@ -58,7 +83,13 @@ def with_price_cache(book: PriceBook) -> PriceBook:
             )
         )
 
-    return PriceBook(look_up_once(book.find_machine_price), look_up_once(book.find_cloud_part_price))
+    return PriceBook(
+        look_up_once(book.find_machine_price),
+        look_up_once(book.find_cloud_part_price),
+        book.on_date,
+        book.estimate_price,
+        book.on_date or today,
+    )
 
 
 @dataclass(frozen=True)
@@ -72,6 +103,7 @@ class ComponentRate:
     price: Price | None
     unpriced: UnpricedComponent | None = None
     total_usd_per_hour: Range | None = None
+    note: str = ""  # which region's price it is, if it is not the component's own
 
 
 def find_component_rate(component: CostComponent, book: PriceBook) -> ComponentRate:
@@ -94,23 +126,46 @@ def find_component_rate(component: CostComponent, book: PriceBook) -> ComponentR
     unpriced = next((each.unpriced for each in item_rates if each.unpriced), None)
     ranges = [each.usd_per_hour for each in item_rates if each.usd_per_hour]
     low, high = min(each.low for each in ranges), max(each.high for each in ranges)
-    return ComponentRate(Range.spanning(low, first.usd_per_hour.expected, high), first.price, unpriced, total)
+    expected = first.usd_per_hour.expected
+    return ComponentRate(Range.spanning(low, expected, high), first.price, unpriced, total, first.note)
 
 
 def _rate_item(component: CostComponent, item: str, book: PriceBook) -> ComponentRate:
     look_up = book.find_cloud_part_price if component.is_part else book.find_machine_price
     on_demand = look_up(component.cloud, component.region, item, "on_demand")
     purchase = component.terms.purchase
+    if on_demand is None and purchase == "on_demand" and book.estimate_price:
+        kind: Kind = "part" if component.is_part else "machine"
+        if estimate := book.estimate_price(kind, component.cloud, component.region, item):
+            return _estimated_rate(estimate)
     if purchase in ("spot", *TERMS, *LIMITED_TIME):
         discounted = look_up(component.cloud, component.region, item, purchase)
-        return _cap_spot_rate(component, item, _discounted_rate(component, item, discounted, on_demand))
+        rate = _discounted_rate(component, item, discounted, on_demand, book)
+        return _cap_spot_rate(component, item, rate)
     if on_demand is None:
         reason = _missing_price(component, item, "on_demand")
         return ComponentRate(None, None, UnpricedComponent(reason, component.component))
     if component.terms.is_spot_unknown and purchase == "on_demand":
         spot = look_up(component.cloud, component.region, item, "spot")
         return _possible_spot_rate(component, item, on_demand, spot)
-    return ComponentRate(Range.from_exact_value(on_demand.usd_per_hour), on_demand)
+    return ComponentRate(_price_range(component.cloud, on_demand, book), on_demand)
+
+
+def _price_range(cloud: str, price: Price, book: PriceBook, limit: Price | None = None) -> Range:
+    """Return a price; if it is old, with how much such prices move, up to a price that it does not exceed."""
+    expected = to_decimal(price.usd_per_hour)
+    drift = catalog.find_price_drift(cloud, price, book.today) if book.today else None
+    if drift is None:
+        return Range.from_exact_value(expected)
+    high = expected * to_decimal(drift.high)
+    if limit is not None:
+        high = max(expected, min(high, to_decimal(limit.usd_per_hour)))
+    return Range(expected * to_decimal(drift.low), expected, high)
+
+
+def _estimated_rate(estimate: RegionalPrice) -> ComponentRate:
+    low, expected, high = map(to_decimal, (estimate.low, estimate.price.usd_per_hour, estimate.high))
+    return ComponentRate(Range(low, expected, high), estimate.price, note=estimate.note)
 
 
 def _possible_spot_rate(
@@ -125,7 +180,7 @@ def _possible_spot_rate(
 
 
 def _discounted_rate(
-    component: CostComponent, item: str, discounted: Price | None, on_demand: Price | None
+    component: CostComponent, item: str, discounted: Price | None, on_demand: Price | None, book: PriceBook
 ) -> ComponentRate:
     """Return the rate of spot, a commitment or a limited time, or its bounds where it has no price."""
     reason = _missing_price(component, item, component.terms.purchase)
@@ -140,15 +195,14 @@ def _discounted_rate(
             Range(ZERO, bound, bound), on_demand, UnpricedComponent(reason, component.component)
         )
     assert discounted is not None  # noqa: S101 - the two cases above leave only this
-    expected = to_decimal(discounted.usd_per_hour)
+    market = _price_range(component.cloud, discounted, book, on_demand)
     if not component.terms.has_fallback:
-        return ComponentRate(Range.from_exact_value(expected), discounted)
+        return ComponentRate(market, discounted)
     if on_demand is None:
         reason = _missing_price(component, item, "on_demand") + ", to which it falls back"
-        return ComponentRate(
-            Range.from_exact_value(expected), discounted, UnpricedComponent(reason, component.component)
-        )
-    return ComponentRate(Range.spanning(expected, expected, to_decimal(on_demand.usd_per_hour)), discounted)
+        return ComponentRate(market, discounted, UnpricedComponent(reason, component.component))
+    highest = to_decimal(on_demand.usd_per_hour)
+    return ComponentRate(Range.spanning(market.low, market.expected, highest), discounted)
 
 
 def _cap_spot_rate(component: CostComponent, item: str, rate: ComponentRate) -> ComponentRate:
@@ -164,7 +218,7 @@ def _cap_spot_rate(component: CostComponent, item: str, rate: ComponentRate) -> 
 
 
 def _scale_rate(rate: ComponentRate, ratio: Decimal) -> ComponentRate:
-    return ComponentRate(rate.usd_per_hour * ratio if rate.usd_per_hour else None, rate.price, rate.unpriced)
+    return replace(rate, usd_per_hour=rate.usd_per_hour * ratio if rate.usd_per_hour else None)
 
 
 def _missing_price(component: CostComponent, item: str, purchase: str) -> str:

@@ -12,6 +12,7 @@ from gpufleet.catalog.prices import refresh_report
 from gpufleet.catalog.prices.part_rule import list_part_names, load_rule_rows
 from gpufleet.catalog.prices.refresh.aws_file import AwsPriceFileSource
 from gpufleet.catalog.prices.refresh.google_sku import ADDRESS_DESCRIPTIONS, DISK_DESCRIPTIONS
+from tools.price_lists import PART_LISTS, read_price_list
 
 from .conftest import CASES, TODAY
 from .test_aws_file import PARTS, serve_files
@@ -59,11 +60,10 @@ def test_units_of_refreshed_parts_are_those_of_the_embedded_prices():
 
 
 def test_use_and_time_of_refreshed_parts_are_those_of_the_embedded_prices():
-    files = ("parts.csv", *(f"service_parts_{cloud}.csv" for cloud in catalog.CLOUDS))
     wrong = [
         (row["part"], name.per)
-        for file in files
-        for row in data_file.load_catalog_rows(file)
+        for file in PART_LISTS
+        for row in read_price_list(file)
         for name in list_part_names(row["cloud"])
         if name.pattern.fullmatch(row["part"]) and (name.per == "use") != (row["per"] == "use")
     ]

@@ -117,19 +117,19 @@ def read_price_sheets(path: Path, content: bytes) -> Iterator[PriceSheet]:
     """Yield the sheets of a file: one, or those of a zip."""
     if zipfile.is_zipfile(io.BytesIO(content)):
         for name, member in _read_zip_members(path, content):
-            yield _read_sheet(
+            yield read_sheet(
                 f"{format_input_file_name(path)}!{make_printable(name)}",
                 Path(name).stem,
                 Path(name).parent.name,
                 member,
             )
     else:
-        yield _read_sheet(format_input_file_name(path), path.stem, path.resolve().parent.name, content)
+        yield read_sheet(format_input_file_name(path), path.stem, path.resolve().parent.name, content)
 
 
 def _read_zip_members(path: Path, content: bytes) -> Iterator[tuple[str, bytes]]:
     where = format_input_file_name(path)
-    with _archive_errors(where), zipfile.ZipFile(io.BytesIO(content)) as archive:
+    with archive_errors(where), zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = [member for member in archive.infolist() if member.filename.endswith((".csv", ".json"))]
         # No member is read beyond its declared size.
         if sum(member.file_size for member in members) > LARGE_DOCUMENT.bytes:
@@ -141,7 +141,8 @@ def _read_zip_members(path: Path, content: bytes) -> Iterator[tuple[str, bytes]]
 
 
 @contextmanager
-def _archive_errors(where: str) -> Iterator[None]:
+def archive_errors(where: str) -> Iterator[None]:
+    """Raise InputError for an archive that is damaged, encrypted or of an unknown kind."""
     try:
         yield
     except InputError:
@@ -150,7 +151,8 @@ def _archive_errors(where: str) -> Iterator[None]:
         raise InputError(f"is a damaged archive: {make_printable(error, 80)}", where=where) from None
 
 
-def _read_sheet(name: str, stem: str, folder: str, content: bytes) -> PriceSheet:
+def read_sheet(name: str, stem: str, folder: str, content: bytes) -> PriceSheet:
+    """Return the records of one CSV or JSON document; ``name`` is its place in messages."""
     text = decode_text(content, name, LARGE_DOCUMENT)
     records = _read_json(name, text) if text.lstrip()[:1] in ("[", "{") else _read_csv(name, text)
     if not records:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import urllib3
@@ -30,6 +30,7 @@ MAX_BODY_BYTES = LARGE_DOCUMENT.bytes  # a page of Google's SKUs has about 10 MB
 CHUNK_BYTES = 1024 * 1024
 RETRYABLE_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 HTTP_OK, HTTP_PARTIAL = 200, 206
+REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 MAX_STREAM_BYTES = 8 * 1024**3  # Amazon's largest price file of a region has less than one
 STREAM_TIMEOUT_S = 3600.0
 REPORTED_STREAM_BYTES = 64 * 1024**2  # progress is reported after each
@@ -66,9 +67,13 @@ class StreamPosition:
 
 @dataclass
 class HttpClient:
-    """A client for GET. Tests replace ``sleep`` and ``clock``."""
+    """A client for GET. Tests replace ``sleep`` and ``clock``.
+
+    ``max_redirects`` is for documents whose content is verified and whose request has no key.
+    """
 
     tries: int = MAX_TRIES
+    max_redirects: int = 0
     sleep: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
     report: Callable[[str], None] = lambda _: None
@@ -141,6 +146,18 @@ class HttpClient:
             position.total = int(length) if length.isascii() and length.isdecimal() else 0
 
     def _open_response(self, url: str, headers: Mapping[str, str]) -> urllib3.BaseHTTPResponse:
+        for _ in range(self.max_redirects):
+            response = self._open_one_response(url, headers)
+            location = response.headers.get("Location", "")
+            if response.status not in REDIRECT_STATUSES or not location:
+                return response
+            response.close()
+            url = urljoin(url, location)
+            if urlsplit(url).scheme not in ("http", "https"):
+                raise RequestRejected(f"{make_printable(location, 80)}: is not an address of HTTP")
+        return self._open_one_response(url, headers)
+
+    def _open_one_response(self, url: str, headers: Mapping[str, str]) -> urllib3.BaseHTTPResponse:
         try:
             return self._choose_pool(url).request(
                 "GET",

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from gpufleet.catalog.data_file import load_machines
-from gpufleet.catalog.prices.snapshot import list_sized_machines
+from gpufleet.catalog.prices.snapshot import list_snapshot_items
 from gpufleet.cost.formatting import format_usd
 from gpufleet.cost.money import ZERO, round_to_cents
 from gpufleet.cost.pricing.bill import CommitmentUse
@@ -44,7 +44,7 @@ def _warnings(commitment: Commitment, today: date) -> Iterator[str]:
     elif commitment.start > today:
         yield f"{title} begins on {commitment.start}: it covers nothing yet and its cost is not included"
     known_machines = {machine for cloud, machine in load_machines() if cloud == commitment.cloud}
-    known_machines |= list_sized_machines(commitment.cloud)
+    known_machines |= list_snapshot_items(commitment.cloud)
     machines = {getattr(commitment, "machine", None), *getattr(commitment, "rates", ())} - {None}
     for machine in sorted(machines - known_machines):
         close = get_close_matches(machine, known_machines, n=1, cutoff=0.8)

@@ -35,7 +35,7 @@ NODE_DISK_INTERFACES = {
 }
 # Types that come with local SSDs: those whose price here includes them (gcosts-pricing.yml, which prices the
 # entire machine), and those whose source says no-local-ssd (SkyPilot's catalogue; see the notes of
-# catalog/data/prices.csv).
+# tools/price_lists/prices.csv).
 LOCAL_SSDS_IN_PRICE = ("a2-ultragpu-", "a3-highgpu-")
 LOCAL_SSDS_NOT_IN_PRICE = ("a3-megagpu-", "a3-ultragpu-")
 
