@@ -36,7 +36,7 @@ def main() -> None:
         [*key, f"{interval.low:.4f}", f"{interval.high:.4f}", str(n), today]
         for key, (interval, n) in sorted(intervals.items())
     ]
-    _write_csv("intervals.csv", ["metric", "device", "low", "high", "measurements", "fitted"], bounds)
+    _write_csv("intervals.csv", ["metric", "regime", "low", "high", "measurements", "fitted"], bounds)
     sys.stdout.write(format_calibration_report(predictions))
 
 

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp
 
+import numpy as np
+
 from gpufleet.sizing.speed.efficiency import ANY
 from gpufleet.sizing.speed.interval import UNMEASURED_WIDENING, SpeedInterval
-from tools.speed_calibration.fit import compute_error_slopes, fit_efficiency_factors
+from tools.speed_calibration.fit import build_fit_problem, fit_point
 from tools.speed_calibration.measurement import SpeedMeasurement
 
 MIN_ROWS = 10  # fewest measurements of a class for its own interval
-MIN_PUBLICATIONS = 6  # fewest publications of those measurements
+MIN_PUBLICATIONS = 4  # fewest publications of those measurements
 TARGET_COVERAGE, MIN_COVERAGE = 0.80, 0.70  # share of rows and publications inside: their mean, and each
 MIN_WIDENING, WIDENING_STEPS = 0.25, 75  # intervals are widened in steps of 0.05
 MIN_HALF_WIDTH = 0.05
@@ -33,28 +35,34 @@ class HeldOutPrediction:
 
 
 def cross_validate_speed(rows: Sequence[SpeedMeasurement]) -> list[HeldOutPrediction]:
-    """Return every measurement's prediction with its publication left out."""
+    """Return every measurement's prediction with its publication left out.
+
+    The fit without a publication is solved around the fit to all of them, where errors are nearly linear.
+    """
+    problem = build_fit_problem(rows)
+    point = fit_point(problem)
+    errors, slopes = problem.errors_at(point), problem.slopes_at(point)
     predictions = []
-    initial = fit_efficiency_factors(rows)
-    slopes = compute_error_slopes(rows, initial)
     for group in sorted({row.publication for row in rows}):
-        factors = fit_efficiency_factors([row for row in rows if row.publication != group], initial, slopes)
-        errors = [(row, row.log_prediction_error(factors)) for row in rows if row.publication == group]
-        predictions += [HeldOutPrediction(row, error) for row, error in errors if error is not None]
+        used = np.array([float(row.publication != group) for row in rows])
+        near = problem.search(slopes, errors, point, used)
+        factors = problem.factors_at(problem.search(slopes, problem.errors_at(near), near, used))
+        held_out = [(row, row.log_prediction_error(factors)) for row in rows if row.publication == group]
+        predictions += [HeldOutPrediction(row, error) for row, error in held_out if error is not None]
     return predictions
 
 
 def fit_speed_intervals(
     predictions: Sequence[HeldOutPrediction],
 ) -> dict[tuple[str, str], tuple[SpeedInterval, int]]:
-    """Return intervals by metric and device class, with their number of measurements.
+    """Return intervals by kind of speed and regime, with their number of measurements.
 
     Publications differ more than the rows of one publication. So a publication's weight grows with the root of its
     rows, and intervals are widened until those fitted without a publication cover the target share of its rows.
     """
     intervals: dict[tuple[str, str], tuple[SpeedInterval, int]] = {}
-    for metric in sorted({prediction.row.metric_kind for prediction in predictions}):
-        subset = [prediction for prediction in predictions if prediction.row.metric_kind == metric]
+    for metric in sorted({prediction.row.regime[0] for prediction in predictions}):
+        subset = [prediction for prediction in predictions if prediction.row.regime[0] == metric]
         widening = _widening_by_class(subset)
         for kind, (bounds, n) in _class_intervals(subset).items():
             intervals[metric, kind] = (_include_prediction(bounds.widen(widening[kind])), n)
@@ -64,11 +72,11 @@ def fit_speed_intervals(
 def check_interval_coverage(predictions: Sequence[HeldOutPrediction]) -> dict[str, bool]:
     """Return by measurement id whether the interval fitted to the other publications covers it."""
     covered: dict[str, bool] = {}
-    for metric in {prediction.row.metric_kind for prediction in predictions}:
-        subset = [prediction for prediction in predictions if prediction.row.metric_kind == metric]
+    for metric in {prediction.row.regime[0] for prediction in predictions}:
+        subset = [prediction for prediction in predictions if prediction.row.regime[0] == metric]
         intervals, widening = _intervals_without_group(subset), _widening_by_class(subset)
         for prediction in subset:
-            bounds, kind = intervals[prediction.row.publication], prediction.row.device_class
+            bounds, kind = intervals[prediction.row.publication], prediction.row.regime[1]
             class_interval = bounds[kind].widen(widening[kind]) if kind in bounds else None
             pooled = bounds[ANY].widen(widening[ANY])
             covered[prediction.row.measurement_id] = _contains(
@@ -130,7 +138,7 @@ def _include_prediction(bounds: SpeedInterval) -> SpeedInterval:
 
 def _class_intervals(predictions: Sequence[HeldOutPrediction]) -> dict[str, tuple[SpeedInterval, int]]:
     intervals = {}
-    for kind in [ANY, *sorted({prediction.row.device_class for prediction in predictions})]:
+    for kind in [ANY, *sorted({prediction.row.regime[1] for prediction in predictions})]:
         subset = _select_class(predictions, kind)
         publications = {prediction.row.publication for prediction in subset}
         if kind == ANY or (len(subset) >= MIN_ROWS and len(publications) >= MIN_PUBLICATIONS):
@@ -139,7 +147,7 @@ def _class_intervals(predictions: Sequence[HeldOutPrediction]) -> dict[str, tupl
 
 
 def _select_class(predictions: Sequence[HeldOutPrediction], kind: str) -> list[HeldOutPrediction]:
-    return [prediction for prediction in predictions if kind in (ANY, prediction.row.device_class)]
+    return [prediction for prediction in predictions if kind in (ANY, prediction.row.regime[1])]
 
 
 def _error_interval(predictions: Sequence[HeldOutPrediction]) -> SpeedInterval:

@@ -44,6 +44,13 @@ def _workload_options(command: Command) -> Command:
                 default="",
                 help="llama.cpp, vllm, mlx, distributed-llama ... (default by hardware).",
             ),
+            click.option(
+                "--engine-version", default="", help="Version or date of --engine (default the newest): 0.11, 2025-10."
+            ),
+            click.option("--draft-tokens", type=int, help="Tokens that speculative decoding guesses ahead."),
+            click.option("--acceptance", type=float, help="Share of right guesses (default 0.85)."),
+            click.option("--prefix-hits", type=float, help="Share of the prompt that the prefix cache has."),
+            click.option("--disaggregated", is_flag=True, help="Other devices process the prompts."),
         )
     ):
         command = option(command)
@@ -82,6 +89,14 @@ def _choice_options(command: Command) -> Command:
                 help="A machine (p4d.24xlarge), a rack, or an accelerator (H100 SXM5 80GB).",
             ),
             click.option("--devices", type=int, help="Number of accelerators; with --on, exactly one plan."),
+            click.option("--tensor-parallel", type=int, help="Devices that share each layer, with --on."),
+            click.option("--pipeline-parallel", type=int, help="Stages of layers, with --on."),
+            click.option(
+                "--data-parallel",
+                type=int,
+                help="Copies; with --expert-parallel groups of attention that share the experts.",
+            ),
+            click.option("--expert-parallel", type=int, help="Devices over which whole experts are spread."),
             click.option(
                 "--reserve-gib", type=float, help="Memory of each device that is reserved for other programs."
             ),

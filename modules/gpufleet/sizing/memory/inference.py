@@ -108,8 +108,9 @@ def estimate_inference_memory(
     )
     state = workload.batch * kv_cache_bytes(model, 0, workload.kv_precision)  # of a fixed size
     state_heads = model.linear.value_heads if model.linear else model.kv_heads
-    share.kv_cache = (cache - state) / _cache_devices(model, layout, model.kv_heads)
-    share.kv_cache += state / _cache_devices(model, layout, state_heads)
+    groups = layout.data if layout.expert > 1 else 1  # attention data parallelism: each has its streams
+    share.kv_cache = (cache - state) / groups / _cache_share(model, layout, model.kv_heads)
+    share.kv_cache += state / groups / _cache_share(model, layout, state_heads)
     share.activations = _activation_bytes(workload, engine, layout)
     share.overhead = (engine.graphs_gib + engine.runtime_gib) * GIB
     return share
@@ -184,7 +185,12 @@ def _pipeline_stages(layout: ParallelLayout) -> int:
     )
 
 
-def _cache_devices(model: ModelArchitecture, layout: ParallelLayout, head_count: int) -> float:
+def count_cache_devices(model: ModelArchitecture, layout: ParallelLayout, head_count: int) -> int:
+    """Return over how many devices tensor parallelism spreads a layer's cache: by its heads; a latent one has none."""
+    return 1 if model.latent else max(1, min(layout.tensor, head_count))
+
+
+def _cache_share(model: ModelArchitecture, layout: ParallelLayout, head_count: int) -> float:
     """Return over how many devices the KV cache is spread: heads by tensor parallelism, layers by pipeline stages."""
-    heads = 1 if model.latent else max(1, min(layout.tensor, head_count))
+    heads = count_cache_devices(model, layout, head_count)
     return heads * model.layers / -(-model.layers // _pipeline_stages(layout))

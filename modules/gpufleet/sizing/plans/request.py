@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from gpufleet.sizing.parallelism import ParallelSizes
 from gpufleet.sizing.workload import Workload
 
 Rank = Literal["cost", "time", "speed", "power"]
@@ -19,6 +20,7 @@ class SizingRequest:
     ``needs_max_streams``: the batch is as large as memory and targets allow. ``has_total_context_only``: only the
     length of a sequence was given, half of it counts as prompt. ``can_choose_batch``: the search chooses a training's
     micro-batch. ``reserve_gib`` of each device's memory is reserved for other processes.
+    ``sizes`` fix the layout of one replica.
     """
 
     workload: Workload
@@ -42,6 +44,7 @@ class SizingRequest:
     max_plans: int = 20
     project_root: Path | None = None
     reserve_gib: float = 0.0
+    sizes: ParallelSizes = ParallelSizes()
 
     @property
     def has_offer_constraints(self) -> bool:
