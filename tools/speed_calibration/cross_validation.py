@@ -37,16 +37,17 @@ class HeldOutPrediction:
 def cross_validate_speed(rows: Sequence[SpeedMeasurement]) -> list[HeldOutPrediction]:
     """Return every measurement's prediction with its publication left out.
 
-    The fit without a publication is solved around the fit to all of them, where errors are nearly linear.
+    The fit without a publication is searched from the fit to all of them, with the slopes there, and then with those of
+    the point found.
     """
     problem = build_fit_problem(rows)
     point = fit_point(problem)
-    errors, slopes = problem.errors_at(point), problem.slopes_at(point)
+    slopes = problem.slopes_at(point)
     predictions = []
     for group in sorted({row.publication for row in rows}):
         used = np.array([float(row.publication != group) for row in rows])
-        near = problem.search(slopes, errors, point, used)
-        factors = problem.factors_at(problem.search(slopes, problem.errors_at(near), near, used))
+        near = fit_point(problem, used, point, slopes)
+        factors = problem.factors_at(fit_point(problem, used, near, problem.slopes_at(near)))
         held_out = [(row, row.log_prediction_error(factors)) for row in rows if row.publication == group]
         predictions += [HeldOutPrediction(row, error) for row, error in held_out if error is not None]
     return predictions

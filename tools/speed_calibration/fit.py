@@ -106,16 +106,25 @@ def build_fit_problem(rows: Sequence[SpeedMeasurement]) -> EfficiencyFitProblem:
     )
 
 
-def fit_point(problem: EfficiencyFitProblem) -> Vector:
-    """Return the point with the least squared errors and prior penalties."""
-    used = np.ones(len(problem.rows))
-    point = np.zeros(len(problem.keys))
+def fit_point(
+    problem: EfficiencyFitProblem,
+    used: Vector | None = None,
+    start: Vector | None = None,
+    slopes: Vector | None = None,
+) -> Vector:
+    """Return the point with the least squared errors of the used rows (all) and prior penalties.
+
+    ``slopes`` are the derivatives near the solution; if given, they are used for the complete search.
+    """
+    used = np.ones(len(problem.rows)) if used is None else used
+    point = np.zeros(len(problem.keys)) if start is None else start
     errors = problem.errors_at(point)
     loss = problem.loss(errors, point, used)
     for _ in range(MAX_ROUNDS):
-        step = problem.search(problem.slopes_at(point), errors, point, used) - point
+        current = problem.slopes_at(point) if slopes is None else slopes
+        step = problem.search(current, errors, point, used) - point
         gain = 0.0
-        for share in (1.0, 0.5, 0.25, 0.1):
+        for share in (1.0, 0.5, 0.2):
             tried = point + share * step
             tried_errors = problem.errors_at(tried)
             gain = loss - problem.loss(tried_errors, tried, used)

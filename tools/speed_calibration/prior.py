@@ -29,7 +29,7 @@ class EfficiencyPrior:
 
 
 PRIORS: dict[str, EfficiencyPrior] = {
-    "weight_bandwidth": EfficiencyPrior(0.88, 0.15, 0.20, INFERENCE_METRICS),
+    "weight_bandwidth": EfficiencyPrior(0.88, 0.15, 0.20, INFERENCE_METRICS, generation_spread=0.1),
     "weight_bandwidth_byte": EfficiencyPrior(0.95, 0.10, 0.05, INFERENCE_METRICS),
     "weight_bandwidth_nibble": EfficiencyPrior(0.90, 0.15, 0.10, INFERENCE_METRICS),
     "weight_bandwidth_fp8": EfficiencyPrior(0.95, 0.10, 0.05, INFERENCE_METRICS),
@@ -51,11 +51,11 @@ PRIORS: dict[str, EfficiencyPrior] = {
     "expert_tile": EfficiencyPrior(8.0, 0.7, 0.2, DECODE_METRICS, is_shared=True),
     "latent_seconds": EfficiencyPrior(2e-5, 0.8, 0.4, DECODE_METRICS, generation_spread=0.3),
     "latent_compute": EfficiencyPrior(0.5, 0.3, 0.2, DECODE_METRICS, is_shared=True),
-    "expert_bandwidth": EfficiencyPrior(0.85, 0.2, 0.2, DECODE_METRICS),
+    "expert_bandwidth": EfficiencyPrior(0.85, 0.2, 0.2, DECODE_METRICS, generation_spread=0.15),
     "step_seconds": EfficiencyPrior(3e-4, 0.6, 0.8, INFERENCE_METRICS, generation_spread=0.4),
     "stream_seconds": EfficiencyPrior(2e-5, 0.7, 0.7, SERVER_METRICS, generation_spread=0.5),
-    "decode_compute": EfficiencyPrior(0.45, 0.3, 0.35, DECODE_METRICS),
-    "prefill_compute": EfficiencyPrior(0.60, 0.3, 0.3, PREFILL_METRICS),
+    "decode_compute": EfficiencyPrior(0.45, 0.3, 0.35, DECODE_METRICS, generation_spread=0.15),
+    "prefill_compute": EfficiencyPrior(0.60, 0.3, 0.3, PREFILL_METRICS, generation_spread=0.15),
     "prefill_compute_byte": EfficiencyPrior(0.9, 0.2, 0.1, PREFILL_METRICS),
     "prefill_compute_nibble": EfficiencyPrior(0.8, 0.3, 0.15, PREFILL_METRICS),
     "prefill_compute_fp8": EfficiencyPrior(0.95, 0.2, 0.1, PREFILL_METRICS),

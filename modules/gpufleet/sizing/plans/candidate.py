@@ -94,6 +94,23 @@ def _replica_placements(request: SizingRequest, hardware: Hardware, devices: int
             placement = place_workload_on_devices(request.workload, hardware, size)
             if placement.fits_in_memory:
                 yield _fill_streams(request, placement)
+        if shared := _shared_experts_placement(placement, hardware, devices):
+            yield _fill_streams(request, shared)
+
+
+def _shared_experts_placement(
+    placement: Placement, hardware: Hardware, devices: int
+) -> Placement | None:
+    """Return attention data parallelism over all devices of a node, which share the experts; None without experts.
+
+    Many streams of a mixture are served so (SGLang, vLLM and TensorRT-LLM document it): the cache is not copied.
+    """
+    experts = placement.workload.model.experts
+    if experts is None or devices == 1 or devices > hardware.devices_per_node or experts.count % devices:
+        return None
+    layout = ParallelLayout(devices=devices, data=devices, expert=devices)
+    shared = place_workload_on_layout(placement.workload, hardware, layout, placement.engine)
+    return shared if shared.fits_in_memory else None
 
 
 def _fill_streams(request: SizingRequest, placement: Placement) -> Placement:

@@ -135,7 +135,7 @@ def _find_limit(replica: Replica, generation: GenerationRates) -> Limit:
 
 def _replica_watts(replica: Replica, busy: float, limit: str) -> float | None:
     layout = replica.layout
-    devices = layout.tensor * layout.pipeline * (layout.data if replica.workload.is_training else 1)
+    devices = layout.tensor * layout.pipeline * layout.data
     busy_stages = (
         1.0
         if device.is_server_engine(replica.calibrated_engine) or replica.workload.is_training
@@ -152,17 +152,11 @@ def _speed_notes(replica: Replica, generation: GenerationRates, *, known: bool) 
         )
     if replica.device_peak_flops is None:
         notes.append("the compute rate is not known: prompt time is left out")
-    return notes + _interval_note(replica, known=known)
+    return notes + _interval_note(find_replica_regime(replica)[1], known=known)
 
 
-def _interval_note(replica: Replica, *, known: bool) -> list[str]:
-    return (
-        []
-        if known
-        else [
-            f"few measurements of this device class ({replica.device_class}): a wider interval, from all classes"
-        ]
-    )
+def _interval_note(regime: str, *, known: bool) -> list[str]:
+    return [] if known else [f"few measurements of this kind ({regime}): a wider interval, from all kinds"]
 
 
 def _training_speed(replica: Replica) -> SpeedEstimate:
@@ -184,5 +178,5 @@ def _training_speed(replica: Replica) -> SpeedEstimate:
         time_to_first_token_s=None,
         limit=limit,
         watts=_replica_watts(replica, parts.compute / parts.total_seconds, limit),
-        notes=tuple(_interval_note(replica, known=bounds.is_measured)),
+        notes=tuple(_interval_note(replica.device_class, known=bounds.is_measured)),
     )
