@@ -76,13 +76,14 @@ class EfficiencyFitProblem:
 
     def search(self, slopes: Vector, errors: Vector, point: Vector, used: Vector) -> Vector:
         """Return the best point of the problem that is linear around ``point``."""
-        found, expected = point, errors
+        found: Vector = point
+        expected: Vector = errors
         for _ in range(REWEIGHTINGS):
             weights = used / (NOISE**2 * (1.0 + (expected / OUTLIER_ERROR) ** 2))
             weighted = slopes * weights[:, None]
             matrix = slopes.T @ weighted + np.diag(self.penalties)
-            found = np.linalg.solve(matrix, weighted.T @ (slopes @ point - errors))
-            found = point + np.clip(found - point, -MAX_STEP, MAX_STEP)
+            step = np.linalg.solve(matrix, weighted.T @ (slopes @ point - errors)) - point
+            found = point + np.clip(step, -MAX_STEP, MAX_STEP)
             expected = errors + slopes @ (found - point)
         return found
 
@@ -158,9 +159,7 @@ def group_measurement_indexes_by_factor(rows: Sequence[SpeedMeasurement]) -> dic
         seen: set[tuple[int, ...]] = set()
         for key in _candidate_factors(rows, parameter, links=prior.links, common_only=prior.is_shared):
             base = _base_factor(key)
-            affected = [
-                i for i, row in enumerate(rows) if base in base_factors[i] and _applies_to(key, row)
-            ]
+            affected = [i for i, row in enumerate(rows) if base in base_factors[i] and _applies_to(key, row)]
             if affected and tuple(affected) not in seen:
                 seen.add(tuple(affected))
                 rows_of_factor[key] = affected
@@ -203,7 +202,9 @@ def _candidate_factors(
         ]
     wide: list[Key] = [(parameter, ANY, ANY)]
     if PRIORS[parameter].generation_spread:
-        wide += [(parameter, generation, ANY) for generation in sorted({row.generation for row in rows} - {""})]
+        wide += [
+            (parameter, generation, ANY) for generation in sorted({row.generation for row in rows} - {""})
+        ]
     if common_only:
         return wide
     kinds = sorted({row.device_class for row in rows})

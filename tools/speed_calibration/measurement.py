@@ -29,7 +29,9 @@ from gpufleet.sizing.speed.replica import Replica
 from gpufleet.sizing.workload import Recompute, Task, TrainingSettings, Workload
 
 MANY_STREAMS = 2048  # streams for a batch of "max"
-MOST_REQUESTS = 3000  # that NVIDIA's tables of the greatest load send at once (TensorRT-LLM perf-overview.md, v1.0)
+MOST_REQUESTS = (
+    3000  # that NVIDIA's tables of the greatest load send at once (TensorRT-LLM perf-overview.md, v1.0)
+)
 METRIC_KINDS = {
     "decode_tok_s": "decode", "output_tok_s_total": "throughput", "e2e_latency_s": "throughput",
     "prefill_tok_s": "prefill", "ttft_ms": "prefill",

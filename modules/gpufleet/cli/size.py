@@ -45,7 +45,9 @@ def _workload_options(command: Command) -> Command:
                 help="llama.cpp, vllm, mlx, distributed-llama ... (default by hardware).",
             ),
             click.option(
-                "--engine-version", default="", help="Version or date of --engine (default the newest): 0.11, 2025-10."
+                "--engine-version",
+                default="",
+                help="Version or date of --engine (default the newest): 0.11, 2025-10.",
             ),
             click.option("--draft-tokens", type=int, help="Tokens that speculative decoding guesses ahead."),
             click.option("--acceptance", type=float, help="Share of right guesses (default 0.85)."),

@@ -18,7 +18,6 @@ from gpufleet.sizing.speed.efficiency import (
 )
 from gpufleet.sizing.speed.interval import SpeedInterval, find_speed_interval, load_speed_intervals
 from tools.speed_calibration import (
-    cross_validate_speed,
     fit_efficiency_factors,
     format_calibration_report,
     load_speed_measurements,

@@ -49,7 +49,9 @@ def build_plan_on_devices(request: SizingRequest, hardware: Hardware, devices: i
     if request.sizes.is_given:
         placement = _requested_placement(request, hardware)
         if workload.is_training:
-            return _build_plan(request, placement, replicas=devices // placement.layout.devices, devices=devices)
+            return _build_plan(
+                request, placement, replicas=devices // placement.layout.devices, devices=devices
+            )
         return _plan_replicas(request, _fill_streams(request, placement), devices)
     if workload.is_training:
         best = find_fastest_training_placement(
@@ -98,9 +100,7 @@ def _replica_placements(request: SizingRequest, hardware: Hardware, devices: int
             yield _fill_streams(request, shared)
 
 
-def _shared_experts_placement(
-    placement: Placement, hardware: Hardware, devices: int
-) -> Placement | None:
+def _shared_experts_placement(placement: Placement, hardware: Hardware, devices: int) -> Placement | None:
     """Return attention data parallelism over all devices of a node, which share the experts; None without experts.
 
     Many streams of a mixture are served so (SGLang, vLLM and TensorRT-LLM document it): the cache is not copied.

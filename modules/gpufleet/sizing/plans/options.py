@@ -372,7 +372,9 @@ def _refuse_sizes_without_hardware(options: PlanOptions) -> None:
     if not sizes.is_given:
         return
     if not options.on:
-        raise InputError("needs --on", where="--tensor-parallel", remedy="name the hardware: --on p5.48xlarge")
+        raise InputError(
+            "needs --on", where="--tensor-parallel", remedy="name the hardware: --on p5.48xlarge"
+        )
     if options.devices is not None and options.devices % sizes.devices:
         raise InputError(
             f"{options.devices} is not a multiple of the layout's {sizes.devices} devices",

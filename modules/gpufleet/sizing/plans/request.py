@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -44,7 +44,7 @@ class SizingRequest:
     max_plans: int = 20
     project_root: Path | None = None
     reserve_gib: float = 0.0
-    sizes: ParallelSizes = ParallelSizes()
+    sizes: ParallelSizes = field(default_factory=ParallelSizes)
 
     @property
     def has_offer_constraints(self) -> bool:

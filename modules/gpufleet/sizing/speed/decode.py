@@ -35,7 +35,9 @@ def estimate_decode_step_time(replica: Replica, streams: float, context: float) 
     if replica.peak_bandwidth_bytes_per_s is None:
         return None
     group = streams / replica.attention_groups
-    checked = 1.0 + replica.workload.draft_tokens  # tokens of each stream in one step: the next one and guesses
+    checked = (
+        1.0 + replica.workload.draft_tokens
+    )  # tokens of each stream in one step: the next one and guesses
     parts = [
         _dense_seconds(replica, group * checked),
         expert_load.expert_seconds(replica, streams * checked),

@@ -39,7 +39,7 @@ def read_share(replica: Replica, tokens: float) -> float:
         return 0.0
     ranks = max(1, replica.layout.expert)
     held = experts.count / ranks
-    touched_probability = 1.0 - (1.0 - experts.per_token / experts.count) ** max(tokens, 0.0)
+    touched_probability: float = 1.0 - (1.0 - experts.per_token / experts.count) ** max(tokens, 0.0)
     touched = held * touched_probability
     if ranks > 1:
         touched = min(
@@ -72,5 +72,6 @@ def tile_waste(replica: Replica, tokens: float) -> float:
     experts = replica.model.experts
     if experts is None:
         return 0.0
-    touched = experts.count * (1.0 - (1.0 - experts.per_token / experts.count) ** max(tokens, 0.0))
+    missed: float = (1.0 - experts.per_token / experts.count) ** max(tokens, 0.0)
+    touched = experts.count * (1.0 - missed)
     return touched * replica.efficiency_factor("expert_tile") / max(tokens * experts.per_token, 1e-9)

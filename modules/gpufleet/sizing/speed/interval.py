@@ -27,7 +27,9 @@ class SpeedInterval:
         return SpeedInterval(self.low**exponent, self.high**exponent, self.is_measured)
 
 
-FEW_STREAMS = 16  # of a server: up to here a step is reading, launches and collectives; beyond, arithmetic and host work
+FEW_STREAMS = (
+    16  # of a server: up to here a step is reads, launches and collectives; beyond, arithmetic and host work
+)
 
 
 def classify_regime(
@@ -35,8 +37,8 @@ def classify_regime(
 ) -> tuple[str, str]:
     """Return the kind of speed and the regime whose errors are alike: keys of intervals.csv.
 
-    Local engines are alike by device class. Those of servers differ by what limits them: one stream or few on one device
-    or several, many streams of a dense model or of a mixture.
+    Local engines are alike by device class. Those of servers differ by what limits them: one stream or few on one
+    device or several, many streams of a dense model or of a mixture.
     """
     if not is_server:
         return ("decode" if streams <= 1 else "throughput"), device_class

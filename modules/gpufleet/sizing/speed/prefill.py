@@ -56,7 +56,9 @@ def _weight_read_seconds(replica: Replica, tokens: float) -> float:
     model, precision = replica.model, replica.weight_precision
     read = operation_count.dense_weight_bytes(model, precision) / replica.layout.tensor
     if replica.expert_layer_count:
-        read += expert_load.read_share(replica, tokens) * operation_count.routed_weight_bytes(model, precision)
+        read += expert_load.read_share(replica, tokens) * operation_count.routed_weight_bytes(
+            model, precision
+        )
     return read / replica.effective_weight_bytes_per_s
 
 

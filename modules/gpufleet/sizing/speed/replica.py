@@ -9,14 +9,16 @@ from gpufleet.catalog import ModelArchitecture
 from gpufleet.sizing.hardware import Hardware, ParallelLayout
 from gpufleet.sizing.memory.inference import count_cache_devices
 from gpufleet.sizing.speed import device, interconnect, operation_count
-from gpufleet.sizing.speed.engine_generation import find_engine_generation
 from gpufleet.sizing.speed.efficiency import ANY, EfficiencyFactors
+from gpufleet.sizing.speed.engine_generation import find_engine_generation
 from gpufleet.sizing.speed.result import Limit
 from gpufleet.sizing.workload import Workload
 
 REFERENCE_BANDWIDTH = 1e12  # bytes per second at which the fitted shares apply without saturation
 REFERENCE_FLOPS = 1e14
-SCARCE_COMPUTE = 0.015  # bytes per operation in 16 bits: with more, too few processors ask for the memory (H20: 0.027)
+SCARCE_COMPUTE = (
+    0.015  # bytes per operation in 16 bits: with more, too few processors ask for the memory (H20: 0.027)
+)
 MAX_SHARE = 1.0  # upper bound of a share of a nominal rate
 FUSED_LINKS = ("switched", "mesh")  # on which engines have all-reduce kernels of their own
 EXCHANGE_BYTES = 3.0  # per element: 8 bits to the experts and 16 back (DeepEP's low-latency kernels)
@@ -147,10 +149,14 @@ class Replica:
 
     @cached_property
     def kernel_weight_format(self) -> str:
-        """Return the weight format of the kernels; where 4-bit floats are arithmetic, servers multiply MXFP4 as such."""
+        """Return the weight format of the kernels; servers multiply MXFP4 where 4-bit floats are arithmetic."""
         name = operation_count.kernel_weight_format(self.workload.precision)
         multiplies_four_bits = bool(self.hardware.accelerator.fp4_tflops_dense) and bool(self.generation)
-        return "fp4" if name == "nibble" and "mxfp4" in self.workload.precision and multiplies_four_bits else name
+        return (
+            "fp4"
+            if name == "nibble" and "mxfp4" in self.workload.precision and multiplies_four_bits
+            else name
+        )
 
     @cached_property
     def tensor_parallel_link(self) -> interconnect.InterconnectLink:
