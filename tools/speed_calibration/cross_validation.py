@@ -9,6 +9,7 @@ from math import exp
 
 import numpy as np
 
+from gpufleet.boundary import read_packaged_rows
 from gpufleet.sizing.speed.efficiency import ANY
 from gpufleet.sizing.speed.interval import UNMEASURED_WIDENING, SpeedInterval
 from tools.speed_calibration.fit import build_fit_problem, fit_point
@@ -51,6 +52,16 @@ def cross_validate_speed(rows: Sequence[SpeedMeasurement]) -> list[HeldOutPredic
         held_out = [(row, row.log_prediction_error(factors)) for row in rows if row.publication == group]
         predictions += [HeldOutPrediction(row, error) for row, error in held_out if error is not None]
     return predictions
+
+
+def load_held_out_predictions(rows: Sequence[SpeedMeasurement]) -> list[HeldOutPrediction]:
+    """Return the predictions of the last cross-validation, which ``python -m tools.speed_calibration`` stored."""
+    by_id = {row.measurement_id: row for row in rows}
+    return [
+        HeldOutPrediction(by_id[stored["id"]], stored.get_number("log_error"))
+        for stored in read_packaged_rows("tools.speed_calibration", "held_out.csv")
+        if stored["id"] in by_id
+    ]
 
 
 def fit_speed_intervals(

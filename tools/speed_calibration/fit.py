@@ -207,6 +207,8 @@ def _candidate_factors(
         ]
     if common_only:
         return wide
+    if not PRIORS[parameter].has_device_factors:
+        return wide + [(parameter, ANY, engine) for engine in engines]
     kinds = sorted({row.device_class for row in rows})
     wide += [(parameter, kind, ANY) for kind in kinds] + [(parameter, ANY, engine) for engine in engines]
     return wide + [

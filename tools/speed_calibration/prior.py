@@ -25,6 +25,7 @@ class EfficiencyPrior:
     metrics: frozenset[str] | None = None
     links: tuple[str, ...] = ()  # the parameter belongs to links, not to classes of devices
     is_shared: bool = False  # one value for all
+    has_device_factors: bool = True  # False: work of the host, whatever the devices
     generation_spread: float = 0.0  # of a generation of engines; 0: the same in all
 
 
@@ -49,11 +50,13 @@ PRIORS: dict[str, EfficiencyPrior] = {
     "eager_seconds": EfficiencyPrior(8e-4, 0.4, 0.2, DECODE_METRICS, is_shared=True),
     "expert_seconds": EfficiencyPrior(2e-5, 0.8, 0.6, DECODE_METRICS, generation_spread=0.4),
     "expert_tile": EfficiencyPrior(8.0, 0.7, 0.2, DECODE_METRICS, is_shared=True),
-    "latent_seconds": EfficiencyPrior(2e-5, 0.8, 0.4, DECODE_METRICS, generation_spread=0.3),
+    "latent_seconds": EfficiencyPrior(2e-5, 0.8, 0.6, DECODE_METRICS, generation_spread=0.3),
     "latent_compute": EfficiencyPrior(0.5, 0.3, 0.2, DECODE_METRICS, is_shared=True),
     "expert_bandwidth": EfficiencyPrior(0.85, 0.2, 0.2, DECODE_METRICS, generation_spread=0.15),
     "step_seconds": EfficiencyPrior(3e-4, 0.6, 0.8, INFERENCE_METRICS, generation_spread=0.4),
-    "stream_seconds": EfficiencyPrior(2e-5, 0.7, 0.7, SERVER_METRICS, generation_spread=0.5),
+    "stream_seconds": EfficiencyPrior(
+        2e-5, 0.7, 0.7, SERVER_METRICS, has_device_factors=False, generation_spread=0.5
+    ),
     "decode_compute": EfficiencyPrior(0.45, 0.3, 0.35, DECODE_METRICS, generation_spread=0.15),
     "prefill_compute": EfficiencyPrior(0.60, 0.3, 0.3, PREFILL_METRICS, generation_spread=0.15),
     "prefill_compute_byte": EfficiencyPrior(0.9, 0.2, 0.1, PREFILL_METRICS),
