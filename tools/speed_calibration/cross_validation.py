@@ -10,9 +10,9 @@ from math import exp
 import numpy as np
 
 from gpufleet.boundary import read_packaged_rows
-from gpufleet.sizing.speed.efficiency import ANY
+from gpufleet.sizing.speed.efficiency import ANY, EfficiencyFactors
 from gpufleet.sizing.speed.interval import UNMEASURED_WIDENING, SpeedInterval
-from tools.speed_calibration.fit import build_fit_problem, fit_point
+from tools.speed_calibration.fit import EfficiencyFitProblem, Vector, build_fit_problem, fit_point
 from tools.speed_calibration.measurement import SpeedMeasurement
 
 MIN_ROWS = 10  # fewest measurements of a class for its own interval
@@ -36,22 +36,28 @@ class HeldOutPrediction:
 
 
 def cross_validate_speed(rows: Sequence[SpeedMeasurement]) -> list[HeldOutPrediction]:
-    """Return every measurement's prediction with its publication left out.
-
-    The fit without a publication is searched from the fit to all of them, with the slopes there, and then with those of
-    the point found.
-    """
+    """Return every measurement's prediction with its publication left out."""
     problem = build_fit_problem(rows)
     point = fit_point(problem)
     slopes = problem.slopes_at(point)
     predictions = []
     for group in sorted({row.publication for row in rows}):
-        used = np.array([float(row.publication != group) for row in rows])
-        near = fit_point(problem, used, point, slopes)
-        factors = problem.factors_at(fit_point(problem, used, near, problem.slopes_at(near)))
+        factors = fit_without_publication(problem, point, slopes, group)
         held_out = [(row, row.log_prediction_error(factors)) for row in rows if row.publication == group]
         predictions += [HeldOutPrediction(row, error) for row, error in held_out if error is not None]
     return predictions
+
+
+def fit_without_publication(
+    problem: EfficiencyFitProblem, point: Vector, slopes: Vector, publication: str
+) -> EfficiencyFactors:
+    """Return the factors without that publication.
+
+    The search begins at ``point``, the fit to all, with the slopes there, and goes on with those of the point found.
+    """
+    used = np.array([float(row.publication != publication) for row in problem.rows])
+    near = fit_point(problem, used, point, slopes)
+    return problem.factors_at(fit_point(problem, used, near, problem.slopes_at(near)))
 
 
 def load_held_out_predictions(rows: Sequence[SpeedMeasurement]) -> list[HeldOutPrediction]:
