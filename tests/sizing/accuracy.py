@@ -22,7 +22,8 @@ DEVICES = {
     "neuron": "Trainium", "gaudi": "Gaudi", "tpu": "TPU",
 }  # fmt: skip
 ROW = re.compile(
-    r"^(decode|throughput|serving|prefill|training)\s+(\D.*?)\s+(\d+)\s+([\d.]+)%\s+([\d.]+)%\s+(\d+)%$", re.MULTILINE
+    r"^(decode|throughput|serving|prefill|training)\s+(\D.*?)\s+(\d+)\s+([\d.]+)%\s+([\d.]+)%\s+(\d+)%$",
+    re.MULTILINE,
 )
 OTHER_FORMULAS = re.compile(r"^(decode|throughput|prefill|training)\s+\d+\s+([\d.]+%.*)$", re.MULTILINE)
 TABLE = re.compile(r"(<!-- accuracy -->\n).*?(<!-- /accuracy -->)", re.DOTALL)

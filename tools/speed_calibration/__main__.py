@@ -47,9 +47,7 @@ def main() -> None:
     sys.stdout.write(format_calibration_report(predictions))
 
 
-def _write_csv(
-    name: str, header: list[str], lines: Sequence[Sequence[str]], folder: Path = DATA_DIR
-) -> None:
+def _write_csv(name: str, header: list[str], lines: Sequence[Sequence[str]], folder: Path = DATA_DIR) -> None:
     with (folder / name).open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([header, *lines])
 

@@ -23,6 +23,7 @@ from gpufleet.sizing.speed.prediction import (
     build_replica,
     estimate_generation_rates,
     find_replica_regime,
+    find_training_regime,
     training_tokens_per_s,
 )
 from gpufleet.sizing.speed.replica import Replica
@@ -84,10 +85,15 @@ class SpeedMeasurement:
 
     @cached_property
     def regime(self) -> tuple[str, str]:
-        """Return the kind of speed and the regime whose interval applies: prompts and training by device class."""
-        if self.metric_kind in ("prefill", "training"):
-            return self.metric_kind, self.device_class
-        return find_replica_regime(build_replica(self.workload, self.layout, self.hardware))
+        """Return the kind of speed and the regime whose interval applies: that of prompts is the device class."""
+        if self.metric_kind == "prefill":
+            return "prefill", self.device_class
+        replica = build_replica(self.workload, self.layout, self.hardware)
+        return (
+            ("training", find_training_regime(replica))
+            if replica.workload.is_training
+            else find_replica_regime(replica)
+        )
 
     @cached_property
     def published_tokens_per_s(self) -> float:

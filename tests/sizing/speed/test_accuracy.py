@@ -65,9 +65,9 @@ def _is_served_on(row, maker):
 
 HELD_OUT_CLASSES = {
     "inference": lambda row: not row.workload.is_training,
-    "up to eight streams, several NVIDIA servers": lambda row: _is_served_on(row, "nvidia")
-    and row.regime[1].endswith("several devices")
-    and row.workload.batch <= 8,
+    "up to eight streams, several NVIDIA servers": lambda row: (
+        _is_served_on(row, "nvidia") and row.regime[1].endswith("several devices") and row.workload.batch <= 8
+    ),
     "mixtures": lambda row: row.workload.model.experts is not None and not row.workload.is_training,
     "AMD servers": lambda row: _is_served_on(row, "amd"),
 }

@@ -10,6 +10,7 @@ from gpufleet.sizing.data_file import load_sizing_rows
 ANY = "*"
 Key = tuple[str, str, str]  # parameter, device class (or link, or generation of engines), engine; ANY for all
 SERVER_ENGINES = frozenset({"vllm", "sglang", "tensorrt-llm", "lmdeploy"})
+OWN_PARAMETERS = frozenset({"latent_seconds", "expert_seconds"})
 SERVER_SHARED_PARAMETERS = (
     "layer_seconds",
     "step_seconds",
@@ -26,8 +27,11 @@ def find_engine_group(parameter: str, engine: str) -> str:
     """Return the engine group of a factor: servers share factors, because they replay CUDA graphs of similar kernels.
 
     Single-stream factors of one server apply to the others; measurements of many streams cannot separate them. vLLM and
-    SGLang share all factors: they call the same kernel libraries from the same kind of scheduler.
+    SGLang share most factors: they call the same kernel libraries from the same kind of scheduler. How many kernels
+    latent attention and experts take is each server's own.
     """
+    if parameter in OWN_PARAMETERS:
+        return engine
     if engine in SERVER_ENGINES and parameter.startswith(SERVER_SHARED_PARAMETERS):
         return "server"
     return "vllm" if engine == "sglang" else engine

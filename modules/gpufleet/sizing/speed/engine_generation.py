@@ -9,6 +9,7 @@ from gpufleet.errors import InputError
 from gpufleet.sizing.data_file import Row, load_sizing_rows
 
 DATE = re.compile(r"^(\d{4})(-\d{2}){0,2}$")
+YEAR_LENGTH = 4
 VERSION = re.compile(r"^v?(\d+(?:\.\d+)*)")
 
 
@@ -41,7 +42,8 @@ def find_engine_generation(engine: str, version: str = "") -> str:
     if not rows:
         return ""
     if is_date:
-        reached = [row for row in rows if row["date"][: len(version)] <= version]
+        day = version + ("-06-30" if len(version) == YEAR_LENGTH else "")  # of a year alone: its middle
+        reached = [row for row in rows if row["date"][: len(day)] <= day]
     else:
         reached = [row for row in rows if _numbers(row["version"]) <= _numbers(version)]
     return (reached or [rows[0]])[-1]["generation"]
