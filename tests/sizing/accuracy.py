@@ -12,16 +12,18 @@ from pathlib import Path
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/sizing.md"
 SPEEDS = {
-    "decode": "decode, one stream", "throughput": "throughput, many streams",
+    "decode": "one stream, local engine", "throughput": "many streams", "serving": "server",
     "prefill": "prompts", "training": "training",
 }  # fmt: skip
 DEVICES = {
     "all": "all", "apple": "Apple", "nvidia-soc": "NVIDIA small computers (GB10, Jetson)",
     "nvidia-gddr": "NVIDIA cards (GDDR)", "nvidia-hbm": "NVIDIA servers (HBM)",
-    "fewer than 10 each": "others, fewer than 10 rows each",
+    "fewer than 10 each": "others, fewer than 10 rows each", "amd-soc": "AMD small computers",
+    "neuron": "Trainium", "gaudi": "Gaudi", "tpu": "TPU",
 }  # fmt: skip
 ROW = re.compile(
-    r"^(decode|throughput|prefill|training)\s+(\D.*?)\s+(\d+)\s+([\d.]+)%\s+([\d.]+)%\s+(\d+)%$", re.MULTILINE
+    r"^(decode|throughput|serving|prefill|training)\s+(\D.*?)\s+(\d+)\s+([\d.]+)%\s+([\d.]+)%\s+(\d+)%$",
+    re.MULTILINE,
 )
 OTHER_FORMULAS = re.compile(r"^(decode|throughput|prefill|training)\s+\d+\s+([\d.]+%.*)$", re.MULTILINE)
 TABLE = re.compile(r"(<!-- accuracy -->\n).*?(<!-- /accuracy -->)", re.DOTALL)
@@ -31,7 +33,7 @@ def format_tables(printed: str) -> str:
     """Return the benchmark's tables as Markdown."""
     first, _, rest = printed.partition("the rows that the fit began with")
     lines = [
-        "| speed | devices | rows | median error | 90th percentile | inside the 80 % range |",
+        "| speed | devices, or streams and devices | rows | median error | 90th percentile | inside the 80 % range |",
         "|---|---|---|---|---|---|",
     ]
     lines += [

@@ -270,7 +270,7 @@ def test_ranking_prices_bare_accelerators_by_plan(answer_size):
 
 
 def test_document_of_a_plan_has_the_notes_of_memory_and_speed(answer_size):
-    result = answer_size("llama-3-8b", on="g6.xlarge", devices=1, precision="f16")
+    result = answer_size("llama-3-8b", on="Instinct MI300X", devices=1, precision="f16")
     plan = result.plans[0]
     assert any("few measurements" in note for note in plan.speed.notes)
     document = build_sizing_document(result)["plans"][0]

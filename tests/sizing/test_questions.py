@@ -318,9 +318,9 @@ def test_documented_accuracy_table_matches_the_benchmark():
     page = accuracy.replace_tables(
         "a\n<!-- accuracy -->\nold\n<!-- /accuracy -->\nb\n", printed, "2026-11-21"
     )
-    assert "| decode, one stream | all | 120 | 10.4 % | 27.2 % | 81 % |" in page
-    assert "| decode, one stream | others, fewer than 10 rows each | 26 | 17.5 %" in page
-    assert "| decode, one stream | 11 / 33 % | 56 / 259 % |" in page
+    assert "| one stream, local engine | all | 120 | 10.4 % | 27.2 % | 81 % |" in page
+    assert "| one stream, local engine | others, fewer than 10 rows each | 26 | 17.5 %" in page
+    assert "| one stream, local engine | 11 / 33 % | 56 / 259 % |" in page
     assert "13.0 %" not in page
     assert "old" not in page
     with pytest.raises(ValueError, match="no place"):
@@ -330,4 +330,4 @@ def test_documented_accuracy_table_matches_the_benchmark():
 def test_accuracy_page_has_markers_for_the_table(repo_root):
     page = (repo_root / "docs/sizing.md").read_text()
     assert page.count("<!-- accuracy -->") == page.count("<!-- /accuracy -->") == 1
-    assert "| decode, one stream | all |" in page
+    assert "| one stream, local engine | all |" in page

@@ -6,6 +6,10 @@ and a report of cross-validation errors. Sizing itself does not run this package
 
 from __future__ import annotations
 
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # small matrices: threads cost more than they save
+
 from tools.speed_calibration.cross_validation import HeldOutPrediction, cross_validate_speed
 from tools.speed_calibration.fit import fit_efficiency_factors
 from tools.speed_calibration.measurement import SpeedMeasurement, load_speed_measurements

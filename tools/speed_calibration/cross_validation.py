@@ -7,13 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp
 
-from gpufleet.sizing.speed.efficiency import ANY
+import numpy as np
+
+from gpufleet.boundary import read_packaged_rows
+from gpufleet.sizing.speed.efficiency import ANY, EfficiencyFactors
 from gpufleet.sizing.speed.interval import UNMEASURED_WIDENING, SpeedInterval
-from tools.speed_calibration.fit import compute_error_slopes, fit_efficiency_factors
+from tools.speed_calibration.fit import EfficiencyFitProblem, Vector, build_fit_problem, fit_point
 from tools.speed_calibration.measurement import SpeedMeasurement
 
 MIN_ROWS = 10  # fewest measurements of a class for its own interval
-MIN_PUBLICATIONS = 6  # fewest publications of those measurements
+MIN_PUBLICATIONS = 4  # fewest publications of those measurements
 TARGET_COVERAGE, MIN_COVERAGE = 0.80, 0.70  # share of rows and publications inside: their mean, and each
 MIN_WIDENING, WIDENING_STEPS = 0.25, 75  # intervals are widened in steps of 0.05
 MIN_HALF_WIDTH = 0.05
@@ -34,27 +37,50 @@ class HeldOutPrediction:
 
 def cross_validate_speed(rows: Sequence[SpeedMeasurement]) -> list[HeldOutPrediction]:
     """Return every measurement's prediction with its publication left out."""
+    problem = build_fit_problem(rows)
+    point = fit_point(problem)
+    slopes = problem.slopes_at(point)
     predictions = []
-    initial = fit_efficiency_factors(rows)
-    slopes = compute_error_slopes(rows, initial)
     for group in sorted({row.publication for row in rows}):
-        factors = fit_efficiency_factors([row for row in rows if row.publication != group], initial, slopes)
-        errors = [(row, row.log_prediction_error(factors)) for row in rows if row.publication == group]
-        predictions += [HeldOutPrediction(row, error) for row, error in errors if error is not None]
+        factors = fit_without_publication(problem, point, slopes, group)
+        held_out = [(row, row.log_prediction_error(factors)) for row in rows if row.publication == group]
+        predictions += [HeldOutPrediction(row, error) for row, error in held_out if error is not None]
     return predictions
+
+
+def fit_without_publication(
+    problem: EfficiencyFitProblem, point: Vector, slopes: Vector, publication: str
+) -> EfficiencyFactors:
+    """Return the factors without that publication.
+
+    The search begins at ``point``, the fit to all, with the slopes there, and goes on with those of the point found.
+    """
+    used = np.array([float(row.publication != publication) for row in problem.rows])
+    near = fit_point(problem, used, point, slopes)
+    return problem.factors_at(fit_point(problem, used, near, problem.slopes_at(near)))
+
+
+def load_held_out_predictions(rows: Sequence[SpeedMeasurement]) -> list[HeldOutPrediction]:
+    """Return the predictions of the last cross-validation, which ``python -m tools.speed_calibration`` stored."""
+    by_id = {row.measurement_id: row for row in rows}
+    return [
+        HeldOutPrediction(by_id[stored["id"]], stored.get_number("log_error"))
+        for stored in read_packaged_rows("tools.speed_calibration", "held_out.csv")
+        if stored["id"] in by_id
+    ]
 
 
 def fit_speed_intervals(
     predictions: Sequence[HeldOutPrediction],
 ) -> dict[tuple[str, str], tuple[SpeedInterval, int]]:
-    """Return intervals by metric and device class, with their number of measurements.
+    """Return intervals by kind of speed and regime, with their number of measurements.
 
     Publications differ more than the rows of one publication. So a publication's weight grows with the root of its
     rows, and intervals are widened until those fitted without a publication cover the target share of its rows.
     """
     intervals: dict[tuple[str, str], tuple[SpeedInterval, int]] = {}
-    for metric in sorted({prediction.row.metric_kind for prediction in predictions}):
-        subset = [prediction for prediction in predictions if prediction.row.metric_kind == metric]
+    for metric in sorted({prediction.row.regime[0] for prediction in predictions}):
+        subset = [prediction for prediction in predictions if prediction.row.regime[0] == metric]
         widening = _widening_by_class(subset)
         for kind, (bounds, n) in _class_intervals(subset).items():
             intervals[metric, kind] = (_include_prediction(bounds.widen(widening[kind])), n)
@@ -64,11 +90,11 @@ def fit_speed_intervals(
 def check_interval_coverage(predictions: Sequence[HeldOutPrediction]) -> dict[str, bool]:
     """Return by measurement id whether the interval fitted to the other publications covers it."""
     covered: dict[str, bool] = {}
-    for metric in {prediction.row.metric_kind for prediction in predictions}:
-        subset = [prediction for prediction in predictions if prediction.row.metric_kind == metric]
+    for metric in {prediction.row.regime[0] for prediction in predictions}:
+        subset = [prediction for prediction in predictions if prediction.row.regime[0] == metric]
         intervals, widening = _intervals_without_group(subset), _widening_by_class(subset)
         for prediction in subset:
-            bounds, kind = intervals[prediction.row.publication], prediction.row.device_class
+            bounds, kind = intervals[prediction.row.publication], prediction.row.regime[1]
             class_interval = bounds[kind].widen(widening[kind]) if kind in bounds else None
             pooled = bounds[ANY].widen(widening[ANY])
             covered[prediction.row.measurement_id] = _contains(
@@ -130,7 +156,7 @@ def _include_prediction(bounds: SpeedInterval) -> SpeedInterval:
 
 def _class_intervals(predictions: Sequence[HeldOutPrediction]) -> dict[str, tuple[SpeedInterval, int]]:
     intervals = {}
-    for kind in [ANY, *sorted({prediction.row.device_class for prediction in predictions})]:
+    for kind in [ANY, *sorted({prediction.row.regime[1] for prediction in predictions})]:
         subset = _select_class(predictions, kind)
         publications = {prediction.row.publication for prediction in subset}
         if kind == ANY or (len(subset) >= MIN_ROWS and len(publications) >= MIN_PUBLICATIONS):
@@ -139,7 +165,7 @@ def _class_intervals(predictions: Sequence[HeldOutPrediction]) -> dict[str, tupl
 
 
 def _select_class(predictions: Sequence[HeldOutPrediction], kind: str) -> list[HeldOutPrediction]:
-    return [prediction for prediction in predictions if kind in (ANY, prediction.row.device_class)]
+    return [prediction for prediction in predictions if kind in (ANY, prediction.row.regime[1])]
 
 
 def _error_interval(predictions: Sequence[HeldOutPrediction]) -> SpeedInterval:

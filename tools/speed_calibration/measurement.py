@@ -18,11 +18,21 @@ from gpufleet.sizing.hardware import Hardware, ParallelLayout, Split
 from gpufleet.sizing.node_hardware import build_accelerator_hardware, with_link_for_device_count
 from gpufleet.sizing.speed import device, prefill
 from gpufleet.sizing.speed.efficiency import EfficiencyFactors
-from gpufleet.sizing.speed.prediction import build_replica, estimate_generation_rates, training_tokens_per_s
+from gpufleet.sizing.speed.engine_generation import find_engine_generation
+from gpufleet.sizing.speed.prediction import (
+    build_replica,
+    estimate_generation_rates,
+    find_replica_regime,
+    find_training_regime,
+    training_tokens_per_s,
+)
 from gpufleet.sizing.speed.replica import Replica
 from gpufleet.sizing.workload import Recompute, Task, TrainingSettings, Workload
 
 MANY_STREAMS = 2048  # streams for a batch of "max"
+MOST_REQUESTS = (
+    3000  # that NVIDIA's tables of the greatest load send at once (TensorRT-LLM perf-overview.md, v1.0)
+)
 METRIC_KINDS = {
     "decode_tok_s": "decode", "output_tok_s_total": "throughput", "e2e_latency_s": "throughput",
     "prefill_tok_s": "prefill", "ttft_ms": "prefill",
@@ -69,6 +79,23 @@ class SpeedMeasurement:
         )
 
     @cached_property
+    def generation(self) -> str:
+        """Return the generation of the engine, empty for an engine without any."""
+        return find_engine_generation(self.calibrated_engine, self.workload.engine_version)
+
+    @cached_property
+    def regime(self) -> tuple[str, str]:
+        """Return the kind of speed and the regime whose interval applies: that of prompts is the device class."""
+        if self.metric_kind == "prefill":
+            return "prefill", self.device_class
+        replica = build_replica(self.workload, self.layout, self.hardware)
+        return (
+            ("training", find_training_regime(replica))
+            if replica.workload.is_training
+            else find_replica_regime(replica)
+        )
+
+    @cached_property
     def published_tokens_per_s(self) -> float:
         """Return the published figure in tokens per second of all devices."""
         return _SPEEDS[self.row["metric"]](self, self.row.get_number("value"))
@@ -86,6 +113,11 @@ class SpeedMeasurement:
             else accelerator.bandwidth_gb_s is not None and (computes or self.metric_kind == "decode")
         )
 
+    @property
+    def replica_count(self) -> int:
+        """Return the replicas of a serving row: data parallelism without expert parallelism copies the model."""
+        return self.layout.data if self.layout.expert == 1 else 1
+
     def predict_tokens_per_s(self, efficiency: EfficiencyFactors | None = None) -> float | None:
         """Return the predicted tokens per second, None if the catalogue has no rates for it."""
         replica = build_replica(self.workload, self.layout, self.hardware, efficiency)
@@ -96,7 +128,7 @@ class SpeedMeasurement:
         answer = estimate_generation_rates(replica)
         if answer is None:
             return None
-        return answer.per_stream if self.metric_kind == "decode" else answer.tokens_per_s * self.layout.data
+        return answer.per_stream if self.metric_kind == "decode" else answer.tokens_per_s * self.replica_count
 
     def log_prediction_error(self, efficiency: EfficiencyFactors | None = None) -> float | None:
         """Return the logarithm of predicted over published."""
@@ -123,15 +155,17 @@ def _build_measurement(row: Row) -> SpeedMeasurement | None:
 
 
 def _workload(row: Row, model: ModelArchitecture) -> Workload:
-    batch = row["batch"] or "1"
     return Workload(
         model=model,
         task=cast("Task", row["task"]),
         precision=row["precision"],
         input_tokens=row.get_integer("input_tokens", default=0),
         output_tokens=row.get_integer("output_tokens", default=0),
-        batch=MANY_STREAMS if batch == "max" else int(batch),
+        batch=_count_streams(row),
+        kv_precision=row["kv_precision"] or "f16",
         engine=row["engine"],
+        engine_version=_engine_version(row),
+        disaggregated=row["disaggregation"] == "decode",
         training=TrainingSettings(
             recompute=cast("Recompute", row["recompute"] or "full"),
             offload="all" if "offload" in row["notes"] else "none",
@@ -139,15 +173,42 @@ def _workload(row: Row, model: ModelArchitecture) -> Workload:
     )
 
 
+def _count_streams(row: Row) -> int:
+    """Return the streams of one replica; many for each group of attention data parallelism if the row says max."""
+    batch = row["batch"] or "1"
+    if batch != "max":
+        return int(batch)
+    layout = _layout(row)
+    return min(MANY_STREAMS * layout.data, MOST_REQUESTS) if layout.expert > 1 else MANY_STREAMS
+
+
+def _engine_version(row: Row) -> str:
+    """Return the engine's version, or the day of the measurement."""
+    return row["engine_version"].split(".post")[0] or row["as_of"]
+
+
 def _layout(row: Row) -> ParallelLayout:
-    sizes = {name: int(size) for name, size in re.findall(r"(tp|pp|dp|fsdp)(\d+)", row["parallelism"])}
-    data = sizes.get("fsdp", sizes.get("dp", 1))
+    """Return the layout that the row's ``parallelism`` names, as `tp8 pp2`, `ep8 dp8` or `fsdp64`.
+
+    Expert-parallel ranks are those of ``tp`` and ``dp``: they are not devices of their own. A training without ``dp``
+    has the devices that the tensor and pipeline sizes leave; those that share a context (``cp``) count as such.
+    """
+    sizes = {name: int(size) for name, size in re.findall(r"(tp|pp|dp|fsdp|ep)(\d+)", row["parallelism"])}
+    all_devices, nodes = row.get_integer("devices", default=1), row.get_integer("nodes", default=1)
     tensor, pipeline = sizes.get("tp", 1), sizes.get("pp", 1)
-    if row["task"] != "inference" and not sizes:
-        data = row.get_integer("devices", default=1)
+    data = sizes.get("fsdp", sizes.get("dp", 1))
+    if row["task"] != "inference" and not sizes.keys() & {"fsdp", "dp"}:
+        data = all_devices // (tensor * pipeline)
     split = cast("Split", row["split"] or "none")
-    devices = max(1, row.get_integer("devices", default=1) // max(1, row.get_integer("nodes", default=1)))
-    return ParallelLayout(row.get_integer("nodes", default=1), devices, tensor, pipeline, data, split=split)
+    return ParallelLayout(
+        nodes,
+        max(1, all_devices // max(1, nodes)),
+        tensor,
+        pipeline,
+        data,
+        expert=sizes.get("ep", 1),
+        split=split,
+    )
 
 
 def _hardware(row: Row, accelerator: Accelerator) -> Hardware:

@@ -12,7 +12,7 @@ SERVER_METRICS = frozenset({"throughput"})
 INFERENCE_METRICS = frozenset({"decode", "throughput", "prefill"})
 PREFILL_METRICS = frozenset({"prefill", "throughput"})
 TRAINING_METRICS = frozenset({"training"})
-LINKS = ("switched", "pcie", "adapter", "ethernet")
+LINKS = ("switched", "mesh", "pcie", "adapter", "ethernet")
 
 
 @dataclass(frozen=True)
@@ -25,24 +25,40 @@ class EfficiencyPrior:
     metrics: frozenset[str] | None = None
     links: tuple[str, ...] = ()  # the parameter belongs to links, not to classes of devices
     is_shared: bool = False  # one value for all
+    has_device_factors: bool = True  # False: work of the host, whatever the devices
+    generation_spread: float = 0.0  # of a generation of engines; 0: the same in all
 
 
 PRIORS: dict[str, EfficiencyPrior] = {
-    "weight_bandwidth": EfficiencyPrior(0.88, 0.15, 0.20, INFERENCE_METRICS),
+    "weight_bandwidth": EfficiencyPrior(0.88, 0.15, 0.20, INFERENCE_METRICS, generation_spread=0.1),
     "weight_bandwidth_byte": EfficiencyPrior(0.95, 0.10, 0.05, INFERENCE_METRICS),
     "weight_bandwidth_nibble": EfficiencyPrior(0.90, 0.15, 0.10, INFERENCE_METRICS),
     "weight_bandwidth_fp8": EfficiencyPrior(0.95, 0.10, 0.05, INFERENCE_METRICS),
     "weight_bandwidth_fp4": EfficiencyPrior(0.90, 0.10, 0.05, INFERENCE_METRICS),
     "bandwidth_law": EfficiencyPrior(0.20, 0.5, 0.2, INFERENCE_METRICS, is_shared=True),
+    "scarce_compute_law": EfficiencyPrior(0.2, 0.5, 0.2, INFERENCE_METRICS, is_shared=True),
+    "layer_seconds_byte": EfficiencyPrior(1.0, 0.2, 0.1, DECODE_METRICS),
+    "layer_seconds_nibble": EfficiencyPrior(1.0, 0.2, 0.1, DECODE_METRICS),
+    "layer_seconds_fp8": EfficiencyPrior(1.1, 0.2, 0.1, DECODE_METRICS),
+    "layer_seconds_fp4": EfficiencyPrior(1.0, 0.2, 0.1, DECODE_METRICS),
+    "expert_seconds_byte": EfficiencyPrior(1.0, 0.3, 0.1, DECODE_METRICS),
+    "expert_seconds_nibble": EfficiencyPrior(1.0, 0.3, 0.1, DECODE_METRICS),
+    "expert_seconds_fp8": EfficiencyPrior(1.2, 0.4, 0.1, DECODE_METRICS),
+    "expert_seconds_fp4": EfficiencyPrior(1.0, 0.4, 0.1, DECODE_METRICS),
     "cache_bandwidth": EfficiencyPrior(0.50, 0.40, 0.40, DECODE_METRICS),
-    "layer_seconds": EfficiencyPrior(40e-6, 0.8, 0.4, INFERENCE_METRICS),
+    "layer_seconds": EfficiencyPrior(40e-6, 0.8, 0.4, INFERENCE_METRICS, generation_spread=0.4),
     "eager_seconds": EfficiencyPrior(8e-4, 0.4, 0.2, DECODE_METRICS, is_shared=True),
-    "expert_seconds": EfficiencyPrior(2e-5, 0.8, 0.6, DECODE_METRICS),
-    "expert_bandwidth": EfficiencyPrior(0.85, 0.2, 0.2, DECODE_METRICS),
-    "step_seconds": EfficiencyPrior(3e-4, 0.6, 0.8, INFERENCE_METRICS),
-    "stream_seconds": EfficiencyPrior(5e-6, 1.0, 0.7, SERVER_METRICS),
-    "decode_compute": EfficiencyPrior(0.45, 0.3, 0.35, DECODE_METRICS),
-    "prefill_compute": EfficiencyPrior(0.60, 0.3, 0.3, PREFILL_METRICS),
+    "expert_seconds": EfficiencyPrior(2e-5, 0.8, 0.6, DECODE_METRICS, generation_spread=0.4),
+    "expert_tile": EfficiencyPrior(8.0, 0.7, 0.2, DECODE_METRICS, is_shared=True),
+    "latent_seconds": EfficiencyPrior(2e-5, 0.8, 0.6, DECODE_METRICS, generation_spread=0.3),
+    "latent_compute": EfficiencyPrior(0.5, 0.3, 0.2, DECODE_METRICS, is_shared=True),
+    "expert_bandwidth": EfficiencyPrior(0.85, 0.2, 0.2, DECODE_METRICS, generation_spread=0.15),
+    "step_seconds": EfficiencyPrior(3e-4, 0.6, 0.8, INFERENCE_METRICS, generation_spread=0.4),
+    "stream_seconds": EfficiencyPrior(
+        2e-5, 0.7, 0.7, SERVER_METRICS, has_device_factors=False, generation_spread=0.5
+    ),
+    "decode_compute": EfficiencyPrior(0.45, 0.3, 0.35, DECODE_METRICS, generation_spread=0.15),
+    "prefill_compute": EfficiencyPrior(0.60, 0.3, 0.3, PREFILL_METRICS, generation_spread=0.15),
     "prefill_compute_byte": EfficiencyPrior(0.9, 0.2, 0.1, PREFILL_METRICS),
     "prefill_compute_nibble": EfficiencyPrior(0.8, 0.3, 0.15, PREFILL_METRICS),
     "prefill_compute_fp8": EfficiencyPrior(0.95, 0.2, 0.1, PREFILL_METRICS),
@@ -52,6 +68,9 @@ PRIORS: dict[str, EfficiencyPrior] = {
     "prefill_attention": EfficiencyPrior(0.5, 0.4, 0.4, PREFILL_METRICS),
     "compute_law": EfficiencyPrior(0.30, 0.5, 0.2, PREFILL_METRICS, is_shared=True),
     "link_latency": EfficiencyPrior(1.0, 1e-3, 0.6, INFERENCE_METRICS, LINKS),
+    "fused_latency": EfficiencyPrior(1.0, 1e-3, 0.5, INFERENCE_METRICS, LINKS),
+    "exchange_latency": EfficiencyPrior(1.0, 1e-3, 0.5, INFERENCE_METRICS, LINKS),
+    "exchange_share": EfficiencyPrior(1.0, 1e-3, 0.4, INFERENCE_METRICS, LINKS),
     "link_share": EfficiencyPrior(1.0, 1e-3, 0.3, INFERENCE_METRICS, LINKS),
     "hop_latency": EfficiencyPrior(1.0, 1e-3, 0.6, INFERENCE_METRICS, LINKS),
     "train_compute": EfficiencyPrior(0.80, 0.2, 0.15, TRAINING_METRICS),
@@ -67,5 +86,9 @@ PRIORS: dict[str, EfficiencyPrior] = {
     "train_stages": EfficiencyPrior(0.05, 0.7, 0.1, TRAINING_METRICS, is_shared=True),
     "train_layer_seconds": EfficiencyPrior(2e-4, 0.7, 0.3, TRAINING_METRICS, is_shared=True),
 }
-LINK_SHARES: dict[str, float] = {"switched": 0.7, "pcie": 0.8, "adapter": 0.6, "ethernet": 0.9}
-LINK_SECONDS: dict[str, float] = {"switched": 8e-6, "pcie": 30e-6, "adapter": 40e-6, "ethernet": 400e-6}
+LINK_SHARES: dict[str, float] = {
+    "switched": 0.7, "mesh": 0.6, "pcie": 0.8, "adapter": 0.6, "ethernet": 0.9,
+}  # fmt: skip
+LINK_SECONDS: dict[str, float] = {
+    "switched": 8e-6, "mesh": 12e-6, "pcie": 30e-6, "adapter": 40e-6, "ethernet": 400e-6,
+}  # fmt: skip

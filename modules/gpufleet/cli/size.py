@@ -44,6 +44,15 @@ def _workload_options(command: Command) -> Command:
                 default="",
                 help="llama.cpp, vllm, mlx, distributed-llama ... (default by hardware).",
             ),
+            click.option(
+                "--engine-version",
+                default="",
+                help="Version or date of --engine (default the newest): 0.11, 2025-10.",
+            ),
+            click.option("--draft-tokens", type=int, help="Tokens that speculative decoding guesses ahead."),
+            click.option("--acceptance", type=float, help="Share of right guesses (default 0.85)."),
+            click.option("--prefix-hits", type=float, help="Share of the prompt that the prefix cache has."),
+            click.option("--disaggregated", is_flag=True, help="Other devices process the prompts."),
         )
     ):
         command = option(command)
@@ -90,6 +99,14 @@ def _choice_options(command: Command) -> Command:
             ),
             click.option("--slot", default="", help="Its slot: x1, x4, 3.0x4, Thunderbolt 4, OCuLink ..."),
             click.option("--devices", type=int, help="Number of accelerators; with --on, exactly one plan."),
+            click.option("--tensor-parallel", type=int, help="Devices that share each layer, with --on."),
+            click.option("--pipeline-parallel", type=int, help="Stages of layers, with --on."),
+            click.option(
+                "--data-parallel",
+                type=int,
+                help="Copies; with --expert-parallel groups of attention that share the experts.",
+            ),
+            click.option("--expert-parallel", type=int, help="Devices over which whole experts are spread."),
             click.option(
                 "--reserve-gib", type=float, help="Memory of each device that is reserved for other programs."
             ),

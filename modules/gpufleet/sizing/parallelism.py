@@ -3,14 +3,118 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from gpufleet.errors import InputError
 from gpufleet.sizing.hardware import Hardware, ParallelLayout, Split
 from gpufleet.sizing.model_engine import ModelEngine
 from gpufleet.sizing.tensor_parallel import can_split_heads, list_tensor_parallel_sizes
 from gpufleet.sizing.workload import Workload
 
 PIPELINE_SIZES = (1, 2, 4, 8, 16)
+MAX_LAYOUT_NODES = 1024  # of hardware without a limit
+
+
+@dataclass(frozen=True)
+class ParallelSizes:
+    """Sizes that a user asks for; 0: not given."""
+
+    tensor: int = 0
+    pipeline: int = 0
+    data: int = 0
+    expert: int = 0
+
+    @property
+    def is_given(self) -> bool:
+        """True if any size is."""
+        return bool(self.tensor or self.pipeline or self.data or self.expert)
+
+    @property
+    def devices(self) -> int:
+        """Return the devices of one copy of the layout."""
+        return max(1, self.tensor) * max(1, self.pipeline) * max(1, self.data)
+
+
+def build_requested_layout(
+    workload: Workload, hardware: Hardware, engine: ModelEngine, sizes: ParallelSizes
+) -> ParallelLayout:
+    """Return the layout of those sizes.
+
+    In inference, data parallelism with expert parallelism is that of attention: each group has its streams and its
+    cache, and all devices hold a part of the experts. Without expert parallelism it copies the model, which is several
+    replicas, not a layout.
+
+    Raises:
+        InputError: the model, the engine or the hardware cannot have that layout.
+    """
+    _refuse_impossible_sizes(workload, hardware, engine, sizes)
+    tensor, pipeline, expert = max(1, sizes.tensor), max(1, sizes.pipeline), max(1, sizes.expert)
+    data = max(1, sizes.data) if workload.is_training or expert > 1 else 1
+    devices = tensor * pipeline * data
+    split: Split = "none" if workload.is_training or devices == 1 else "tensor" if tensor > 1 else "layer"
+    if engine.split != "layer" and split == "layer" and pipeline == 1:
+        split = "none"
+    return ParallelLayout(
+        count_nodes_for_devices(hardware, devices), devices, tensor, pipeline, data, expert, split
+    )
+
+
+def _refuse_impossible_sizes(
+    workload: Workload, hardware: Hardware, engine: ModelEngine, sizes: ParallelSizes
+) -> None:
+    model, tensor = workload.model, max(1, sizes.tensor)
+    if tensor > 1 and engine.split == "layer":
+        raise InputError(
+            f"{engine.name} splits layers, not tensors",
+            where="--tensor-parallel",
+            remedy="leave it out, or give --engine vllm",
+        )
+    if not can_split_heads(workload, tensor):
+        sizes_text = ", ".join(str(size) for size in range(1, 65) if can_split_heads(workload, size))
+        raise InputError(
+            f"{tensor} does not divide the {model.heads} heads and {model.kv_heads} KV heads of {model.name}",
+            where="--tensor-parallel",
+            remedy=f"give one of {sizes_text}",
+        )
+    if sizes.pipeline > model.layers:
+        raise InputError(
+            f"{sizes.pipeline} is more than the {model.layers} layers of {model.name}",
+            where="--pipeline-parallel",
+            remedy=f"give at most {model.layers}",
+        )
+    _refuse_impossible_experts(workload, sizes)
+    most = (hardware.node_limit or MAX_LAYOUT_NODES) * hardware.devices_per_node
+    if sizes.devices > most:
+        raise InputError(
+            f"the layout needs {sizes.devices} devices and {hardware.name} has {most}",
+            where="--on",
+            remedy="give smaller sizes",
+        )
+
+
+def _refuse_impossible_experts(workload: Workload, sizes: ParallelSizes) -> None:
+    model, ranks = workload.model, sizes.tensor or 1
+    if sizes.expert <= 1:
+        return
+    if model.experts is None:
+        raise InputError(
+            f"{model.name} has no experts", where="--expert-parallel", remedy="leave it out, or give 1"
+        )
+    if sizes.expert > model.experts.count:
+        raise InputError(
+            f"{sizes.expert} is more than the {model.experts.count} experts of {model.name}",
+            where="--expert-parallel",
+            remedy=f"give at most {model.experts.count}",
+        )
+    ranks *= max(1, sizes.data)
+    is_whole_group = sizes.expert == ranks
+    if ranks % sizes.expert or (sizes.data > 1 and not is_whole_group and not workload.is_training):
+        allowed = f"{ranks}" if sizes.data > 1 else f"a divisor of {ranks}"
+        raise InputError(
+            f"{sizes.expert} does not fit the {ranks} devices of tensor and data parallelism that hold the experts",
+            where="--expert-parallel",
+            remedy=f"give {allowed}",
+        )
 
 
 def list_inference_layouts(
@@ -100,8 +204,7 @@ def _tensor_parallel_layouts(
         if devices % tensor or pipeline > workload.model.layers:
             continue
         has_layout = True
-        expert = tensor if workload.model.experts else 1
         split: Split = "tensor" if tensor > 1 else "layer"
-        yield ParallelLayout(nodes, devices, tensor=tensor, pipeline=pipeline, expert=expert, split=split)
+        yield ParallelLayout(nodes, devices, tensor=tensor, pipeline=pipeline, split=split)
     if not has_layout:  # more devices than layers, and heads that divide over none of them
         yield ParallelLayout()

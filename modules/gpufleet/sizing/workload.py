@@ -19,6 +19,9 @@ Offload = Literal["none", "optimizer", "all"]
 LoraTargets = Literal["attention", "all"]
 Experts = Literal["fused", "linear"]
 
+# DeepSeek-V3 Technical Report (arXiv 2412.19437), section 5.4.3: 85 to 90 % of the second token's guesses are accepted
+DEFAULT_ACCEPTANCE = 0.85
+
 
 @dataclass(frozen=True)
 class TrainingSettings:
@@ -65,7 +68,9 @@ class Workload:
     """A workload. ``batch`` is concurrent streams of one replica (inference) or the micro-batch per device.
 
     A training sequence has ``input_tokens + output_tokens`` tokens. ``engine`` None: the default one of
-    the hardware.
+    the hardware; ``engine_version`` is a number or a date, empty for the newest. ``disaggregated``: other devices
+    process the prompts. Speculative decoding guesses ``draft_tokens`` ahead, each of which is right with probability
+    ``acceptance``. ``prefix_hits`` is the share of the prompt that is already in the cache.
     """
 
     model: ModelArchitecture
@@ -76,6 +81,11 @@ class Workload:
     batch: int = 1
     kv_precision: str = "f16"
     engine: str | None = None
+    engine_version: str = ""
+    disaggregated: bool = False
+    draft_tokens: int = 0
+    acceptance: float = DEFAULT_ACCEPTANCE
+    prefix_hits: float = 0.0
     training: TrainingSettings = field(default_factory=TrainingSettings)
     has_concurrent_streams: bool = False  # many streams are requested, their number is searched
 
@@ -83,6 +93,16 @@ class Workload:
     def context_tokens(self) -> int:
         """Return the tokens of one sequence: input and output."""
         return self.input_tokens + self.output_tokens
+
+    @property
+    def uncached_input_tokens(self) -> float:
+        """Return the tokens of a prompt that are not in the cache yet."""
+        return self.input_tokens * (1.0 - self.prefix_hits)
+
+    @property
+    def tokens_per_step(self) -> float:
+        """Return the expected tokens of a stream that one decode step yields: its guesses up to the first wrong one."""
+        return float(sum(self.acceptance**guess for guess in range(self.draft_tokens + 1)))
 
     @property
     def is_training(self) -> bool:

@@ -26,16 +26,18 @@ from tools.speed_calibration.cross_validation import (
     HeldOutPrediction,
     check_interval_coverage,
     fit_speed_intervals,
+    fit_without_publication,
+    load_held_out_predictions,
     quantile,
     weighted_quantile,
 )
-from tools.speed_calibration.fit import compute_error_slopes, prior_efficiency_factors
+from tools.speed_calibration.fit import build_fit_problem, fit_point, prior_efficiency_factors
 from tools.speed_calibration.prior import PRIORS
 
 BOUNDS = {
-    "decode": (0.09, 0.25),
-    "throughput": (0.09, 0.32),
-    "prefill": (0.11, 0.36),
+    "decode": (0.08, 0.22),
+    "throughput": (0.10, 0.30),
+    "prefill": (0.10, 0.32),
     "training": (0.12, 0.30),
 }
 
@@ -51,6 +53,32 @@ def predictions(measurements):
     return [HeldOutPrediction(row, row.log_prediction_error()) for row in measurements]
 
 
+@pytest.fixture(scope="module")
+def held_out(measurements):
+    """Return the errors of the last cross-validation by publication."""
+    return load_held_out_predictions(measurements)
+
+
+def _is_served_on(row, maker):
+    return row.regime[0] == "serving" and row.device_class == f"{maker}-hbm"
+
+
+HELD_OUT_CLASSES = {
+    "inference": lambda row: not row.workload.is_training,
+    "up to eight streams, several NVIDIA servers": lambda row: (
+        _is_served_on(row, "nvidia") and row.regime[1].endswith("several devices") and row.workload.batch <= 8
+    ),
+    "mixtures": lambda row: row.workload.model.experts is not None and not row.workload.is_training,
+    "AMD servers": lambda row: _is_served_on(row, "amd"),
+}
+HELD_OUT_BOUNDS = {
+    "inference": (0.11, 0.38),
+    "up to eight streams, several NVIDIA servers": (0.16, 0.37),
+    "mixtures": (0.19, 0.52),
+    "AMD servers": (0.12, 0.40),
+}
+
+
 @pytest.mark.parametrize("metric", BOUNDS)
 def test_stored_factors_predict_the_measurements(predictions, metric):
     errors = sorted(
@@ -64,13 +92,35 @@ def test_stored_factors_predict_the_measurements(predictions, metric):
     assert quantile(errors, 0.9) <= far
 
 
+def test_cross_validation_by_publication_reaches_its_bounds(held_out):
+    """The bounds are what was reached on 2026-11-29, rounded up; docs/sizing.md reports them by regime."""
+    for name, choose in HELD_OUT_CLASSES.items():
+        errors = sorted(each.absolute_relative_error for each in held_out if choose(each.row))
+        middle, far = HELD_OUT_BOUNDS[name]
+        assert len(errors) >= 10, name
+        assert quantile(errors, 0.5) <= middle, name
+        assert quantile(errors, 0.9) <= far, name
+
+
+def test_stored_cross_validation_is_that_of_the_measurements(measurements, held_out):
+    assert {each.row.measurement_id for each in held_out} == {row.measurement_id for row in measurements}
+
+
+def test_ranges_cover_held_out_publications_in_every_regime(held_out):
+    inside = check_interval_coverage(held_out)
+    regimes = {each.row.regime for each in held_out}
+    for regime in regimes:
+        covered = [inside[each.row.measurement_id] for each in held_out if each.row.regime == regime]
+        assert len(covered) < 10 or sum(covered) >= 0.7 * len(covered), regime
+
+
 @pytest.mark.parametrize("metric", BOUNDS)
 def test_stored_intervals_cover_most_measurements(predictions, metric):
     part = [prediction for prediction in predictions if prediction.row.metric_kind == metric]
     inside = [
         bounds.low <= exp(-prediction.log_error) <= bounds.high
         for prediction in part
-        for bounds in [find_speed_interval(metric, prediction.row.device_class)]
+        for bounds in [find_speed_interval(*prediction.row.regime)]
     ]
     assert sum(inside) >= 0.7 * len(inside)
 
@@ -78,13 +128,13 @@ def test_stored_intervals_cover_most_measurements(predictions, metric):
 def test_held_out_publication_is_predicted_from_the_others(measurements):
     held_out = "lmdeploy-a100"
     factors = fit_efficiency_factors(
-        [row for row in measurements if row.publication != held_out], load_efficiency_factors()
+        [row for row in measurements if row.publication != held_out and not row.workload.is_training]
     )
     errors = sorted(
         abs(exp(row.log_prediction_error(factors)) - 1) for row in measurements if row.publication == held_out
     )
     assert len(errors) == 24
-    assert quantile(errors, 0.5) <= 0.2
+    assert quantile(errors, 0.5) <= 0.22
 
 
 def test_every_row_is_used_or_excluded_with_a_reason():
@@ -117,11 +167,12 @@ def test_no_factor_applies_to_a_single_row(measurements):
         {row.device_class for row in measurements},
         {row.calibrated_engine for row in measurements} | {"server"},
     )
+    kinds |= {row.generation for row in measurements}
     for parameter, device, engine in load_efficiency_factors().factors:
         prior = PRIORS[parameter]
         assert device in kinds | {ANY} | set(prior.links)
         assert engine in engines | {ANY}
-    assert len(kinds) <= 15
+    assert len(kinds) <= 20
 
 
 def test_stored_factors_match_the_fit():
@@ -199,7 +250,7 @@ def test_class_with_few_publications_gets_the_pooled_interval(predictions):
         part = {
             prediction.row.publication
             for prediction in predictions
-            if (prediction.row.metric_kind, prediction.row.device_class) == (metric, kind)
+            if prediction.row.regime == (metric, kind)
         }
         assert len(part) >= MIN_PUBLICATIONS, (metric, kind)
 
@@ -214,16 +265,16 @@ def test_servers_share_single_stream_factors():
     assert find_engine_group("layer_seconds", "llama.cpp") == "llama.cpp"
 
 
-def test_fit_with_given_slopes_converges_to_the_same_errors(measurements):
+def test_fit_around_a_near_fit_has_the_same_errors(measurements):
     """What a publication left out changes is found with the slopes of the fit on all, an order faster."""
-    near = fit_efficiency_factors(measurements[:60])
-    rest = [row for row in measurements[:60] if row.publication != measurements[0].publication]
-    quick, slow = (
-        fit_efficiency_factors(rest, near, compute_error_slopes(measurements[:60], near)),
-        fit_efficiency_factors(rest, near),
-    )
-    for row in measurements[:60:7]:
-        assert row.log_prediction_error(quick) == pytest.approx(row.log_prediction_error(slow), abs=0.03)
+    few = [row for row in measurements if not row.workload.is_training][:120]
+    problem = build_fit_problem(few)
+    point = fit_point(problem)
+    left_out = "geerlingguy-ai-benchmarks"
+    quick = fit_without_publication(problem, point, problem.slopes_at(point), left_out)
+    slow = fit_efficiency_factors([row for row in few if row.publication != left_out])
+    for row in few[::7]:
+        assert row.log_prediction_error(quick) == pytest.approx(row.log_prediction_error(slow), abs=0.05)
 
 
 def test_widening_an_interval_squares_its_bounds():
@@ -241,7 +292,7 @@ def test_report_pools_classes_with_few_rows(predictions):
     text = format_calibration_report(predictions)
     assert "fewer than 10 each" in text
     assert "neuron" not in text
-    assert text.count("all") == len(BOUNDS)
+    assert text.count("all ") == len({prediction.row.regime[0] for prediction in predictions})
 
 
 def test_data_files_are_valid_csv():

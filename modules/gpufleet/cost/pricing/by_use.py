@@ -33,7 +33,9 @@ def resolve_usage_component(usage: UsageComponent, book: PriceBook) -> CostCompo
         estimate = book.estimate_price("part", usage.cloud, usage.region, usage.item)
         price = estimate.price if estimate else None
     if usage.amount is None:
-        return UnpricedComponent(_describe_unit_price(usage, price, estimate), usage.component, is_by_use=True)
+        return UnpricedComponent(
+            _describe_unit_price(usage, price, estimate), usage.component, is_by_use=True
+        )
     use = None
     if price is not None:
         tiers = _find_tiers(usage, price)

@@ -109,8 +109,9 @@ def estimate_inference_memory(
     )
     state = workload.batch * kv_cache_bytes(model, 0, workload.kv_precision)  # of a fixed size
     state_heads = model.linear.value_heads if model.linear else model.kv_heads
-    share.kv_cache = (cache - state) / _cache_devices(model, layout, model.kv_heads)
-    share.kv_cache += state / _cache_devices(model, layout, state_heads)
+    groups = _attention_groups(layout)
+    share.kv_cache = (cache - state) / groups / _cache_share(model, layout, model.kv_heads)
+    share.kv_cache += state / groups / _cache_share(model, layout, state_heads)
     share.activations = _activation_bytes(workload, engine, layout)
     share.overhead = (engine.graphs_gib + engine.runtime_gib) * GIB
     return share
@@ -165,7 +166,8 @@ def _rknn_memory(workload: Workload, share: DeviceMemoryUse) -> DeviceMemoryUse:
 def _activation_bytes(workload: Workload, engine: EngineMemoryProfile, layout: ParallelLayout) -> float:
     """Return the bytes of one prompt step's activations and of the reserved logits."""
     model = workload.model
-    prompt_tokens = max(workload.batch * workload.input_tokens, workload.batch)
+    batch = -(-workload.batch // _attention_groups(layout))
+    prompt_tokens = max(batch * workload.input_tokens, batch)
     tokens = (
         engine.prefill_chunk_tokens
         if engine.gpu_memory_utilization or engine.reserves_full_chunk
@@ -175,7 +177,7 @@ def _activation_bytes(workload: Workload, engine: EngineMemoryProfile, layout: P
         model.intermediate, model.experts.per_token * model.experts.intermediate if model.experts else 0
     )
     values = engine.hidden_bytes * model.hidden + engine.intermediate_bytes * width / layout.tensor
-    rows = max(workload.batch, min(engine.logit_rows, max(tokens, workload.batch)))
+    rows = max(batch, min(engine.logit_rows, max(tokens, batch)))
     return tokens * values + rows * model.vocabulary * 4.0
 
 
@@ -185,7 +187,17 @@ def _pipeline_stages(layout: ParallelLayout) -> int:
     )
 
 
-def _cache_devices(model: ModelArchitecture, layout: ParallelLayout, head_count: int) -> float:
+def _attention_groups(layout: ParallelLayout) -> int:
+    """Return the groups of attention data parallelism, each with its share of the streams."""
+    return layout.data if layout.expert > 1 else 1
+
+
+def count_cache_devices(model: ModelArchitecture, layout: ParallelLayout, head_count: int) -> int:
+    """Return over how many devices tensor parallelism spreads a layer's cache: by its heads; a latent one has none."""
+    return 1 if model.latent else max(1, min(layout.tensor, head_count))
+
+
+def _cache_share(model: ModelArchitecture, layout: ParallelLayout, head_count: int) -> float:
     """Return over how many devices the KV cache is spread: heads by tensor parallelism, layers by pipeline stages."""
-    heads = 1 if model.latent else max(1, min(layout.tensor, head_count))
+    heads = count_cache_devices(model, layout, head_count)
     return heads * model.layers / -(-model.layers // _pipeline_stages(layout))

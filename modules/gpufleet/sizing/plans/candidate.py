@@ -7,13 +7,15 @@ from dataclasses import replace
 from math import ceil
 
 from gpufleet.sizing.hardware import Hardware, ParallelLayout
-from gpufleet.sizing.parallelism import count_nodes_for_devices
+from gpufleet.sizing.model_engine import choose_model_engine
+from gpufleet.sizing.parallelism import build_requested_layout, count_nodes_for_devices
 from gpufleet.sizing.plans.placement import (
     MAX_NODES,
     Placement,
     find_smallest_placement,
     place_workload_on_devices,
     place_workload_on_layout,
+    with_engine,
 )
 from gpufleet.sizing.plans.request import SizingRequest
 from gpufleet.sizing.plans.result import SECONDS_PER_HOUR, SizingPlan
@@ -44,6 +46,13 @@ def list_candidate_plans(request: SizingRequest, hardware: Hardware) -> Iterator
 def build_plan_on_devices(request: SizingRequest, hardware: Hardware, devices: int) -> SizingPlan:
     """Return the plan on exactly so many devices, even if it does not fit."""
     workload = request.workload
+    if request.sizes.is_given:
+        placement = _requested_placement(request, hardware)
+        if workload.is_training:
+            return _build_plan(
+                request, placement, replicas=devices // placement.layout.devices, devices=devices
+            )
+        return _plan_replicas(request, _fill_streams(request, placement), devices)
     if workload.is_training:
         best = find_fastest_training_placement(
             workload, hardware, devices, can_choose_batch=request.can_choose_batch
@@ -59,6 +68,15 @@ def build_plan_on_devices(request: SizingRequest, hardware: Hardware, devices: i
     if request.needs_many_streams:
         return max(candidates, key=lambda plan: (plan.is_feasible, plan.tokens_per_s or 0.0))
     return next((plan for plan in candidates if plan.is_feasible), candidates[0])
+
+
+def _requested_placement(request: SizingRequest, hardware: Hardware) -> Placement:
+    """Return the placement of the layout that the request fixes."""
+    devices = request.sizes.devices
+    engine = choose_model_engine(hardware, request.workload, count_nodes_for_devices(hardware, devices))
+    workload = with_engine(request.workload, engine.name)
+    layout = build_requested_layout(workload, hardware, engine, request.sizes)
+    return place_workload_on_layout(workload, hardware, layout, engine)
 
 
 def _replica_placements(request: SizingRequest, hardware: Hardware, devices: int) -> Iterator[Placement]:
@@ -81,6 +99,21 @@ def _replica_placements(request: SizingRequest, hardware: Hardware, devices: int
             placement = place_workload_on_devices(request.workload, hardware, size)
             if placement.fits_in_memory:
                 yield _fill_streams(request, placement)
+        if shared := _shared_experts_placement(placement, hardware, devices):
+            yield _fill_streams(request, shared)
+
+
+def _shared_experts_placement(placement: Placement, hardware: Hardware, devices: int) -> Placement | None:
+    """Return attention data parallelism over all devices of a node, which share the experts; None without experts.
+
+    Many streams of a mixture are served so (SGLang, vLLM and TensorRT-LLM document it): the cache is not copied.
+    """
+    experts = placement.workload.model.experts
+    if experts is None or devices == 1 or devices > hardware.devices_per_node or experts.count % devices:
+        return None
+    layout = ParallelLayout(devices=devices, data=devices, expert=devices)
+    shared = place_workload_on_layout(placement.workload, hardware, layout, placement.engine)
+    return shared if shared.fits_in_memory else None
 
 
 def _fill_streams(request: SizingRequest, placement: Placement) -> Placement:

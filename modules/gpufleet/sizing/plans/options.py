@@ -17,9 +17,12 @@ from gpufleet.sizing.memory.quantization import is_gguf_precision, normalize_pre
 from gpufleet.sizing.memory.training_recipe import find_training_recipe
 from gpufleet.sizing.memory.weights import stored_precision
 from gpufleet.sizing.model_engine import find_model_engine
+from gpufleet.sizing.parallelism import ParallelSizes
 from gpufleet.sizing.plans.request import RANKS, Rank, SizingRequest
 from gpufleet.sizing.speed.device import default_kv_precision
+from gpufleet.sizing.speed.engine_generation import find_engine_generation
 from gpufleet.sizing.workload import (
+    DEFAULT_ACCEPTANCE,
     Adapter,
     Experts,
     Offload,
@@ -48,6 +51,7 @@ DEFAULT_PRECISION = {"qlora": "nf4"}
 DEFAULT_OUTPUT = 256
 DEFAULT_INPUT = 1024
 DEFAULT_TRAINING_LENGTH = 2048
+MAX_DRAFT_TOKENS = 64
 T = TypeVar("T", bound=str)
 
 
@@ -93,6 +97,15 @@ class PlanOptions:
     states: str = ""
     experts: str = ""
     usd_per_kwh: float | None = None
+    engine_version: str = ""
+    tensor_parallel: int | None = None
+    pipeline_parallel: int | None = None
+    data_parallel: int | None = None
+    expert_parallel: int | None = None
+    draft_tokens: int | None = None
+    acceptance: float | None = None
+    prefix_hits: float | None = None
+    disaggregated: bool = False
 
 
 def read_clock() -> datetime:
@@ -135,7 +148,26 @@ def parse_plan_options(
         project_root=root,
         usd_per_kwh=_require_positive(options.usd_per_kwh, "--usd-per-kwh"),
         day=now.date(),
+        sizes=_parse_parallel_sizes(options),
     )
+
+
+def _parse_parallel_sizes(options: PlanOptions) -> ParallelSizes:
+    return ParallelSizes(
+        _require_count(options.tensor_parallel, "--tensor-parallel", MAX_DEVICES) or 0,
+        _require_count(options.pipeline_parallel, "--pipeline-parallel", MAX_DEVICES) or 0,
+        _require_count(options.data_parallel, "--data-parallel", MAX_DEVICES) or 0,
+        _require_count(options.expert_parallel, "--expert-parallel", MAX_DEVICES) or 0,
+    )
+
+
+def _parse_share(value: float | None, where: str, default: float) -> float:
+    """Return a share between 0 and 1."""
+    if value is None:
+        return default
+    if not 0 <= value <= 1:
+        raise InputError(f"{value:g} is not a share", where=where, remedy="give a number from 0 to 1: 0.8")
+    return value
 
 
 def parse_token_count(text: str, where: str) -> float:
@@ -240,6 +272,11 @@ def _build_workload(options: PlanOptions) -> tuple[Workload, bool, bool]:
                 options.kv_precision or _default_kv_precision(options), "--kv-precision"
             ),
             engine=find_model_engine(options.engine).name if options.engine else None,
+            engine_version=_parse_engine_version(options),
+            disaggregated=options.disaggregated,
+            draft_tokens=_require_count(options.draft_tokens, "--draft-tokens", MAX_DRAFT_TOKENS) or 0,
+            acceptance=_parse_share(options.acceptance, "--acceptance", DEFAULT_ACCEPTANCE),
+            prefix_hits=_parse_share(options.prefix_hits, "--prefix-hits", 0.0),
             training=_training_options(options, task),
             has_concurrent_streams=needs_max_streams
             or options.requests_per_s is not None
@@ -248,6 +285,21 @@ def _build_workload(options: PlanOptions) -> tuple[Workload, bool, bool]:
         is_total,
         needs_max_streams,
     )
+
+
+def _parse_engine_version(options: PlanOptions) -> str:
+    if not options.engine_version:
+        return ""
+    if not options.engine:
+        raise InputError("needs --engine", where="--engine-version", remedy="name the engine: --engine vllm")
+    engine = find_model_engine(options.engine).name
+    if not find_engine_generation(engine, options.engine_version):
+        raise InputError(
+            f"{engine} has no versions of different speed here",
+            where="--engine-version",
+            remedy="leave it out: it distinguishes vllm, sglang, tensorrt-llm and lmdeploy",
+        )
+    return options.engine_version
 
 
 def _default_kv_precision(options: PlanOptions) -> str:
@@ -310,6 +362,9 @@ def _refuse_conflicting_options(options: PlanOptions, workload: Workload) -> Non
         "--requests-per-s": options.requests_per_s, "--ttft-ms": options.ttft_ms, "--tpot-ms": options.tpot_ms,
         "--latency": options.latency_s, "--kv-precision": options.kv_precision, "--users": options.users,
         "--tokens-per-user": options.tokens_per_user,
+        "--engine-version": options.engine_version, "--draft-tokens": options.draft_tokens,
+        "--acceptance": options.acceptance, "--prefix-hits": options.prefix_hits,
+        "--disaggregated": options.disaggregated or None,
     }  # fmt: skip
     forbidden, kind = (serving_only, "inference") if workload.is_training else (training_only, "training")
     for name, value in forbidden.items():
@@ -326,6 +381,11 @@ def _refuse_conflicting_options(options: PlanOptions, workload: Workload) -> Non
     for name, text in (("--host", options.host), ("--slot", options.slot)):
         if text and not _list_hardware_names(options.on):
             raise InputError("needs --on", where=name, remedy='name the card: --on "RX 7900 XT"')
+    if options.acceptance is not None and not options.draft_tokens:
+        raise InputError(
+            "needs --draft-tokens", where="--acceptance", remedy="give how many tokens are guessed ahead: 3"
+        )
+    _refuse_sizes_without_hardware(options)
     if options.deadline and not (options.tokens or options.dataset):
         raise InputError("needs an amount of work", where="--deadline", remedy="give --tokens, or --dataset")
     if options.requests_per_s is not None and options.tokens:
@@ -373,6 +433,22 @@ def _refuse_conflicting_users(options: PlanOptions, workload: Workload) -> None:
 def _list_hardware_names(names: str | tuple[str, ...]) -> tuple[str, ...]:
     """Return the names of the hardware; one name alone may be a string."""
     return ((names,) if names else ()) if isinstance(names, str) else names
+
+
+def _refuse_sizes_without_hardware(options: PlanOptions) -> None:
+    sizes = _parse_parallel_sizes(options)
+    if not sizes.is_given:
+        return
+    if not options.on:
+        raise InputError(
+            "needs --on", where="--tensor-parallel", remedy="name the hardware: --on p5.48xlarge"
+        )
+    if options.devices is not None and options.devices % sizes.devices:
+        raise InputError(
+            f"{options.devices} is not a multiple of the layout's {sizes.devices} devices",
+            where="--devices",
+            remedy=f"give {sizes.devices}, or other sizes",
+        )
 
 
 def _total_tokens(options: PlanOptions, workload: Workload) -> float | None:

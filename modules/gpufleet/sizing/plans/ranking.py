@@ -1,4 +1,4 @@
-"""Ranking: sort keys for plans."""
+"""Ranking: sort keys for plans, by the low end of their ranges: an uncertain plan must not win by its uncertainty."""
 
 from __future__ import annotations
 
@@ -32,11 +32,12 @@ def build_plan_sort_key(
 
 def _cost_key(plan: SizingPlan) -> Key:
     """Order by the cost of the work, without work by the cost per hour."""
-    main = plan.total_usd if plan.tokens else plan.usd_per_hour
+    main = _at_low_speed(plan, plan.total_usd) if plan.tokens else plan.usd_per_hour
+    usd_per_token = plan.usd_per_million_tokens
     return (
         _unknown_last(main),
-        _unknown_last(plan.usd_per_million_tokens),
-        -(plan.tokens_per_s or 0.0),
+        _unknown_last(usd_per_token if plan.served_tokens_per_s else _at_low_speed(plan, usd_per_token)),
+        -(plan.tokens_per_s_low or 0.0),
         float(plan.devices),
     )
 
@@ -44,18 +45,25 @@ def _cost_key(plan: SizingPlan) -> Key:
 def _time_key(plan: SizingPlan) -> Key:
     """Order by the hours of the work, without work by the seconds of one request."""
     main = plan.work_hours if plan.tokens else plan.request_duration_s
-    return (_unknown_last(main), _unknown_last(plan.usd_per_hour))
+    return (_unknown_last(_at_low_speed(plan, main)), _unknown_last(plan.usd_per_hour))
 
 
 def _speed_key(plan: SizingPlan) -> Key:
-    return (-(plan.tokens_per_s or 0.0), _unknown_last(plan.usd_per_hour))
+    return (-(plan.tokens_per_s_low or 0.0), _unknown_last(plan.usd_per_hour))
 
 
 def _power_key(plan: SizingPlan) -> Key:
     """Order by energy per token."""
     watts, speed = plan.total_watts, plan.tokens_per_s
     energy = watts / speed if watts and speed else None
-    return (_unknown_last(energy), _unknown_last(plan.usd_per_hour))
+    return (_unknown_last(_at_low_speed(plan, energy)), _unknown_last(plan.usd_per_hour))
+
+
+def _at_low_speed(plan: SizingPlan, value: float | None) -> float | None:
+    """Return hours, dollars or energy that were computed at the expected speed, at the low end of its range."""
+    if value is None or not plan.tokens_per_s or not plan.tokens_per_s_low:
+        return value
+    return value * plan.tokens_per_s / plan.tokens_per_s_low
 
 
 def _unknown_last(value: float | None) -> float:

@@ -196,7 +196,12 @@ def _format_milliseconds(seconds: float | None) -> str:
 
 def _split_text(plan: SizingPlan) -> str:
     layout = plan.layout
-    named_sizes = (("tensor", layout.tensor), ("layers", layout.pipeline), ("data", layout.data))
+    named_sizes = (
+        ("tensor", layout.tensor),
+        ("layers", layout.pipeline),
+        ("data", layout.data),
+        ("experts", layout.expert),
+    )
     shard_text = (
         f" by {layout.shards}" if layout.shards else ""
     )  # hybrid sharding: each copy is sharded over so many devices

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from gpufleet.quick_dataclass import dataclass
+from gpufleet.sizing.parallelism import ParallelSizes
 from gpufleet.sizing.workload import Workload
 
 Rank = Literal["cost", "time", "speed", "power"]
@@ -25,6 +26,7 @@ class SizingRequest:
     ``needs_max_streams``: the batch is as large as memory and targets allow. ``has_total_context_only``: only the
     length of a sequence was given, half of it counts as prompt. ``can_choose_batch``: the search chooses a training's
     micro-batch. ``reserve_gib`` of each device's memory is reserved for other processes.
+    ``sizes`` fix the layout of one replica.
     """
 
     workload: Workload
@@ -54,6 +56,7 @@ class SizingRequest:
     reserve_gib: float = 0.0
     usd_per_kwh: float | None = None
     day: date = field(default_factory=lambda: datetime.now(UTC).date())
+    sizes: ParallelSizes = field(default_factory=ParallelSizes)
 
     @property
     def typed_name(self) -> str:

@@ -58,7 +58,8 @@ def find_plans(request: SizingRequest) -> SizingResult:
     if len(request.hardware_names) > 1:
         return _compare_named_hardware(request)
     alternatives = resolve_hardware_alternatives(request.hardware_names[0], request.project_root)
-    if request.devices is None and not alternatives[0].warnings:  # several are the kinds of nodes of one rack
+    is_open = request.devices is None and not request.sizes.is_given
+    if is_open and not alternatives[0].warnings:  # several are the kinds of nodes of one rack
         kinds = [_find_permitted(request, each.hardware) for each in alternatives]
         return _rank_plans(request, kinds, tuple(reserved_memory_warnings(request)))
     first: SizingResult | None = None
@@ -110,8 +111,9 @@ def _find_permitted(request: SizingRequest, hardware: Hardware) -> Hardware:
 def _plan_named_hardware(request: SizingRequest, resolved: ResolvedHardware) -> SizingResult:
     hardware = _find_permitted(request, resolved.hardware)
     warnings = (*resolved.warnings, *reserved_memory_warnings(request))
-    if request.devices is not None:
-        return _plan_exact_devices(request, hardware, request.devices, warnings)
+    devices = request.devices or (request.sizes.devices if request.sizes.is_given else None)
+    if devices is not None:
+        return _plan_exact_devices(request, hardware, devices, warnings)
     return _rank_plans(request, [hardware], warnings)
 
 

@@ -14,7 +14,7 @@ ENGINE_ALIASES = {
     "ollama": "llama.cpp", "llamacpp": "llama.cpp", "llama-cpp": "llama.cpp", "lmstudio": "llama.cpp",
     "dllama": "distributed-llama", "exo": "mlx", "gpt-fast": "pytorch", "torch": "pytorch",
     "trt-llm": "tensorrt-llm", "tensorrt": "tensorrt-llm", "trtllm": "tensorrt-llm", "tgi": "vllm",
-    "sglang": "vllm", "fsdp": "pytorch-fsdp", "torchtitan": "pytorch-fsdp", "torchtune": "pytorch-fsdp",
+    "fsdp": "pytorch-fsdp", "torchtitan": "pytorch-fsdp", "torchtune": "pytorch-fsdp",
     "deepspeed": "pytorch-fsdp", "nemo": "megatron", "megatron-lm": "megatron",
 }  # fmt: skip
 

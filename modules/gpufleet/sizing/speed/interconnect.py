@@ -18,8 +18,29 @@ ADAPTER_YEAR = 2022  # assumption: half of that before
 class InterconnectLink:
     """``kind`` chooses the fitted latency; ``gb_s`` is per device and direction."""
 
-    kind: str  # switched, pcie, adapter, ethernet
+    kind: str  # switched, mesh, pcie, adapter, ethernet
     gb_s: float
+
+    def fused_all_reduce_seconds(
+        self, device_count: int, payload_bytes: float, latency_s: float, bandwidth_share: float
+    ) -> float:
+        """Return seconds of the all-reduce kernels of serving engines, which write into each other's memory.
+
+        One step sends the whole payload to every member; two steps scatter and gather it, with twice the latency
+        (vLLM's custom all-reduce, TensorRT-LLM's AllReduceStrategy ONESHOT and TWOSHOT). The faster one runs.
+        """
+        rate = self.gb_s * bandwidth_share * 1e9
+        others = device_count - 1
+        one_step = latency_s + others * payload_bytes / rate
+        two_steps = 2.0 * latency_s + 2.0 * others / device_count * payload_bytes / rate
+        return min(one_step, two_steps)
+
+    def exchange_seconds(
+        self, device_count: int, bytes_per_device: float, latency_s: float, bandwidth_share: float
+    ) -> float:
+        """Return seconds of an all-to-all in which each device sends so many bytes, its own share left out."""
+        moved = bytes_per_device * (device_count - 1) / device_count
+        return latency_s + moved / (self.gb_s * bandwidth_share * 1e9)
 
     def all_reduce_seconds(
         self, device_count: int, payload_bytes: float, latency_s: float, bandwidth_share: float
@@ -37,7 +58,8 @@ class InterconnectLink:
 def intra_node_link(hardware: Hardware) -> InterconnectLink:
     """Return the link between devices of one node."""
     if hardware.link and not hardware.link.startswith("PCIe"):
-        return InterconnectLink("switched", hardware.link_gb_s)
+        kind = "mesh" if hardware.link == "Infinity Fabric" else "switched"
+        return InterconnectLink(kind, hardware.link_gb_s)
     return InterconnectLink("pcie", hardware.link_gb_s or PCIE_GB_S)
 
 
@@ -68,3 +90,12 @@ def tensor_parallel_link(hardware: Hardware, layout: ParallelLayout) -> Intercon
 def pipeline_link(hardware: Hardware, layout: ParallelLayout) -> InterconnectLink:
     """Return the link between pipeline stages."""
     return inter_node_link(hardware) if layout.nodes > 1 else intra_node_link(hardware)
+
+
+def expert_parallel_link(hardware: Hardware, layout: ParallelLayout) -> InterconnectLink:
+    """Return the slowest link between expert-parallel ranks."""
+    return (
+        inter_node_link(hardware)
+        if layout.expert > hardware.devices_per_node and layout.nodes > 1
+        else intra_node_link(hardware)
+    )

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from gpufleet.catalog import ModelArchitecture
 from gpufleet.sizing.memory.quantization import bits_per_element, normalize_precision
-from gpufleet.sizing.memory.weights import active_weight_bytes
+from gpufleet.sizing.memory.weights import active_weight_bytes, list_matrix_bytes
 
 MATRIX_UNIT_FORMATS = {"fp8": "fp8", "fp4": "fp4", "nvfp4": "fp4", "mxfp8": "fp8"}
 MIN_HALF_BITS, MIN_BYTE_BITS = 16, 6
@@ -65,3 +65,45 @@ def kernel_weight_format(precision: str) -> str:
         return MATRIX_UNIT_FORMATS[name]
     bits = bits_per_element(name)
     return "half" if bits >= MIN_HALF_BITS else "byte" if bits >= MIN_BYTE_BITS else "nibble"
+
+
+@lru_cache(maxsize=512)
+def dense_weight_bytes(model: ModelArchitecture, precision: str) -> float:
+    """Return the weight bytes that every step reads whatever its tokens: all but routed experts and look-ups."""
+    return active_weight_bytes(model, precision, 0.0)
+
+
+@lru_cache(maxsize=512)
+def routed_weight_bytes(model: ModelArchitecture, precision: str) -> float:
+    """Return the weight bytes of all routed experts."""
+    return sum(
+        size for matrix, size in list_matrix_bytes(model, normalize_precision(precision)) if matrix.routed
+    )
+
+
+@lru_cache(maxsize=512)
+def routed_operations_per_token(model: ModelArchitecture) -> float:
+    """Return operations per token of the chosen routed experts: two per weight."""
+    if model.experts is None:
+        return 0.0
+    weights = sum(matrix.element_count for matrix, _ in list_matrix_bytes(model, "bf16") if matrix.routed)
+    return 2.0 * weights * model.experts.per_token / model.experts.count
+
+
+@lru_cache(maxsize=512)
+def dense_operations_per_token(model: ModelArchitecture) -> float:
+    """Return operations per token of a forward pass without attention scores and routed experts."""
+    return max(forward_operations_per_token(model) - routed_operations_per_token(model), 0.0)
+
+
+def latent_operations_per_token(model: ModelArchitecture, context: float) -> float:
+    """Return operations of one token's latent attention in decode: each head reads the compressed vector itself.
+
+    Queries are multiplied into the latent space (the absorbed form of DeepSeek V2, arXiv 2405.04434, section 2.1): a
+    head multiplies rank and position elements for its scores, and the rank again for its values.
+    """
+    latent = model.latent
+    if latent is None:
+        return 0.0
+    attended = min(context, max((each.top for each in model.caches), default=0) or context)
+    return 2.0 * model.layers * model.heads * (2 * latent.kv_rank + latent.rope_dim) * attended

@@ -10,7 +10,7 @@ from gpufleet.sizing.memory.estimate import choose_recompute
 from gpufleet.sizing.speed import capacity, decode, device, prefill, training
 from gpufleet.sizing.speed.efficiency import EfficiencyFactors, load_efficiency_factors
 from gpufleet.sizing.speed.host_link import with_host_link
-from gpufleet.sizing.speed.interval import find_speed_interval
+from gpufleet.sizing.speed.interval import classify_regime, find_speed_interval
 from gpufleet.sizing.speed.power import estimate_watts
 from gpufleet.sizing.speed.replica import Replica
 from gpufleet.sizing.speed.result import Limit, SpeedEstimate
@@ -49,7 +49,7 @@ def build_replica(
     """Return the replica with its efficiency factors; data-parallel inference counts one of the replicas."""
     if workload.is_training:
         workload = choose_recompute(workload, layout, hardware)
-    elif layout.data != 1:
+    elif layout.data != 1 and layout.expert == 1:
         layout = replace(layout, data=1)
     return Replica(workload, layout, hardware, efficiency or load_efficiency_factors())
 
@@ -58,21 +58,41 @@ def estimate_generation_rates(replica: Replica) -> GenerationRates | None:
     """Return the generation rates of one replica, None without a known bandwidth."""
     work = replica.workload
     streams = min(float(work.batch), max(capacity.max_concurrent_streams(replica), 1.0))
-    step = decode.estimate_decode_step_time(replica, streams, work.input_tokens + work.output_tokens / 2)
+    stages = replica.layout.pipeline if device.is_server_engine(replica.calibrated_engine) else 1
+    in_flight = max(1.0, min(float(stages), streams))  # micro-batches that fill the pipeline stages
+    step = decode.estimate_decode_step_time(
+        replica, streams / in_flight, work.input_tokens + work.output_tokens / 2
+    )
     if step is None:
         return None
-    prompts = prefill.estimate_prefill_seconds(replica, streams, work.input_tokens)
-    single = prompts if streams == 1.0 else prefill.estimate_prefill_seconds(replica, 1.0, work.input_tokens)
-    prompt_seconds = (prompts or 0.0) if device.is_server_engine(replica.calibrated_engine) else 0.0
-    decode_seconds = max(work.output_tokens, 1) * step.total_seconds
+    prompt_tokens = work.uncached_input_tokens
+    prompts = prefill.estimate_prefill_seconds(replica, streams, prompt_tokens)
+    single = prompts if streams == 1.0 else prefill.estimate_prefill_seconds(replica, 1.0, prompt_tokens)
+    is_mixed = device.is_server_engine(replica.calibrated_engine) and not work.disaggregated
+    prompt_seconds = (prompts or 0.0) if is_mixed else 0.0
+    # a draft model of one layer guesses (DeepSeek-V3's module of multi-token prediction, EAGLE)
+    seconds_per_step = step.total_seconds * (1.0 + work.draft_tokens / replica.model.layers)
+    seconds_per_token = seconds_per_step / work.tokens_per_step
+    decode_seconds = max(work.output_tokens, 1) * seconds_per_token
     return GenerationRates(
         tokens_per_s=streams * max(work.output_tokens, 1) / (decode_seconds + prompt_seconds),
-        per_stream=1.0 / step.total_seconds,
+        per_stream=1.0 / seconds_per_token,
         prompt_tokens_per_s=work.input_tokens / single if single else None,
         time_to_first_token_s=prompts + step.total_seconds if prompts is not None else None,
         streams=streams,
         prompt_share=prompt_seconds / (decode_seconds + prompt_seconds),
         step=step,
+    )
+
+
+def find_replica_regime(replica: Replica) -> tuple[str, str]:
+    """Return the kind of speed and the regime of a replica that generates."""
+    return classify_regime(
+        replica.device_class,
+        is_server=device.is_server_engine(replica.calibrated_engine),
+        streams=replica.workload.batch,
+        devices=replica.stage_devices * replica.layout.pipeline,
+        has_experts=replica.model.experts is not None,
     )
 
 
@@ -91,12 +111,7 @@ def _inference_speed(replica: Replica) -> SpeedEstimate:
         return SpeedEstimate(
             None, None, None, None, None, None, None, None, (f"the memory bandwidth of {part} is not known",)
         )
-    metric = (
-        "throughput"
-        if replica.workload.batch > 1 or device.is_server_engine(replica.calibrated_engine)
-        else "decode"
-    )
-    bounds = find_speed_interval(metric, replica.device_class)
+    bounds = find_speed_interval(*find_replica_regime(replica))
     limit = _find_limit(replica, generation)
     return SpeedEstimate(
         tokens_per_s=generation.tokens_per_s,
@@ -107,7 +122,7 @@ def _inference_speed(replica: Replica) -> SpeedEstimate:
         time_to_first_token_s=generation.time_to_first_token_s,
         limit=limit,
         watts=_replica_watts(
-            replica, 1.0 - generation.step.all_reduce / generation.step.total_seconds, limit
+            replica, 1.0 - generation.step.communication / generation.step.total_seconds, limit
         ),
         notes=tuple(_speed_notes(replica, generation, known=bounds.is_measured)),
     )
@@ -137,7 +152,7 @@ def _document_speed(replica: Replica) -> SpeedEstimate:
         time_to_first_token_s=alone,
         limit="compute",
         watts=_replica_watts(replica, 1.0, "compute"),
-        notes=tuple(_interval_note(replica, known=bounds.is_measured)),
+        notes=tuple(_interval_note(replica.device_class, known=bounds.is_measured)),
     )
 
 
@@ -149,14 +164,14 @@ def _find_limit(replica: Replica, generation: GenerationRates) -> Limit:
         "memory bandwidth": step.memory,
         "compute": step.compute,
         "launch overhead": step.launch,
-        replica.link_limit_name: step.all_reduce,
+        replica.link_limit_name: step.communication,
     }
     return max(parts, key=lambda name: parts[name])
 
 
 def _replica_watts(replica: Replica, busy: float, limit: str) -> float | None:
     layout = replica.layout
-    devices = layout.tensor * layout.pipeline * (layout.data if replica.workload.is_training else 1)
+    devices = layout.tensor * layout.pipeline * layout.data
     busy_stages = (
         1.0
         if device.is_server_engine(replica.calibrated_engine) or replica.workload.is_training
@@ -173,17 +188,16 @@ def _speed_notes(replica: Replica, generation: GenerationRates, *, known: bool) 
         )
     if replica.device_peak_flops is None:
         notes.append("the compute rate is not known: prompt time is left out")
-    return notes + _interval_note(replica, known=known)
+    return notes + _interval_note(find_replica_regime(replica)[1], known=known)
 
 
-def _interval_note(replica: Replica, *, known: bool) -> list[str]:
-    return (
-        []
-        if known
-        else [
-            f"few measurements of this device class ({replica.device_class}): a wider interval, from all classes"
-        ]
-    )
+def _interval_note(regime: str, *, known: bool) -> list[str]:
+    return [] if known else [f"few measurements of this kind ({regime}): a wider interval, from all kinds"]
+
+
+def find_training_regime(replica: Replica) -> str:
+    """Return the regime whose errors are alike: the device class, mixtures of experts apart."""
+    return f"{replica.device_class}, mixture" if replica.expert_layer_count else replica.device_class
 
 
 def _training_speed(replica: Replica) -> SpeedEstimate:
@@ -194,7 +208,7 @@ def _training_speed(replica: Replica) -> SpeedEstimate:
             None, None, None, None, None, None, None, None, (f"the compute rate of {part} is not known",)
         )
     total = training.training_tokens_per_step(replica) / parts.total_seconds
-    bounds = find_speed_interval("training", replica.device_class)
+    bounds = find_speed_interval("training", find_training_regime(replica))
     limit = parts.find_bottleneck(replica)
     return SpeedEstimate(
         tokens_per_s=total,
@@ -205,5 +219,5 @@ def _training_speed(replica: Replica) -> SpeedEstimate:
         time_to_first_token_s=None,
         limit=limit,
         watts=_replica_watts(replica, parts.compute / parts.total_seconds, limit),
-        notes=tuple(_interval_note(replica, known=bounds.is_measured)),
+        notes=tuple(_interval_note(replica.device_class, known=bounds.is_measured)),
     )

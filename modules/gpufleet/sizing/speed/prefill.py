@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import ceil
 
-from gpufleet.sizing.speed import operation_count
+from gpufleet.sizing.speed import expert_load, operation_count
 from gpufleet.sizing.speed.device import is_server_engine
 from gpufleet.sizing.speed.replica import MAX_SHARE, REFERENCE_FLOPS, Replica, combine_overlapping_seconds
 
@@ -19,14 +19,19 @@ def estimate_prefill_seconds(replica: Replica, prompt_count: float, prompt_token
     tokens = prompt_count * prompt_tokens
     if tokens <= 0:
         return 0.0
-    chunks = ceil(tokens / (CHUNK_SERVED if is_server_engine(replica.calibrated_engine) else CHUNK_LOCAL))
+    groups = min(float(replica.attention_groups), max(prompt_count, 1.0))
+    chunk_tokens = CHUNK_SERVED * groups if is_server_engine(replica.calibrated_engine) else CHUNK_LOCAL
+    chunks = ceil(tokens / chunk_tokens)
     tensor = replica.layout.tensor
-    compute = _compute_seconds(replica, tokens, prompt_tokens) / tensor
-    reading = chunks * _weight_read_seconds(replica, tokens / chunks) / tensor
+    compute = _compute_seconds(replica, tokens, prompt_tokens) / tensor / groups
+    reading = chunks * _weight_read_seconds(replica, tokens / chunks)
     passes = chunks * replica.model.layers * replica.efficiency_factor(
         "layer_seconds"
     ) + replica.efficiency_factor("step_seconds")
-    communication_seconds = chunks * replica.all_reduce_seconds(tokens / chunks)
+    communication_seconds = chunks * (
+        replica.all_reduce_seconds(tokens / chunks / groups)
+        + replica.expert_exchange_seconds(tokens / chunks)
+    )
     return (combine_overlapping_seconds(compute, reading, passes) + communication_seconds) * _pipeline_share(
         replica, chunks
     )
@@ -48,10 +53,13 @@ def _compute_seconds(replica: Replica, tokens: float, length: float) -> float:
 
 
 def _weight_read_seconds(replica: Replica, tokens: float) -> float:
-    return (
-        operation_count.weight_bytes_read(replica.model, replica.weight_precision, tokens)
-        / replica.effective_weight_bytes_per_s
-    )
+    model, precision = replica.model, replica.weight_precision
+    read = operation_count.dense_weight_bytes(model, precision) / replica.layout.tensor
+    if replica.expert_layer_count:
+        read += expert_load.read_share(replica, tokens) * operation_count.routed_weight_bytes(
+            model, precision
+        )
+    return read / replica.effective_weight_bytes_per_s
 
 
 def _pipeline_share(replica: Replica, chunks: int) -> float:

@@ -7,14 +7,21 @@ from functools import cached_property
 from gpufleet.catalog import ModelArchitecture
 from gpufleet.quick_dataclass import dataclass
 from gpufleet.sizing.hardware import Hardware, ParallelLayout
+from gpufleet.sizing.memory.inference import count_cache_devices
 from gpufleet.sizing.speed import device, interconnect, operation_count
 from gpufleet.sizing.speed.efficiency import ANY, EfficiencyFactors
+from gpufleet.sizing.speed.engine_generation import find_engine_generation
 from gpufleet.sizing.speed.result import Limit
 from gpufleet.sizing.workload import Workload
 
 REFERENCE_BANDWIDTH = 1e12  # bytes per second at which the fitted shares apply without saturation
 REFERENCE_FLOPS = 1e14
+SCARCE_COMPUTE = (
+    0.015  # bytes per operation in 16 bits: with more, too few processors ask for the memory (H20: 0.027)
+)
 MAX_SHARE = 1.0  # upper bound of a share of a nominal rate
+FUSED_LINKS = ("switched", "mesh")  # on which engines have all-reduce kernels of their own
+EXCHANGE_BYTES = 3.0  # per element: 8 bits to the experts and 16 back (DeepEP's low-latency kernels)
 OVERLAP_EXPONENT = 2.0  # exponent of the norm that combines overlapping times
 
 
@@ -46,11 +53,36 @@ class Replica:
         )
 
     @cached_property
+    def generation(self) -> str:
+        """Return the generation of the engine's version, empty for an engine without any."""
+        return find_engine_generation(self.calibrated_engine, self.workload.engine_version)
+
+    @cached_property
+    def attention_groups(self) -> int:
+        """Return over how many groups the streams of the replica are spread: attention data parallelism."""
+        return max(1, self.layout.data) if not self.workload.is_training else 1
+
+    @cached_property
+    def stage_devices(self) -> int:
+        """Return the devices that share each layer."""
+        return self.layout.tensor * self.attention_groups
+
+    @cached_property
+    def cache_devices(self) -> int:
+        """Return over how many devices a layer's cache of one stream is spread; a latent cache is copied to each."""
+        return count_cache_devices(self.model, self.layout, self.model.kv_heads)
+
+    @cached_property
     def device_peak_flops(self) -> float | None:
         """Return peak FLOP/s of one device."""
         return device.find_peak_flops(
             self.hardware.accelerator, self.workload.precision, self.calibrated_engine
         )
+
+    @cached_property
+    def half_precision_flops(self) -> float:
+        """Return peak FLOP/s of one device in 16 bits."""
+        return device.find_peak_flops(self.hardware.accelerator, "bf16", self.calibrated_engine) or 1.0
 
     @cached_property
     def peak_bandwidth_bytes_per_s(self) -> float | None:
@@ -70,7 +102,13 @@ class Replica:
 
     def efficiency_factor(self, parameter: str) -> float:
         """Return the fitted factor of that parameter for this device class and engine."""
-        return self.efficiency.get_factor(parameter, self.device_class, self.calibrated_engine)
+        return self.efficiency.get_factor(
+            parameter, self.device_class, self.calibrated_engine, self.generation
+        )
+
+    def link_factor(self, parameter: str, kind: str) -> float:
+        """Return the fitted factor of that parameter for a kind of link."""
+        return self.efficiency.get_factor(parameter, kind, self.calibrated_engine, self.generation)
 
     def capped_efficiency_factor(self, parameter: str) -> float:
         """Return a factor that is a share of a nominal rate, at most one."""
@@ -87,6 +125,9 @@ class Replica:
             f"weight_bandwidth_{self.kernel_weight_format}"
         )
         nominal = self.peak_bandwidth_bytes_per_s or 1.0
+        if self.device_class == "nvidia-hbm":
+            scarcity = (nominal / self.half_precision_flops / SCARCE_COMPUTE) ** 4
+            share *= (1.0 + scarcity) ** -self.efficiency_factor("scarce_compute_law")
         return nominal * min(
             share * self.saturation_factor("bandwidth_law", nominal, REFERENCE_BANDWIDTH), MAX_SHARE
         )
@@ -108,8 +149,14 @@ class Replica:
 
     @cached_property
     def kernel_weight_format(self) -> str:
-        """Return the weight format of the kernels."""
-        return operation_count.kernel_weight_format(self.workload.precision)
+        """Return the weight format of the kernels; servers multiply MXFP4 where 4-bit floats are arithmetic."""
+        name = operation_count.kernel_weight_format(self.workload.precision)
+        multiplies_four_bits = bool(self.hardware.accelerator.fp4_tflops_dense) and bool(self.generation)
+        return (
+            "fp4"
+            if name == "nibble" and "mxfp4" in self.workload.precision and multiplies_four_bits
+            else name
+        )
 
     @cached_property
     def tensor_parallel_link(self) -> interconnect.InterconnectLink:
@@ -125,29 +172,45 @@ class Replica:
 
     def all_reduce_seconds(self, tokens: float) -> float:
         """Return seconds of the all-reduces of one pass over so many tokens: two per layer."""
-        members = self.layout.tensor
+        members, link = self.layout.tensor, self.tensor_parallel_link
         if members <= 1:
             return 0.0
         payload = tokens * self.model.hidden * 2.0
-        latency = self.efficiency.get_factor(
-            "link_latency", self.tensor_parallel_link.kind, self.calibrated_engine
+        share = min(self.link_factor("link_share", link.kind), 1.0)
+        if link.kind in FUSED_LINKS and self.generation:
+            latency = self.link_factor("fused_latency", link.kind)
+            seconds = link.fused_all_reduce_seconds(members, payload, latency, share)
+        else:
+            latency = self.link_factor("link_latency", link.kind)
+            seconds = link.all_reduce_seconds(members, payload, latency, share)
+        return 2.0 * self.model.layers * seconds
+
+    def expert_exchange_seconds(self, tokens: float) -> float:
+        """Return seconds in which tokens travel to their experts and back, one byte and two bytes an element.
+
+        Only with attention data parallelism: the ranks of tensor parallelism have all tokens. A token is sent once
+        to a rank that has several of its experts (DeepEP, README, 2025).
+        """
+        experts, ranks = self.model.experts, self.layout.expert
+        if experts is None or self.attention_groups <= 1 or ranks <= 1:
+            return 0.0
+        link = interconnect.expert_parallel_link(self.hardware, self.layout)
+        ranks_reached = ranks * (1.0 - (1.0 - 1.0 / ranks) ** experts.per_token)
+        sent = tokens / self.stage_devices * ranks_reached * self.model.hidden * EXCHANGE_BYTES
+        seconds = link.exchange_seconds(
+            ranks,
+            sent,
+            2.0 * self.link_factor("exchange_latency", link.kind),
+            min(self.link_factor("exchange_share", link.kind), 1.0),
         )
-        share = min(
-            self.efficiency.get_factor("link_share", self.tensor_parallel_link.kind, self.calibrated_engine),
-            1.0,
-        )
-        return (
-            2.0
-            * self.model.layers
-            * self.tensor_parallel_link.all_reduce_seconds(members, payload, latency, share)
-        )
+        return self.expert_layer_count * seconds
 
     def pipeline_hop_seconds(self, tokens: float) -> float:
         """Return seconds in which activations pass between pipeline stages."""
         if self.layout.pipeline <= 1:
             return 0.0
         link = interconnect.pipeline_link(self.hardware, self.layout)
-        latency = self.efficiency.get_factor("hop_latency", link.kind, self.calibrated_engine)
+        latency = self.link_factor("hop_latency", link.kind)
         return (self.layout.pipeline - 1) * (latency + tokens * self.model.hidden * 2.0 / (link.gb_s * 1e9))
 
 
