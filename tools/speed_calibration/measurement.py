@@ -131,6 +131,7 @@ def _workload(row: Row, model: ModelArchitecture) -> Workload:
         input_tokens=row.get_integer("input_tokens", default=0),
         output_tokens=row.get_integer("output_tokens", default=0),
         batch=MANY_STREAMS if batch == "max" else int(batch),
+        kv_precision=row["kv_precision"] or "f16",
         engine=row["engine"],
         training=TrainingSettings(
             recompute=cast("Recompute", row["recompute"] or "full"),
@@ -140,14 +141,27 @@ def _workload(row: Row, model: ModelArchitecture) -> Workload:
 
 
 def _layout(row: Row) -> ParallelLayout:
-    sizes = {name: int(size) for name, size in re.findall(r"(tp|pp|dp|fsdp)(\d+)", row["parallelism"])}
-    data = sizes.get("fsdp", sizes.get("dp", 1))
+    """Return the layout that the row's ``parallelism`` names, as `tp8 pp2`, `ep8 dp8` or `fsdp64`.
+
+    Expert-parallel ranks are those of ``tp`` and ``dp``: they are not devices of their own. A training without ``dp``
+    has the devices that the tensor and pipeline sizes leave; those that share a context (``cp``) count as such.
+    """
+    sizes = {name: int(size) for name, size in re.findall(r"(tp|pp|dp|fsdp|ep)(\d+)", row["parallelism"])}
+    all_devices, nodes = row.get_integer("devices", default=1), row.get_integer("nodes", default=1)
     tensor, pipeline = sizes.get("tp", 1), sizes.get("pp", 1)
-    if row["task"] != "inference" and not sizes:
-        data = row.get_integer("devices", default=1)
+    data = sizes.get("fsdp", sizes.get("dp", 1))
+    if row["task"] != "inference" and not sizes.keys() & {"fsdp", "dp"}:
+        data = all_devices // (tensor * pipeline)
     split = cast("Split", row["split"] or "none")
-    devices = max(1, row.get_integer("devices", default=1) // max(1, row.get_integer("nodes", default=1)))
-    return ParallelLayout(row.get_integer("nodes", default=1), devices, tensor, pipeline, data, split=split)
+    return ParallelLayout(
+        nodes,
+        max(1, all_devices // max(1, nodes)),
+        tensor,
+        pipeline,
+        data,
+        expert=sizes.get("ep", 1),
+        split=split,
+    )
 
 
 def _hardware(row: Row, accelerator: Accelerator) -> Hardware:

@@ -34,7 +34,7 @@ from tools.speed_calibration.prior import PRIORS
 
 BOUNDS = {
     "decode": (0.09, 0.25),
-    "throughput": (0.09, 0.32),
+    "throughput": (0.11, 0.40),
     "prefill": (0.11, 0.36),
     "training": (0.12, 0.30),
 }
