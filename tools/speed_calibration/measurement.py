@@ -133,9 +133,11 @@ def _workload(row: Row, model: ModelArchitecture) -> Workload:
         batch=MANY_STREAMS if batch == "max" else int(batch),
         kv_precision=row["kv_precision"] or "f16",
         engine=row["engine"],
+        engine_version=row["engine_version"] or row["as_of"],
         training=TrainingSettings(
             recompute=cast("Recompute", row["recompute"] or "full"),
             offload="all" if "offload" in row["notes"] else "none",
+            accumulation=row.get_integer("accumulation", default=1),
         ),
     )
 

@@ -65,7 +65,7 @@ class Workload:
     """A workload. ``batch`` is concurrent streams of one replica (inference) or the micro-batch per device.
 
     A training sequence has ``input_tokens + output_tokens`` tokens. ``engine`` None: the default one of
-    the hardware.
+    the hardware; ``engine_version`` is a number or a date, empty for the newest.
     """
 
     model: ModelArchitecture
@@ -76,6 +76,7 @@ class Workload:
     batch: int = 1
     kv_precision: str = "f16"
     engine: str | None = None
+    engine_version: str = ""
     training: TrainingSettings = field(default_factory=TrainingSettings)
     has_concurrent_streams: bool = False  # many streams are requested, their number is searched
 
