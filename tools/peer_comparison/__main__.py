@@ -1,0 +1,145 @@
+"""Ask both and print the table: ``python -m tools.peer_comparison [PYTHON] [--rows FILE]``.
+
+PYTHON is an interpreter that has the pinned package; without one a temporary environment is built. ``--rows`` writes
+every row with both errors as CSV.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import subprocess
+import sys
+import tempfile
+import venv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp, log
+from pathlib import Path
+
+from tools.peer_comparison.question import build_question
+from tools.speed_calibration.cross_validation import HeldOutPrediction, cross_validate_speed, quantile
+from tools.speed_calibration.measurement import SpeedMeasurement, load_speed_measurements
+
+PACKAGE = "aiconfigurator==0.12.0"
+CHILD = Path(__file__).parent / "aiconfigurator_estimates.py"
+MAX_SECONDS = 3000
+TRIED_MODES = (
+    "SILICON",
+    "HYBRID",
+)  # measured kernels only; if that has no answer, with the package's own estimates
+
+
+@dataclass(frozen=True)
+class ComparedRow:
+    """A measurement that both answer: logarithms of predicted over published."""
+
+    row: SpeedMeasurement
+    ours: float
+    theirs: float
+
+    @property
+    def class_name(self) -> str:
+        """Return the class of the row, or what it measures if it has none."""
+        return self.row.row["cls"] or f"{self.row.metric_kind}, before 2025"
+
+    @property
+    def is_closer(self) -> bool:
+        """True if gpufleet's factor is nearer to one."""
+        return abs(self.ours) <= abs(self.theirs)
+
+
+def main() -> None:
+    """Print the comparison by class, as the table of docs/sizing-peers.md."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("python", nargs="?", type=Path)
+    parser.add_argument("--rows", type=Path)
+    arguments = parser.parse_args()
+    rows = [row for row in load_speed_measurements() if row.is_predictable]
+    questions = {row.measurement_id: question for row in rows if (question := build_question(row))}
+    with tempfile.TemporaryDirectory() as folder:
+        python = arguments.python or _install(Path(folder))
+        answers = _ask(python, list(questions.values()))
+    predictions = {p.row.measurement_id: p for p in cross_validate_speed(rows)}
+    compared = [
+        _compare(predictions[name], answer, int(questions[name]["copies"]))
+        for name, answer in answers.items()
+        if answer > 0.0 and name in predictions
+    ]
+    sys.stdout.write(format_comparison(compared, len(questions)))
+    if arguments.rows:
+        _write_rows(arguments.rows, compared)
+
+
+def format_comparison(compared: Sequence[ComparedRow], asked: int) -> str:
+    """Return the Markdown table by class: rows, how often gpufleet is closer, and both errors."""
+    lines = [
+        f"{asked} rows asked, {len(compared)} answered by both",
+        "",
+        "| class | rows | closer | gpufleet | aiconfigurator |",
+        "|---|---|---|---|---|",
+    ]
+    names = sorted({row.class_name for row in compared})
+    groups = [("all", list(compared))] + [
+        (name, [row for row in compared if row.class_name == name]) for name in names
+    ]
+    for name, group in groups:
+        if group:
+            closer = sum(row.is_closer for row in group) / len(group)
+            ours, theirs = (_errors([getattr(row, side) for row in group]) for side in ("ours", "theirs"))
+            lines.append(f"| {name} | {len(group)} | {closer:.0%} | {ours} | {theirs} |")
+    return "\n".join(lines) + "\n"
+
+
+def _errors(log_errors: Sequence[float]) -> str:
+    errors = sorted(abs(exp(error) - 1.0) for error in log_errors)
+    return f"{quantile(errors, 0.5):.0%}, {quantile(errors, 0.9):.0%}"
+
+
+def _compare(prediction: HeldOutPrediction, tokens_per_s: float, copies: int) -> ComparedRow:
+    theirs = log(tokens_per_s * copies / prediction.row.published_tokens_per_s)
+    return ComparedRow(prediction.row, prediction.log_error, theirs)
+
+
+def _install(folder: Path) -> Path:
+    venv.create(folder / "environment", with_pip=True)
+    python = folder / "environment" / "bin" / "python"
+    subprocess.run([python, "-m", "pip", "install", "-q", PACKAGE], check=True, timeout=MAX_SECONDS)
+    return python
+
+
+def _ask(python: Path, questions: list[dict[str, object]]) -> dict[str, float]:
+    """Return tokens per second by row, 0 without an answer: from measured kernels, else with estimated ones."""
+    answers: dict[str, float] = {}
+    for mode in TRIED_MODES:
+        open_questions = [{**q, "mode": mode} for q in questions if not answers.get(str(q["id"]))]
+        child = subprocess.run(
+            [python, CHILD], input=json.dumps(open_questions), capture_output=True, text=True, check=True,
+            timeout=MAX_SECONDS,
+        )  # fmt: skip
+        for name, answer in json.loads(child.stdout).items():
+            answers[name] = float(answer.get("tokens_per_s", 0.0))
+            if "error" in answer:
+                sys.stderr.write(f"{name} {mode}: {answer['error']}\n")
+    return answers
+
+
+def _write_rows(path: Path, compared: Sequence[ComparedRow]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["id", "class", "publication", "gpufleet", "aiconfigurator"])
+        writer.writerows(
+            [
+                r.row.measurement_id,
+                r.class_name,
+                r.row.publication,
+                f"{exp(r.ours):.3f}",
+                f"{exp(r.theirs):.3f}",
+            ]
+            for r in compared
+        )
+
+
+if __name__ == "__main__":
+    main()
