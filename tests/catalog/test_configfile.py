@@ -94,7 +94,7 @@ def test_recurrent_state_has_the_type_that_the_config_states(tmp_path, name, siz
 def test_unknown_type_of_a_recurrent_state_is_refused(tmp_path, name):
     text = QWEN35["text_config"] | {"mamba_ssm_dtype": name}
     with pytest.raises(
-        InputError, match="mamba_ssm_dtype: .* is not a type of a state; expected one of float32"
+        InputError, match=r"mamba_ssm_dtype: .* is not a type of a state; expected one of float32"
     ):
         catalog.get_model(str(write_config(tmp_path, QWEN35 | {"text_config": text})))
 
