@@ -1,7 +1,7 @@
-"""Ask both and print the table: ``python -m tools.peer_comparison [PYTHON] [--rows FILE]``.
+"""Ask both and print the table: ``python -m tools.peer_comparison [PYTHON] [--rows FILE] [--answers FILE]``.
 
 PYTHON is an interpreter that has the pinned package; without one a temporary environment is built. ``--rows`` writes
-every row with both errors as CSV.
+every row with both errors as CSV. ``--answers`` keeps the package's answers in a file, or takes them from it.
 """
 
 from __future__ import annotations
@@ -25,10 +25,6 @@ from tools.speed_calibration.measurement import SpeedMeasurement, load_speed_mea
 PACKAGE = "aiconfigurator==0.12.0"
 CHILD = Path(__file__).parent / "aiconfigurator_estimates.py"
 MAX_SECONDS = 3000
-TRIED_MODES = (
-    "SILICON",
-    "HYBRID",
-)  # measured kernels only; if that has no answer, with the package's own estimates
 
 
 @dataclass(frozen=True)
@@ -55,12 +51,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("python", nargs="?", type=Path)
     parser.add_argument("--rows", type=Path)
+    parser.add_argument("--answers", type=Path)
     arguments = parser.parse_args()
     rows = [row for row in load_speed_measurements() if row.is_predictable]
     questions = {row.measurement_id: question for row in rows if (question := build_question(row))}
     with tempfile.TemporaryDirectory() as folder:
-        python = arguments.python or _install(Path(folder))
-        answers = _ask(python, list(questions.values()))
+        answers = _load_answers(arguments.answers) if arguments.answers else {}
+        if not answers:
+            answers = _ask(arguments.python or _install(Path(folder)), list(questions.values()))
     predictions = {p.row.measurement_id: p for p in cross_validate_speed(rows)}
     compared = [
         _compare(predictions[name], answer, int(questions[name]["copies"]))
@@ -68,6 +66,8 @@ def main() -> None:
         if answer > 0.0 and name in predictions
     ]
     sys.stdout.write(format_comparison(compared, len(questions)))
+    if arguments.answers:
+        arguments.answers.write_text(json.dumps(answers), encoding="utf-8")
     if arguments.rows:
         _write_rows(arguments.rows, compared)
 
@@ -102,6 +102,15 @@ def _compare(prediction: HeldOutPrediction, tokens_per_s: float, copies: int) ->
     return ComparedRow(prediction.row, prediction.log_error, theirs)
 
 
+def _load_answers(path: Path) -> dict[str, float]:
+    """Return the answers of an earlier run; none without the file."""
+    return (
+        {row: float(rate) for row, rate in json.loads(path.read_text("utf-8")).items()}
+        if path.exists()
+        else {}
+    )
+
+
 def _install(folder: Path) -> Path:
     venv.create(folder / "environment", with_pip=True)
     python = folder / "environment" / "bin" / "python"
@@ -110,19 +119,19 @@ def _install(folder: Path) -> Path:
 
 
 def _ask(python: Path, questions: list[dict[str, object]]) -> dict[str, float]:
-    """Return tokens per second by row, 0 without an answer: from measured kernels, else with estimated ones."""
-    answers: dict[str, float] = {}
-    for mode in TRIED_MODES:
-        open_questions = [{**q, "mode": mode} for q in questions if not answers.get(str(q["id"]))]
-        child = subprocess.run(
-            [python, CHILD], input=json.dumps(open_questions), capture_output=True, text=True, check=True,
-            timeout=MAX_SECONDS,
-        )  # fmt: skip
-        for name, answer in json.loads(child.stdout).items():
-            answers[name] = float(answer.get("tokens_per_s", 0.0))
-            if "error" in answer:
-                sys.stderr.write(f"{name} {mode}: {answer['error']}\n")
-    return answers
+    """Return tokens per second by row, 0 without an answer; what the package says goes to stderr."""
+    ordered = sorted(
+        questions, key=lambda q: (str(q["system"]), str(q["model"]))
+    )  # its tables are loaded once
+    child = subprocess.run(
+        [python, CHILD],
+        input=json.dumps(ordered),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=MAX_SECONDS,
+    )
+    return {name: float(answer.get("tokens_per_s", 0.0)) for name, answer in json.loads(child.stdout).items()}
 
 
 def _write_rows(path: Path, compared: Sequence[ComparedRow]) -> None:

@@ -68,7 +68,7 @@ def check_interval_coverage(predictions: Sequence[HeldOutPrediction]) -> dict[st
         subset = [prediction for prediction in predictions if prediction.row.metric_kind == metric]
         intervals, widening = _intervals_without_group(subset), _widening_by_class(subset)
         for prediction in subset:
-            bounds, kind = intervals[prediction.row.publication], prediction.row.device_class
+            bounds, kind = intervals[prediction.row.publication], prediction.row.regime
             class_interval = bounds[kind].widen(widening[kind]) if kind in bounds else None
             pooled = bounds[ANY].widen(widening[ANY])
             covered[prediction.row.measurement_id] = _contains(
@@ -130,7 +130,7 @@ def _include_prediction(bounds: SpeedInterval) -> SpeedInterval:
 
 def _class_intervals(predictions: Sequence[HeldOutPrediction]) -> dict[str, tuple[SpeedInterval, int]]:
     intervals = {}
-    for kind in [ANY, *sorted({prediction.row.device_class for prediction in predictions})]:
+    for kind in [ANY, *sorted({prediction.row.regime for prediction in predictions})]:
         subset = _select_class(predictions, kind)
         publications = {prediction.row.publication for prediction in subset}
         if kind == ANY or (len(subset) >= MIN_ROWS and len(publications) >= MIN_PUBLICATIONS):
@@ -139,7 +139,7 @@ def _class_intervals(predictions: Sequence[HeldOutPrediction]) -> dict[str, tupl
 
 
 def _select_class(predictions: Sequence[HeldOutPrediction], kind: str) -> list[HeldOutPrediction]:
-    return [prediction for prediction in predictions if kind in (ANY, prediction.row.device_class)]
+    return [prediction for prediction in predictions if kind in (ANY, prediction.row.regime)]
 
 
 def _error_interval(predictions: Sequence[HeldOutPrediction]) -> SpeedInterval:

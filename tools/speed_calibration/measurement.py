@@ -18,7 +18,12 @@ from gpufleet.sizing.hardware import Hardware, ParallelLayout, Split
 from gpufleet.sizing.node_hardware import build_accelerator_hardware, with_link_for_device_count
 from gpufleet.sizing.speed import device, prefill
 from gpufleet.sizing.speed.efficiency import EfficiencyFactors
-from gpufleet.sizing.speed.prediction import build_replica, estimate_generation_rates, training_tokens_per_s
+from gpufleet.sizing.speed.prediction import (
+    build_replica,
+    estimate_generation_rates,
+    find_training_regime,
+    training_tokens_per_s,
+)
 from gpufleet.sizing.speed.replica import Replica
 from gpufleet.sizing.workload import Recompute, Task, TrainingSettings, Workload
 
@@ -59,6 +64,13 @@ class SpeedMeasurement:
     def device_class(self) -> str:
         """Return the class of the devices."""
         return device.classify_device(self.hardware.accelerator)
+
+    @cached_property
+    def regime(self) -> str:
+        """Return the regime whose interval applies."""
+        if not self.workload.is_training:
+            return self.device_class
+        return find_training_regime(build_replica(self.workload, self.layout, self.hardware))
 
     @cached_property
     def calibrated_engine(self) -> str:

@@ -70,7 +70,7 @@ def test_stored_intervals_cover_most_measurements(predictions, metric):
     inside = [
         bounds.low <= exp(-prediction.log_error) <= bounds.high
         for prediction in part
-        for bounds in [find_speed_interval(metric, prediction.row.device_class)]
+        for bounds in [find_speed_interval(metric, prediction.row.regime)]
     ]
     assert sum(inside) >= 0.7 * len(inside)
 
@@ -199,7 +199,7 @@ def test_class_with_few_publications_gets_the_pooled_interval(predictions):
         part = {
             prediction.row.publication
             for prediction in predictions
-            if (prediction.row.metric_kind, prediction.row.device_class) == (metric, kind)
+            if (prediction.row.metric_kind, prediction.row.regime) == (metric, kind)
         }
         assert len(part) >= MIN_PUBLICATIONS, (metric, kind)
 

@@ -150,6 +150,11 @@ def _interval_note(replica: Replica, *, known: bool) -> list[str]:
     )
 
 
+def find_training_regime(replica: Replica) -> str:
+    """Return the regime whose errors are alike: the device class, mixtures of experts apart."""
+    return f"{replica.device_class}, mixture" if replica.expert_layer_count else replica.device_class
+
+
 def _training_speed(replica: Replica) -> SpeedEstimate:
     parts = training.estimate_training_step_time(replica)
     if parts is None:
@@ -158,7 +163,7 @@ def _training_speed(replica: Replica) -> SpeedEstimate:
             None, None, None, None, None, None, None, None, (f"the compute rate of {part} is not known",)
         )
     total = training.training_tokens_per_step(replica) / parts.total_seconds
-    bounds = find_speed_interval("training", replica.device_class)
+    bounds = find_speed_interval("training", find_training_regime(replica))
     limit = parts.find_bottleneck(replica)
     return SpeedEstimate(
         tokens_per_s=total,
