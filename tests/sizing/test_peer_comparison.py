@@ -7,7 +7,7 @@ from math import log
 
 import pytest
 
-from tools.peer_comparison.__main__ import ComparedRow, _ask, format_comparison
+from tools.peer_comparison.__main__ import ComparedRow, _collect_answers, format_comparison
 from tools.peer_comparison.question import build_question
 from tools.speed_calibration.measurement import load_speed_measurements
 
@@ -27,7 +27,7 @@ def rows():
         ("J158", {"kvcache_quant_mode": "fp8", "moe_quant_mode": "nvfp4"}),
     ],
 )  # fmt: skip
-def test_layout_and_format_of_a_row_are_asked(rows, row, expected):
+def test_layout_and_format_of_a_row_are_collect_answersed(rows, row, expected):
     question = build_question(rows[row])
     assert expected.items() <= question["options"].items()
 
@@ -39,14 +39,14 @@ def test_dense_model_has_no_options_of_experts(rows):
 
 
 @pytest.mark.parametrize("row", ["J189", "J217", "J192", "J320"])
-def test_what_the_package_does_not_estimate_is_not_asked(rows, row):
+def test_what_the_package_does_not_estimate_is_not_collect_answersed(rows, row):
     """Disaggregated decode over many nodes, llama.cpp, AMD, training."""
     assert build_question(rows[row]) is None
 
 
 def test_interpreter_without_the_package_answers_nothing(rows, capfd):
     question = build_question(rows["J093"])
-    assert _ask(sys.executable, [question]) == {"J093": 0.0}
+    assert _collect_answers(sys.executable, [question]) == {"J093": 0.0}
     assert "J093: {'error': \"ModuleNotFoundError" in capfd.readouterr().err
 
 

@@ -32,8 +32,8 @@ class ComparedRow:
     """A measurement that both answer: logarithms of predicted over published."""
 
     row: SpeedMeasurement
-    ours: float
-    theirs: float
+    own_log_error: float
+    peer_log_error: float
 
     @property
     def class_name(self) -> str:
@@ -43,7 +43,7 @@ class ComparedRow:
     @property
     def is_closer(self) -> bool:
         """True if gpufleet's factor is nearer to one."""
-        return abs(self.ours) <= abs(self.theirs)
+        return abs(self.own_log_error) <= abs(self.peer_log_error)
 
 
 def main() -> None:
@@ -58,7 +58,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         answers = _load_answers(arguments.answers) if arguments.answers else {}
         if not answers:
-            answers = _ask(arguments.python or _install(Path(folder)), list(questions.values()))
+            answers = _collect_answers(arguments.python or _install(Path(folder)), list(questions.values()))
     predictions = {p.row.measurement_id: p for p in cross_validate_speed(rows)}
     compared = [
         _compare(predictions[name], answer, int(questions[name]["copies"]))
@@ -72,10 +72,10 @@ def main() -> None:
         _write_rows(arguments.rows, compared)
 
 
-def format_comparison(compared: Sequence[ComparedRow], asked: int) -> str:
+def format_comparison(compared: Sequence[ComparedRow], question_count: int) -> str:
     """Return the Markdown table by class: rows, how often gpufleet is closer, and both errors."""
     lines = [
-        f"{asked} rows asked, {len(compared)} answered by both",
+        f"{question_count} rows asked, {len(compared)} answered by both",
         "",
         "| class | rows | closer | gpufleet | aiconfigurator |",
         "|---|---|---|---|---|",
@@ -87,19 +87,20 @@ def format_comparison(compared: Sequence[ComparedRow], asked: int) -> str:
     for name, group in groups:
         if group:
             closer = sum(row.is_closer for row in group) / len(group)
-            ours, theirs = (_errors([getattr(row, side) for row in group]) for side in ("ours", "theirs"))
-            lines.append(f"| {name} | {len(group)} | {closer:.0%} | {ours} | {theirs} |")
+            own = _format_errors([row.own_log_error for row in group])
+            peer = _format_errors([row.peer_log_error for row in group])
+            lines.append(f"| {name} | {len(group)} | {closer:.0%} | {own} | {peer} |")
     return "\n".join(lines) + "\n"
 
 
-def _errors(log_errors: Sequence[float]) -> str:
+def _format_errors(log_errors: Sequence[float]) -> str:
     errors = sorted(abs(exp(error) - 1.0) for error in log_errors)
     return f"{quantile(errors, 0.5):.0%}, {quantile(errors, 0.9):.0%}"
 
 
 def _compare(prediction: HeldOutPrediction, tokens_per_s: float, copies: int) -> ComparedRow:
-    theirs = log(tokens_per_s * copies / prediction.row.published_tokens_per_s)
-    return ComparedRow(prediction.row, prediction.log_error, theirs)
+    peer_log_error = log(tokens_per_s * copies / prediction.row.published_tokens_per_s)
+    return ComparedRow(prediction.row, prediction.log_error, peer_log_error)
 
 
 def _load_answers(path: Path) -> dict[str, float]:
@@ -118,7 +119,7 @@ def _install(folder: Path) -> Path:
     return python
 
 
-def _ask(python: Path, questions: list[dict[str, object]]) -> dict[str, float]:
+def _collect_answers(python: Path, questions: list[dict[str, object]]) -> dict[str, float]:
     """Return tokens per second by row, 0 without an answer; what the package says goes to stderr."""
     ordered = sorted(
         questions, key=lambda q: (str(q["system"]), str(q["model"]))
@@ -143,8 +144,8 @@ def _write_rows(path: Path, compared: Sequence[ComparedRow]) -> None:
                 r.row.measurement_id,
                 r.class_name,
                 r.row.publication,
-                f"{exp(r.ours):.3f}",
-                f"{exp(r.theirs):.3f}",
+                f"{exp(r.own_log_error):.3f}",
+                f"{exp(r.peer_log_error):.3f}",
             ]
             for r in compared
         )

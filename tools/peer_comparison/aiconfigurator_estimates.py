@@ -19,7 +19,7 @@ MODES = (
 
 
 def main() -> None:
-    """Answer every question: tokens per second, or why there is no answer."""
+    """Answer every question: tokens per second, or the error."""
     warnings.filterwarnings("ignore")
     logging.disable(logging.CRITICAL)
     questions = json.load(sys.stdin)

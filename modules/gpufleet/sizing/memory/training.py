@@ -44,8 +44,8 @@ def estimate_training_memory(workload: Workload, layout: ParallelLayout) -> Devi
     gathered = _gathered_weights(workload, layout)
     at_loss = logits + gathered.embedding_gradient
     in_layer = working + gathered.layers + gathered.layer_gradient
-    kept = share.gradients if _keeps_gradients(workload, layout) else 0.0
-    freed = share.gradients - kept
+    persistent = share.gradients if _keeps_gradients(workload, layout) else 0.0
+    freed = share.gradients - persistent
     peak = gathered.embeddings + max(stored + at_loss, max(stored, freed) + in_layer)
     peak = max(peak, freed + _optimizer_step_bytes(workload, share))
     values = load_memory_constants()
