@@ -80,6 +80,25 @@ def test_config_file_gives_the_same_model_as_the_catalogue(tmp_path, document, s
     assert (read.latent, read.experts) == (known.latent, known.experts)
 
 
+@pytest.mark.parametrize(("name", "size"), [("float32", 4), ("bfloat16", 2), (None, 2)])
+def test_recurrent_state_has_the_type_that_the_config_states(tmp_path, name, size):
+    """Qwen3.5's config.json states float32, as the catalogue counts it."""
+    text = QWEN35["text_config"] | {"mamba_ssm_dtype": name}
+    read = catalog.get_model(str(write_config(tmp_path, QWEN35 | {"text_config": text})))
+    assert read.linear.state_bytes == size
+    if name == "float32":
+        assert read.linear == catalog.get_model("Qwen3.5-27B").linear
+
+
+@pytest.mark.parametrize("name", ["float128", 7, ["float32"]])
+def test_unknown_type_of_a_recurrent_state_is_refused(tmp_path, name):
+    text = QWEN35["text_config"] | {"mamba_ssm_dtype": name}
+    with pytest.raises(
+        InputError, match=r"mamba_ssm_dtype: .* is not a type of a state; expected one of float32"
+    ):
+        catalog.get_model(str(write_config(tmp_path, QWEN35 | {"text_config": text})))
+
+
 def test_folder_with_a_config_is_read_and_names_the_model(tmp_path):
     folder = tmp_path / "my-model"
     folder.mkdir()

@@ -137,7 +137,8 @@ def test_claim_7_dpo_of_half_a_billion_parameters_does_not_fit_in_4_to_6_gb():
     answer = estimate("Qwen2-0.5B", "dpo", "nf4", training=training, input_tokens=1000, batch=1)
     assert answer.per_device_gib > 6
     logits = 2 * 1000 * 151936 * 26 / GIB
-    assert answer.activations > logits > 0.8 * answer.activations
+    at_loss = answer.activations + answer.gradients  # gradients come after the peak at the loss
+    assert at_loss > logits > 0.8 * at_loss
     fp = estimate("Qwen2-0.5B", "dpo", input_tokens=1000)
     assert fp.per_device_gib > 14  # full DPO, one pair a step
 

@@ -29,7 +29,9 @@ INITIAL_VALUES = {
 # Constants that are known from one source only, with their value when that source is left out.
 SINGLE_SOURCE_CONSTANTS = {
     "rknn": {"rknn_runtime_mb": 0.0, "rknn_token_kb": 0.0},
-    "qwen25": {"transformers_width": 6.0, "transformers_block": 2.0, "transformers_gib": 0.3},  # PyTorch's
+    # Two sources with the same script: transformers 4.46 holds what its layers compute, 4.51 almost none of it.
+    "qwen25": {"transformers_width": 2.0, "transformers_block": 2.0},
+    "qwen3": {"transformers_width": 8.0, "transformers_block": 6.0},
 }
 
 

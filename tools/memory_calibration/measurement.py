@@ -23,6 +23,7 @@ BOOLEAN_FIELDS = (
     "sync_each",
     "untied",
     "step_in_backward",
+    "foreach_optimizer",
 )
 DEVICES_OF_A_NODE = 8
 # The rows are of 2024 and before: transformers stored each expert as a linear layer, adapters had 16 bits.

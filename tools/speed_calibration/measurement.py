@@ -169,6 +169,7 @@ def _workload(row: Row, model: ModelArchitecture) -> Workload:
         training=TrainingSettings(
             recompute=cast("Recompute", row["recompute"] or "full"),
             offload="all" if "offload" in row["notes"] else "none",
+            accumulation=row.get_integer("accumulation", default=1),
         ),
     )
 

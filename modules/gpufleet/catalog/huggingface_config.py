@@ -115,6 +115,7 @@ STATE_SPACE_KEYS = (
     "ssm_state_size",
     "ssm_cfg",
 )
+STATE_TYPES = {"float32": 4, "bfloat16": 2, "float16": 2}  # bytes of one element
 MODELOPT_FILE = "hf_quant_config.json"  # NVIDIA's Model Optimizer states its formats beside the config.json
 DEFAULT_CONTEXT = {"falcon": 2048, "RefinedWebModel": 2048, "RefinedWeb": 2048}
 
@@ -346,7 +347,27 @@ def _build_linear_attention(config: HuggingFaceConfig, layers: int) -> LinearAtt
         value_heads=config.get_integer("linear_num_value_heads"),
         value_dim=config.get_integer("linear_value_head_dim"),
         convolution=config.get_integer("linear_conv_kernel_dim", default=4),
+        state_bytes=_recurrent_state_bytes(config),
     )
+
+
+def _recurrent_state_bytes(config: HuggingFaceConfig) -> int:
+    """Return the bytes of one element of the recurrent state: as wide as the model if it states no type.
+
+    Source: vLLM's MambaStateDtypeCalculator.gated_delta_net_state_dtype; Qwen3.5's config.json states float32.
+    """
+    key = "mamba_ssm_dtype"
+    name = config.get_first_value(key)
+    if name is None:
+        return STATE_TYPES["bfloat16"]
+    if not isinstance(name, str) or name not in STATE_TYPES:
+        raise InputError(
+            f"{shorten_value(name)} is not a type of a state",
+            where=config.where,
+            key=key,
+            remedy=f"expected one of {', '.join(STATE_TYPES)}",
+        )
+    return STATE_TYPES[name]
 
 
 def _sliding_window(config: HuggingFaceConfig, layers: int, linear_layers: int) -> tuple[int, int]:

@@ -58,6 +58,7 @@ class TrainingSettings:
     logits_bytes: float = (
         18.0  # per token and vocabulary entry at the loss: one 16-bit and four 32-bit copies
     )
+    foreach_optimizer: bool = False  # AdamW's step by lists of tensors: PyTorch's default, Trainer's is fused
     sequence_parallel: bool = True  # of tensor-parallel training
     context_parallel: int = 1
     micro_batches_in_flight: int = 0  # micro-batches in the first pipeline stage; 0: the number of stages

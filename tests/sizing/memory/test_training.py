@@ -161,8 +161,26 @@ def test_logits_of_a_large_vocabulary_are_the_peak():
     model = catalog.get_model("Llama-3.1-8B")
     unsharded = training_workload(model, tokens=8192, batch=2, recompute="full")
     fused = replace(unsharded, training=replace(unsharded.training, fused_loss=True))
-    assert peak(unsharded) - peak(fused) > 28
+    assert peak(unsharded) - peak(fused) > 20  # less than the logits: the other peak has all gradients
     assert pytest.approx(35.2, abs=0.05) == 16384 * 128256 * 18 / GIB
+
+
+def test_gradients_exist_at_the_loss_only_if_micro_batches_accumulate():
+    """PEFT's full fine-tuning of Llama 3.2 3B in pure bf16: 36.2 GiB at batch 4 of up to 768 tokens, not 41.8."""
+    model = catalog.get_model("Llama-3.2-3B")
+    once = training_workload(model, tokens=768, batch=4, recompute="none", master_copy=False)
+    several = replace(once, training=replace(once.training, accumulation=2))
+    assert peak(once) == pytest.approx(36.2, rel=0.03)
+    assert peak(several) - peak(once) == pytest.approx(2 * model.parameters / GIB, rel=0.01)
+
+
+def test_foreach_step_of_the_optimizer_copies_a_moment():
+    """fms-acceleration: 67.46 GiB for Mistral 7B in pure bf16 on one card, whatever the batch."""
+    model = catalog.get_model("Mistral-7B-v0.1")
+    run = training_workload(model, tokens=4096, batch=4, master_copy=False, logits_bytes=14.0)
+    foreach = replace(run, training=replace(run.training, foreach_optimizer=True))
+    assert peak(foreach) == pytest.approx(67.46, rel=0.03)
+    assert peak(foreach) > peak(run)
 
 
 def test_attention_without_flash_attention_grows_quadratically():

@@ -37,6 +37,7 @@ class EngineMemoryProfile:
     intermediate_bytes: float  # the same per unit of the intermediate size
     reserves_full_chunk: bool  # allocates a full prompt step even for a short prompt
     has_host_embedding: bool  # embedding stays in host memory if the card has its own
+    has_growing_cache: bool  # the cache grows with each token: it isn't allocated for the whole sequence
 
 
 # llama.cpp: n_ubatch 512, its compute buffer holds as many rows of logits. vLLM, SGLang, TensorRT-LLM: prompt
@@ -113,8 +114,25 @@ def estimate_inference_memory(
     share.kv_cache = (cache - state) / groups / _cache_share(model, layout, model.kv_heads)
     share.kv_cache += state / groups / _cache_share(model, layout, state_heads)
     share.activations = _activation_bytes(workload, engine, layout)
+    if engine.has_growing_cache:
+        share.activations = _activations_beyond_final_cache(workload, engine, layout, share)
     share.overhead = (engine.graphs_gib + engine.runtime_gib) * GIB
     return share
+
+
+def _activations_beyond_final_cache(
+    workload: Workload, engine: EngineMemoryProfile, layout: ParallelLayout, share: DeviceMemoryUse
+) -> float:
+    """Return the activations of the larger peak less the cache that is not yet there.
+
+    One peak is the prompt step, when the cache holds the prompt only, the other is the last generated token.
+    """
+    model, tokens = workload.model, max(workload.context_tokens, 1)
+    prompt_share = kv_cache_bytes(model, workload.input_tokens, workload.kv_precision) / kv_cache_bytes(
+        model, tokens, workload.kv_precision
+    )
+    last = _activation_bytes(replace(workload, input_tokens=1), engine, layout)
+    return max(last, share.activations - share.kv_cache * (1.0 - prompt_share))
 
 
 def _host_embedding_bytes(

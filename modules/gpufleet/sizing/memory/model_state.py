@@ -137,13 +137,15 @@ def _gradient_bytes(workload: Workload, layout: ParallelLayout) -> float:
 
 
 def _optimizer_bytes(workload: Workload) -> float:
-    training = workload.training
-    bytes_per_weight = OPTIMIZER_BYTES[training.optimizer]
-    if workload.adapter_kind == "none" and not training.master_copy and training.optimizer == "adamw":
-        bytes_per_weight /= 2.0  # pure 16-bit recipes keep 16-bit moments
-    if has_master_copy(workload):
-        bytes_per_weight += MASTER_BYTES
+    bytes_per_weight = moment_bytes(workload) + (MASTER_BYTES if has_master_copy(workload) else 0.0)
     return _trained_parameters(workload) * bytes_per_weight
+
+
+def moment_bytes(workload: Workload) -> float:
+    """Return the bytes of the optimizer's moments for each trained weight; pure 16-bit recipes keep 16-bit moments."""
+    training = workload.training
+    is_pure = workload.adapter_kind == "none" and not training.master_copy and training.optimizer == "adamw"
+    return OPTIMIZER_BYTES[training.optimizer] / (2.0 if is_pure else 1.0)
 
 
 def has_master_copy(workload: Workload) -> bool:

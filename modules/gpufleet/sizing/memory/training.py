@@ -1,7 +1,8 @@
-"""Memory peak of a training step on the fullest device: model states, and the larger of two activation peaks.
+"""Memory peak of a training step on the fullest device: model states, and the largest of three peaks.
 
-One peak is at the loss: logits and all stored activations. The other is in the backward pass of a layer: gathered
-weights, gradients and the recomputed layer.
+One is at the loss: logits and all stored activations, before there are gradients. The second is in the backward pass,
+which frees a layer's activations as it makes its gradients: gathered weights and the recomputed layer. The third is the
+optimizer's step: all gradients, and the copy of a moment that PyTorch's ``foreach`` AdamW makes.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ from gpufleet.sizing.hardware import ParallelLayout
 from gpufleet.sizing.memory import activations
 from gpufleet.sizing.memory.constants import load_memory_constants
 from gpufleet.sizing.memory.model_state import (
+    MASTER_BYTES,
     ZERO_STAGES,
     base_model_weight_bytes,
     count_state_shards,
     estimate_model_state_memory,
+    has_master_copy,
     model_with_stored_embeddings,
+    moment_bytes,
 )
 from gpufleet.sizing.memory.result import GIB, DeviceMemoryUse
 from gpufleet.sizing.workload import Workload
@@ -39,10 +43,39 @@ def estimate_training_memory(workload: Workload, layout: ParallelLayout) -> Devi
     gathered = _gathered_weights(workload, layout)
     at_loss = logits + gathered.embedding_gradient
     in_layer = working + gathered.layers + gathered.layer_gradient
-    share.activations = stored + gathered.embeddings + max(at_loss, in_layer)
+    persistent = share.gradients if _keeps_gradients(workload, layout) else 0.0
+    freed = share.gradients - persistent
+    peak = gathered.embeddings + max(stored + at_loss, max(stored, freed) + in_layer)
+    peak = max(peak, freed + _optimizer_step_bytes(workload, share))
     values = load_memory_constants()
-    share.overhead = values["workspace_gib"] * GIB + values["fragment"] * share.activations
+    share.activations = peak - freed  # what the peak holds beyond all states
+    share.overhead = values["workspace_gib"] * GIB + values["fragment"] * (stored + at_loss)
     return share
+
+
+def _keeps_gradients(workload: Workload, layout: ParallelLayout) -> bool:
+    """Return whether gradients exist at the loss: from an earlier micro-batch, or in buffers that are never freed.
+
+    Otherwise ``zero_grad(set_to_none=True)``, PyTorch's default since 2.0, has freed them. Pipelines (Megatron) and
+    ZeRO 1 and 2 (DeepSpeed) have buffers.
+    """
+    training = workload.training
+    return (
+        layout.pipeline > 1
+        or training.accumulation > 1
+        or training.step_in_backward
+        or (ZERO_STAGES[training.sharding] in (1, 2) and count_state_shards(layout) > 1)
+    )
+
+
+def _optimizer_step_bytes(workload: Workload, share: DeviceMemoryUse) -> float:
+    """Return the temporary bytes of the step: the ``foreach`` AdamW takes the root of all second moments at once."""
+    training = workload.training
+    if not training.foreach_optimizer or training.optimizer != "adamw":
+        return 0.0
+    master = MASTER_BYTES if has_master_copy(workload) else 0.0
+    moments = moment_bytes(workload)
+    return share.optimizer * moments / (moments + master) / 2
 
 
 def _activation_bytes(workload: Workload, layout: ParallelLayout) -> tuple[float, float, float]:

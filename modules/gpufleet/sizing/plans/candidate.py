@@ -13,6 +13,7 @@ from gpufleet.sizing.plans.placement import (
     MAX_NODES,
     Placement,
     find_smallest_placement,
+    list_sharded_workloads,
     place_workload_on_devices,
     place_workload_on_layout,
     with_engine,
@@ -76,7 +77,13 @@ def _requested_placement(request: SizingRequest, hardware: Hardware) -> Placemen
     engine = choose_model_engine(hardware, request.workload, count_nodes_for_devices(hardware, devices))
     workload = with_engine(request.workload, engine.name)
     layout = build_requested_layout(workload, hardware, engine, request.sizes)
-    return place_workload_on_layout(workload, hardware, layout, engine)
+    # Training chooses its sharding by itself: the first that fits.
+    placements = (
+        place_workload_on_layout(variant, hardware, layout, engine)
+        for variant in list_sharded_workloads(workload, layout.devices)
+    )
+    first = next(placements)
+    return first if first.fits_in_memory else next(placements, first)
 
 
 def _replica_placements(request: SizingRequest, hardware: Hardware, devices: int) -> Iterator[Placement]:

@@ -387,7 +387,7 @@ def _published_format_warnings(workload: Workload) -> Iterator[PlanWarning]:
     ):
         return
     text = (
-        f"{workload.model.name} is published in {published.precision}, the default: "
+        f"{workload.model.name} is published in {published.precision} and counted so: "
         "--precision bf16 sizes a 16-bit copy"
     )
     yield PlanWarning("published-format", text, published.source)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import log2
 
 from gpufleet.quick_dataclass import dataclass
-from gpufleet.sizing.speed import interconnect, operation_count
+from gpufleet.sizing.speed import interconnect, operation_count, training_experts
 from gpufleet.sizing.speed.replica import MAX_SHARE, REFERENCE_FLOPS, Replica, combine_overlapping_seconds
 from gpufleet.sizing.speed.result import Limit
 
@@ -18,7 +18,6 @@ HOST_GB_S = 200.0  # assumption: effective memory bandwidth of a two-socket host
 # A ring over 53 nodes of eight reached 187 GB/s (github.com/llm-jp/scripts cluster/gpu/all_reduce_bench/README.md), far
 # more than one adapter; with overlapping compute, multi-node runs in measured.csv fit best with a fifth to a half.
 RING_SHARE = 0.5
-MICRO_BATCHES = 8  # assumption: per pipeline stage and step, which keeps the pipeline bubble small
 PIPELINE_GRADIENT_BYTES = 4.0  # gradients of a pipeline are accumulated in 32 bits
 EXTRA_FORWARD_PASSES = {
     "none": 0.0,
@@ -36,15 +35,22 @@ class TrainingStepTime:
     tensor: float
     launch: float
     offload: float
+    experts: training_experts.ExpertTime | None = None
 
     @property
     def total_seconds(self) -> float:
-        """Return the seconds of the step: sharding overlaps with compute, tensor-parallel all-reduces do not."""
+        """Return the seconds of the step.
+
+        Sharding overlaps with compute, tensor-parallel all-reduces do not. What a mixture's layers launch is hidden
+        while the device is busy with earlier layers.
+        """
+        experts = self.experts or training_experts.NO_EXPERTS
+        busy = combine_overlapping_seconds(
+            self.compute + experts.compute + experts.permutation, self.sharding
+        )
+        busy += self.tensor + experts.exchange
         return (
-            combine_overlapping_seconds(self.compute, self.sharding)
-            + self.tensor
-            + self.launch
-            + self.offload
+            combine_overlapping_seconds(busy, experts.launch) + experts.reduction + self.launch + self.offload
         )
 
     def find_bottleneck(self, replica: Replica) -> Limit:
@@ -57,6 +63,13 @@ class TrainingStepTime:
             (self.tensor, replica.link_limit_name),
             (self.offload, "host link"),
         ]
+        if self.experts:
+            shares[0] = (self.compute + self.experts.compute, "compute")
+            shares += [
+                (self.experts.permutation, "memory bandwidth"),
+                (self.experts.launch, "launch overhead"),
+                (self.experts.exchange + self.experts.reduction, link),
+            ]
         return max(shares)[1]
 
 
@@ -66,16 +79,27 @@ def estimate_training_step_time(replica: Replica) -> TrainingStepTime | None:
     if rate is None:
         return None
     compute = training_tokens_per_step(replica) / replica.layout.data * _operations_per_token(replica) / rate
+    compute /= replica.layout.tensor * replica.layout.pipeline
+    parallel = training_experts.choose_expert_parallel(replica, rate)
     return TrainingStepTime(
-        compute=compute / (replica.layout.tensor * replica.layout.pipeline),
-        sharding=_sharding_seconds(replica),
+        compute=compute,
+        sharding=_sharding_seconds(replica, parallel),
         tensor=_tensor_parallel_seconds(replica),
-        launch=replica.model.layers
-        / replica.layout.pipeline
-        * replica.efficiency_factor("train_layer_seconds")
-        + _dequantize_seconds(replica),
+        launch=_launch_seconds(replica) + _dequantize_seconds(replica),
         offload=_offload_seconds(replica),
+        experts=training_experts.estimate_expert_time(replica, parallel, rate, compute),
     )
+
+
+def _launch_seconds(replica: Replica) -> float:
+    """Return seconds of the stage's layers that do not depend on tokens; a recurrence launches more than attention."""
+    model = replica.model
+    recurrent = model.linear.layers if model.linear else 0
+    ordinary = max(0, model.layers - replica.expert_layer_count - recurrent)
+    return (
+        ordinary * replica.efficiency_factor("train_layer_seconds")
+        + recurrent * replica.efficiency_factor("train_linear_seconds")
+    ) / replica.layout.pipeline
 
 
 def _dequantize_seconds(replica: Replica) -> float:
@@ -100,9 +124,10 @@ def training_tokens_per_step(replica: Replica) -> float:
 
 
 def _operations_per_token(replica: Replica) -> float:
-    """Return operations per token: forward, backward and recomputation."""
+    """Return operations per token without routed experts: forward, backward and recomputation."""
     model, training = replica.model, replica.workload.training
     dense = operation_count.forward_operations_per_token(model)
+    dense = max(0.0, dense - training_experts.count_routed_operations(replica))
     attention = operation_count.attention_operations_per_token(
         model, replica.workload.context_tokens
     ) / replica.capped_efficiency_factor("train_attention")
@@ -124,15 +149,25 @@ def _effective_flops(replica: Replica) -> float | None:
     )
     share *= replica.saturation_factor("train_law", replica.device_peak_flops, REFERENCE_FLOPS)
     share *= replica.efficiency_factor("train_adapter") if is_adapter_training(replica) else 1.0
-    share *= replica.efficiency_factor("train_experts") if replica.expert_layer_count else 1.0
     spread = max(1.0, log2(max(1.0, count_replica_devices(replica))))
-    stages = 1.0 + replica.efficiency_factor("train_stages") * log2(replica.layout.pipeline)
+    stages = _pipeline_bubble(replica)
     return (
         replica.device_peak_flops
         * min(share, MAX_SHARE)
         * float(spread ** -replica.efficiency_factor("train_spread"))
         / stages
     )
+
+
+def _pipeline_bubble(replica: Replica) -> float:
+    """Return the step's time over that of a full pipeline; of many micro-batches if their number is not stated.
+
+    Source: Megatron-LM (arXiv 2104.04473), section 2.2.1: stages less one, over the micro-batches of a step.
+    """
+    pipeline, micro_batches = replica.layout.pipeline, replica.workload.training.accumulation
+    if micro_batches > 1:
+        return 1.0 + (pipeline - 1) / micro_batches
+    return 1.0 + replica.efficiency_factor("train_stages") * log2(pipeline)
 
 
 def _training_format(replica: Replica) -> str:
@@ -146,50 +181,18 @@ def count_replica_devices(replica: Replica) -> int:
     return replica.layout.tensor * replica.layout.pipeline * replica.layout.data
 
 
-def _sharding_seconds(replica: Replica) -> float:
-    """Return seconds of data-parallel communication: gathered weights and reduced gradients."""
+def _sharding_seconds(replica: Replica, expert_parallel: int) -> float:
+    """Return seconds of data-parallel communication: gathered weights and reduced gradients.
+
+    Experts that several devices share are not gathered: tokens are sent instead, and their gradients counted there.
+    """
     layout, members = replica.layout, replica.layout.data
     if layout.pipeline > 1:
-        return _pipeline_seconds(replica)
+        return _pipeline_seconds(replica, expert_parallel)
     if members <= 1 or replica.calibrated_engine == "megatron":
         return 0.0  # included in Megatron's measured compute factor
-    weight_bytes = WEIGHT_BYTES * (replica.model.parameters - _expert_weights(replica)) / layout.tensor
-    expert_bytes = WEIGHT_BYTES * _expert_weights(replica) / layout.tensor
-    if expert_bytes and _expert_all_to_all_seconds(replica) + _all_gather_seconds(
-        replica, weight_bytes
-    ) < _all_gather_seconds(replica, weight_bytes + expert_bytes):
-        return _expert_all_to_all_seconds(replica) + _all_gather_seconds(
-            replica, weight_bytes
-        )  # expert parallelism: tokens are sent instead of weights
-    return _all_gather_seconds(replica, weight_bytes + expert_bytes)
-
-
-def _expert_weights(replica: Replica) -> float:
-    """Return the number of routed expert weights."""
-    experts = replica.model.experts
-    return (
-        3.0 * replica.expert_layer_count * experts.count * replica.model.hidden * experts.intermediate
-        if experts
-        else 0.0
-    )
-
-
-def _expert_all_to_all_seconds(replica: Replica) -> float:
-    """Return seconds of the all-to-all of tokens to their experts and back, forward and backward."""
-    experts, layout = replica.model.experts, replica.layout
-    if experts is None:
-        return 0.0
-    tokens = float(replica.workload.batch * replica.workload.context_tokens)
-    bytes_per_device = (
-        tokens * experts.per_token * replica.model.hidden * WEIGHT_BYTES * replica.expert_layer_count
-    )
-    members = min(layout.data, experts.count)
-    link = (
-        interconnect.intra_node_link
-        if members * layout.tensor <= replica.hardware.devices_per_node
-        else interconnect.inter_node_link
-    )
-    return 4.0 * bytes_per_device * (members - 1) / members / (link(replica.hardware).gb_s * RING_SHARE * 1e9)
+    gathered = _count_replicated_weights(replica, expert_parallel)
+    return _all_gather_seconds(replica, WEIGHT_BYTES * gathered / layout.tensor)
 
 
 def _all_gather_seconds(replica: Replica, weight_bytes: float) -> float:
@@ -207,22 +210,30 @@ def _all_gather_seconds(replica: Replica, weight_bytes: float) -> float:
     )
 
 
-def _pipeline_seconds(replica: Replica) -> float:
+def _pipeline_seconds(replica: Replica, expert_parallel: int) -> float:
     """Return seconds of pipeline communication: activations between stages, gradients once per step."""
     layout, work = replica.layout, replica.workload
     split = layout.tensor * layout.pipeline
     gradients = (
         0.0
         if is_adapter_training(replica)
-        else 2.0 * PIPELINE_GRADIENT_BYTES * replica.model.parameters / split
+        else 2.0 * PIPELINE_GRADIENT_BYTES * _count_replicated_weights(replica, expert_parallel) / split
     )
     span = layout.data * layout.pipeline  # distance between data-parallel copies of one stage
-    reduce_seconds = _ring_seconds(replica, gradients, layout.data, span) / (MICRO_BATCHES * layout.pipeline)
+    reduce_seconds = _ring_seconds(replica, gradients, layout.data, span) / (
+        training_experts.MICRO_BATCHES * layout.pipeline
+    )
     states = 2.0 * WEIGHT_BYTES * work.batch * work.context_tokens * replica.model.hidden / layout.tensor
     link = (
         interconnect.intra_node_link(replica.hardware) if split <= replica.hardware.devices_per_node else None
     )
     return reduce_seconds + states / ((link or interconnect.inter_node_link(replica.hardware)).gb_s * 1e9)
+
+
+def _count_replicated_weights(replica: Replica, expert_parallel: int) -> float:
+    """Return the weights that every data-parallel device has: not those of experts that several devices share."""
+    routed = training_experts.count_routed_weights(replica) if expert_parallel > 1 else 0.0
+    return replica.model.parameters - routed
 
 
 def _ring_seconds(replica: Replica, payload: float, members: int, spread: int) -> float:
