@@ -80,8 +80,6 @@ def test_tokens_travel_to_experts_only_under_attention_data_parallelism(mixture)
     ],
 )
 def test_regime_of_a_server_is_its_streams_and_devices(streams, devices, regime):
-    answer = classify_regime(
-        "nvidia-hbm", is_server=True, streams=streams, devices=devices, has_experts=True
-    )
+    answer = classify_regime("nvidia-hbm", is_server=True, streams=streams, devices=devices, has_experts=True)
     assert answer == ("serving", regime)
     assert classify_regime("apple", is_server=False, streams=1, devices=1, has_experts=True)[1] == "apple"
