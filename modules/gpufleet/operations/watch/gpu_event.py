@@ -68,9 +68,17 @@ def _build_event(code: str, position: str, at: float) -> KernelEvent:
     number = int(code.partition("_")[2])
     shown = datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
     return KernelEvent(
-        code, "gpu", position, classify_xid(number, ""), choose_ladder(code).steps, f"Xid {number} at {shown}", 1, at, at,
-        describe_xid(number),
-    )  # fmt: skip
+        code=code,
+        part_kind="gpu",
+        position=position,
+        outcome=classify_xid(number, ""),
+        steps=choose_ladder(code).steps,
+        text=f"Xid {number} at {shown}",
+        count=1,
+        first_seconds=at,
+        last_seconds=at,
+        meaning=describe_xid(number),
+    )
 
 
 def _locate(event: KernelEvent, parts: dict[str, str]) -> Occurrence:

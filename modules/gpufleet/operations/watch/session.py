@@ -1,4 +1,4 @@
-"""One watch: cycles over all nodes in use, each of which reads, judges, records and drains; and the alerts between them.
+"""One watch: cycles over all nodes in use, which read, judge, record and drain; and the alerts between them.
 
 Its time is an axis of its own: seconds by the monotonic clock, and over a restart by the clock of the machine if that
 went forward. So a clock that jumps while the watch runs neither begins nor ends anything.
@@ -264,6 +264,24 @@ class WatchSession:
                 report.problems.append(f"{node.name}: {hook.hook}: {error}")
 
 
+def run_cycles(
+    session: WatchSession,
+    report: Callable[[CycleReport], None],
+    *,
+    stop: threading.Event,
+    count: int | None = None,
+) -> None:
+    """Run cycles until ``stop`` is set, or ``count`` of them; one that outlasts the interval delays the next."""
+    done = 0
+    while not stop.is_set():
+        started = session.clock.monotonic()
+        report(session.run_cycle())
+        done += 1
+        if done == count:
+            return
+        stop.wait(max(0.0, session.interval - (session.clock.monotonic() - started)))
+
+
 class _Allowance:
     """How many nodes the watch may still take out of use."""
 
@@ -331,12 +349,14 @@ def _list_metrics(rules: Iterable[WatchRule]) -> Mapping[str, frozenset[str]]:
 
 
 def _index_names(nodes: Iterable[Node]) -> dict[str, str]:
-    """Return the node id of each name and address."""
+    """Return the node id of each name and address that one node alone has."""
     names: dict[str, str] = {}
+    shared: set[str] = set()
     for node in nodes:
-        for name in filter(None, (node.name, node.address, node.instance_id)):
-            names[name.lower()] = node.id
-    return names
+        for name in {each.lower() for each in (node.name, node.address, node.instance_id) if each}:
+            if names.setdefault(name, node.id) != node.id:
+                shared.add(name)
+    return {name: node_id for name, node_id in names.items() if name not in shared}
 
 
 def _drop_foreign_samples(
