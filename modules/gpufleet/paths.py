@@ -19,6 +19,7 @@ KERNEL_RULE_FILE = "burn-in-kernel-log.yaml"  # a site's own rules of the kernel
 OVERRIDE_FILE = "burn-in-thresholds.yaml"  # a site's own thresholds, next to Pulumi.yaml
 CARD_FILE = "gpu-cards.yaml"  # a site's own cards, next to Pulumi.yaml
 RULE_FILE = "burn-in-rules.yaml"  # rules over time that a site only records, next to Pulumi.yaml
+WATCH_FILE = "watch.yaml"  # what the watch does at a site, next to Pulumi.yaml
 EMBEDDED_PRICES = "embedded"  # value of GPUFLEET_PRICES that selects no store
 
 

@@ -24,6 +24,7 @@ NO_IS_RIGHT = {
     "ansible-runner run . --project-dir playbooks -p site.yml --limit new_blades": {4},
     "gpufleet burnin report": {0, 1},
     "gpufleet nodes facts": {0, 1},
+    "gpufleet watch --once": {0, 1},
     "gpufleet nodes drift": {0, 1},
     "gpufleet nodes diff": {0, 1},
     "gpufleet nodes sweep": {3},  # a rehearsal has no real cloud

@@ -44,6 +44,7 @@ from gpufleet.lazy_names import make_module_getattr
 
 if TYPE_CHECKING:
     from gpufleet.boundary.csv_stream import stream_csv_rows
+    from gpufleet.boundary.exposition import Sample, decode_exposition
     from gpufleet.boundary.file_writer import (
         convert_full_disk,
         convert_write_errors,
@@ -84,6 +85,7 @@ __all__ = [
     "Json",
     "NotJsonError",
     "ParquetReader",
+    "Sample",
     "build_from_row",
     "check_cell_safety",
     "check_identifier",
@@ -91,6 +93,7 @@ __all__ = [
     "convert_full_disk",
     "convert_write_errors",
     "decode_csv",
+    "decode_exposition",
     "decode_ini",
     "decode_json",
     "decode_json_lines",
@@ -137,6 +140,7 @@ __all__ = [
 # Imported with the first use: they take longer than a quick answer, which needs none of them.
 _LATER = {
     "csv_stream": ("stream_csv_rows",),
+    "exposition": ("Sample", "decode_exposition"),
     "file_writer": (
         "convert_full_disk",
         "convert_write_errors",

@@ -41,13 +41,14 @@ VERBS = {
     "nodes": "Manage the registry of nodes: sync, state, holds, history",
     "configure": "Run the playbooks on the fleet",
     "burnin": "Run burn-in, show results and thresholds, judge again",
+    "watch": "Judge nodes in use by their exporters: record, hold, drain",
     "repairs": "Show faulty parts, record repairs, pack a bundle for the vendor",
     "passport": "Sign and verify a node's identity, results and history",
     "console": "Write a report page: fleet, cost, burn-in",
 }
 
 
-USES_STATE = ("nodes", "configure", "burnin", "repairs", "console")
+USES_STATE = ("nodes", "configure", "burnin", "watch", "repairs", "console")
 EXTRA_ARGUMENTS = re.compile(r"unexpected extra arguments? \((.*)\)")
 LEFT_BEHIND = {
     "init": "the files written so far stay: run it again, it adds what is missing",
@@ -59,6 +60,7 @@ LEFT_BEHIND = {
     "nodes sweep": "run it again to see what is left",
     "nodes": "gpufleet nodes list shows the registry as it is",
     "configure": "hosts may be half configured: gpufleet configure --resume",
+    "watch": "what it found is in the registry: gpufleet nodes changes",
     "burnin run": "nodes may still measure: gpufleet configure --resume",
     "rehearse": "parts may still run: gpufleet rehearse down -s STACK removes them",
 }

@@ -53,6 +53,11 @@ def print_error(message: object, hint: str | None = None) -> None:
         _echo(f"\nhint: {make_printable(hint, None)}", err=True)
 
 
+def print_json_line(data: Any) -> None:
+    """Print data as JSON on one line, for a command that prints one after the other."""
+    print_rendered(json.dumps(data), as_json=True)
+
+
 def print_json(data: Any) -> None:
     """Print data as JSON; its strings are ASCII, with everything else escaped."""
     print_rendered(json.dumps(data, indent=2), as_json=True)

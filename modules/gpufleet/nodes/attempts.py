@@ -12,7 +12,7 @@ from sqlalchemy import Connection, insert, select, update
 
 from gpufleet.nodes import journal, part_ledger, revision, schema
 from gpufleet.nodes.part import PartObservation
-from gpufleet.nodes.states import BURN_IN_HOLD, NEW_STATES, STATES, VERDICT_MOVES
+from gpufleet.nodes.states import BURN_IN_HOLD, NEW_STATES, STATES, VERDICT_MOVES, WATCH_HOLD
 
 
 def advance_node(
@@ -156,16 +156,22 @@ def _apply_verdict(
     if hold_kind:
         journal.set_node_hold(connection, node.id, hold_kind, f"{BURN_IN_HOLD}{verdict}: {reason}", at)
     elif verdict == "healthy":
-        _clear_own_hold(connection, node.id, at)
+        _clear_own_hold(connection, node.id, _attempt_row(connection, node.id, attempt).started_at, at)
     return "applied"
 
 
-def _clear_own_hold(connection: Connection, node_id: str, at: datetime) -> None:
-    """Release a hold that an earlier burn-in set; only a person releases a hold that a person set."""
+def _clear_own_hold(connection: Connection, node_id: str, started_at: datetime, at: datetime) -> None:
+    """Release a hold of an earlier burn-in, or of the watch from before the attempt; never a person's."""
     table = schema.hold
-    query = select(table.c.reason).where(table.c.node_id == node_id, table.c.kind == "operator")
-    reason = connection.execute(query).scalar()
-    if reason and reason.startswith(BURN_IN_HOLD):
+    query = select(table.c.reason, table.c.since).where(
+        table.c.node_id == node_id, table.c.kind == "operator"
+    )
+    hold = connection.execute(query).one_or_none()
+    if hold is None:
+        return
+    if hold.reason.startswith(BURN_IN_HOLD) or (
+        hold.reason.startswith(WATCH_HOLD) and hold.since < started_at
+    ):
         journal.release_node_hold(connection, node_id, "operator", "burn-in is healthy now", at)
 
 

@@ -60,6 +60,18 @@ def record_part_observation(
             _add_passed(connection, part_id, node.id, attempt=attempt, digest=digest, at=at)
 
 
+def record_watched_fault(
+    connection: Connection, node: Any, fault: ObservedFault, *, digest: str, at: datetime
+) -> None:
+    """Add a fault that an exporter reported to the part at its position, else to the part that stands for the node."""
+    part_id = _ids_by_position(connection, node.id).get((fault.part_kind, fault.position))
+    if part_id is None:
+        own_part = find_node_part(connection, node, at)
+        _place(connection, own_part.id, node, "", attempt=None, at=at)
+        part_id = own_part.id
+    _add_fault(connection, part_id, node.id, fault, attempt=None, digest=digest, at=at)
+
+
 def find_node_part(connection: Connection, node: Any, at: datetime) -> Any:
     """Return the row of the part that stands for the node itself."""
     if node.instance_id:
@@ -195,7 +207,7 @@ def _add_fault(
     node_id: str,
     fault: ObservedFault,
     *,
-    attempt: str,
+    attempt: str | None,
     digest: str,
     at: datetime,
 ) -> None:

@@ -39,7 +39,7 @@ from gpufleet.nodes.model import (
     SourceStatus,
     utc_now,
 )
-from gpufleet.nodes.part import Part, PartObservation, RecordedAction
+from gpufleet.nodes.part import ObservedFault, Part, PartObservation, RecordedAction
 from gpufleet.nodes.reconcile import apply_source_reports
 from gpufleet.nodes.source_report import ReportOutcome, SourceReport
 
@@ -352,6 +352,20 @@ class Registry:
             duplicates = (columns.node_id == row.id, columns.event == event, columns.at == moment)
             if connection.execute(select(columns.number).where(*duplicates)).first() is None:
                 journal.add_history_entry(connection, row.id, moment, event, reason)
+
+    def record_finding(
+        self, node: str, reason: str, fault: ObservedFault | None = None, digest: str = ""
+    ) -> None:
+        """Add a finding of the watch to a node's history, and its fault to the ledger of the part that has it.
+
+        ``digest`` names the evidence; the ledger has each once.
+        """
+        moment = utc_now()
+        with self._writing(moment) as connection:
+            row = query.find_node_row(connection, node)
+            journal.add_history_entry(connection, row.id, moment, "finding", reason)
+            if fault is not None:
+                part_ledger.record_watched_fault(connection, row, fault, digest=digest, at=moment)
 
     # Burn-in
 

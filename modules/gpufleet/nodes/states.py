@@ -52,6 +52,8 @@ ATTENTION_STATES: tuple[str, ...] = tuple(state.name for state in STATES.values(
 HOLDS: tuple[str, ...] = ("drift", "cost", "security", "operator")
 BURN_IN_HOLD = "burn-in: "
 """How the reason of a hold begins that burn-in set: a healthy burn-in releases it."""
+WATCH_HOLD = "watch: "
+"""How the reason of a hold begins that the watch set: a healthy burn-in that began after it releases it."""
 
 VERDICT_MOVES: dict[str, tuple[str, str | None]] = {
     "healthy": ("ready", None),

@@ -61,7 +61,7 @@ def build_target_groups(node: Node, report: Any) -> list[TargetGroup]:
     """Return the targets of a node, from the newest report of its exporters."""
     return [
         TargetGroup(f"{_bracket_address(str(node.address))}:{endpoint.port}", _labels(node, endpoint))
-        for endpoint in _read_endpoints(report)
+        for endpoint in read_endpoints(report)
     ]
 
 
@@ -72,7 +72,7 @@ def write_file_sd(path: Path, groups: Iterable[TargetGroup]) -> None:
         write_file_atomically(path, text, 0o644)
 
 
-def _read_endpoints(report: Any) -> Iterator[ExporterEndpoint]:
+def read_endpoints(report: Any) -> Iterator[ExporterEndpoint]:
     """Yield the endpoints of a report that have the expected form; a node's report is not trusted."""
     listed = report.get("exporters") if isinstance(report, Mapping) else None
     for entry in listed[:MAX_ENDPOINTS] if isinstance(listed, list) else ():

@@ -15,12 +15,14 @@ from gpufleet.errors import InputError, ProjectFileError
 if TYPE_CHECKING:
     from gpufleet.burnin import KernelRule, ThresholdOverride
     from gpufleet.drivers import GpuCard
+    from gpufleet.operations.watch.policy import WatchPolicy
 
 # Where each is parsed: the imports take longer than a plan, and most sites have none of the files.
 PARSERS = {
     paths.OVERRIDE_FILE: ("gpufleet.burnin.override_file", "parse_overrides"),
     paths.KERNEL_RULE_FILE: ("gpufleet.burnin.kernel_rule_file", "parse_kernel_rules"),
     paths.RULE_FILE: ("gpufleet.burnin.rule_switch", "parse_rule_switches"),
+    paths.WATCH_FILE: ("gpufleet.operations.watch.policy", "parse_watch_policy"),
     paths.CARD_FILE: ("gpufleet.drivers.site_cards", "parse_site_cards"),
 }
 
@@ -55,6 +57,13 @@ def load_recorded_rules() -> frozenset[str]:
 def load_site_cards() -> tuple[GpuCard, ...]:
     """Return the site's own cards; ProjectFileError for a file that is not right."""
     return _load(paths.CARD_FILE) or ()
+
+
+def load_watch_policy() -> WatchPolicy:
+    """Return what the watch does at this site; ProjectFileError for a file that is not right."""
+    from gpufleet.operations.watch.policy import DEFAULT_POLICY
+
+    return _load(paths.WATCH_FILE) or DEFAULT_POLICY
 
 
 def _load(name: str) -> Any:
