@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from functools import cache
-from typing import cast
 
-from gpufleet.boundary import read_packaged_columns
-from gpufleet.catalog import data_file
-from gpufleet.catalog.entry import Confidence, Machine, MachineOffer, Price
+from gpufleet.catalog import data_file, price_table
+from gpufleet.catalog.cloud import CLOUDS
+from gpufleet.catalog.entry import Machine, MachineOffer
 from gpufleet.catalog.offer import search_offers
 from gpufleet.catalog.prices import open_price_reader
 
 Group = Callable[[Machine], Hashable]
 Filter = Callable[[str, str, str], bool]  # of cloud, region and purchase
 DateClass = Callable[[str | None], Hashable]
-COLUMNS = ("machine", "region", "purchase", "cloud", "usd_per_hour", "as_of", "source", "confidence")
 
 
 def find_cheapest_offers(
@@ -43,17 +41,17 @@ def _compare_embedded_prices(
 ) -> Iterator[MachineOffer]:
     machines = data_file.load_machines()
     groups = {key: group(machine) for key, machine in machines.items()}
-    best: dict[tuple[Hashable, ...], tuple[float, tuple[str, ...]]] = {}
-    for row in read_packaged_columns(data_file.PACKAGE, "data/prices.csv", COLUMNS):
-        name, region, purchase, cloud, usd, as_of, *_ = row
-        kind = groups[cloud, name]
-        if kind is None or not matches(cloud, region, purchase):
-            continue
-        key, compared = (kind, purchase, classify_date(as_of or None)), (float(usd), row)
-        if key not in best or compared < best[key]:
-            best[key] = compared
-    for usd_per_hour, (name, region, purchase, cloud, _, as_of, source, confidence) in sorted(best.values()):
-        price = Price(
-            usd_per_hour, "machine", as_of or None, source, cast("Confidence", confidence), region, purchase
-        )
+    best: dict[tuple[Hashable, ...], tuple[float, tuple[str, str, str, str, int]]] = {}
+    for cloud in CLOUDS:
+        for name, region, purchase, usd, number in price_table.iterate_table_rows("machine", cloud):
+            kind = groups[cloud, name]
+            if kind is None or not matches(cloud, region, purchase):
+                continue
+            origin = price_table.load_list_origin(int(number))
+            key = (kind, purchase, classify_date(origin.as_of))
+            compared = (float(usd), (name, region, purchase, cloud, int(number)))
+            if key not in best or compared < best[key]:
+                best[key] = compared
+    for usd_per_hour, (name, region, purchase, cloud, origin_number) in sorted(best.values()):
+        price = price_table.build_machine_price([region, purchase, str(usd_per_hour), str(origin_number)])
         yield MachineOffer(machines[cloud, name], region, purchase, price)
