@@ -51,7 +51,7 @@ ALLOWED = {
     "gpufleet/burnin/checks/*/measure.py": "the same",
     "gpufleet/cost/inputs/program/child.py": "runs in another Python, confined; reads its project and its jobs",
     "gpufleet/cost/inputs/program/monitor.py": "the same; reads its own table",
-    "gpufleet/cost/inputs/program/language/yaml_program.py": "the same; reads its own table and settings that child.py wrote",
+    "gpufleet/cost/inputs/program/language/yaml_program.py": "the same; and settings that child.py wrote",
     "gpufleet/rehearsal/launcher.py": "starts with `python -I -S`, reads what `rehearse up` wrote",
     "gpufleet/remote/shards/node_playbook.py": "runs on a mesh node: the standard library only",
     "gpufleet/rehearsal/packages/server.py": "starts with `python -I -S`, reads what `rehearse up` wrote",
