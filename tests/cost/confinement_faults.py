@@ -63,6 +63,7 @@ def prepare(folder, home):
         "visible": [str(folder / "link"), str(outside)],
         "covered": str(home),
         "project": {"folder": str(project), "view": str(view), "parts": ["large"]},
+        "mounted": [],
     }
 
 

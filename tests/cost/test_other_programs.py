@@ -87,7 +87,7 @@ def test_failing_program_is_reported_in_one_line(write_program, text, message):
 
 
 def test_killed_program_is_reported(write_program):
-    with pytest.raises(InputError, match="ended early: it printed nothing; make `pulumi preview` succeed"):
+    with pytest.raises(InputError, match="ended early: it printed nothing; if `pulumi preview` succeeds"):
         machines(write_program("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n"))
 
 
