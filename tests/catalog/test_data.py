@@ -173,7 +173,7 @@ def test_every_price_is_in_a_known_region():
     regions = {cloud: {*data_file.list_accelerator_regions(cloud), "global"} for cloud in catalog.CLOUDS}
     regions["aws"] |= {*catalog.list_machine_regions("aws", "t3.micro")}
     regions["azure"] |= {*catalog.list_machine_regions("azure", "Standard_D4s_v5")}
-    regions["gcp"] |= {*catalog.list_machine_regions("gcp", "c4-standard-2"), *GOOGLE_LOCATIONS}
+    regions["gcp"] |= {*catalog.list_machine_regions("gcp", "c4-standard-2"), *GOOGLE_LOCATIONS, "us-west8"}
     for key in (*data_file.load_machine_prices(), *data_file.load_cloud_part_prices()):
         assert key[1] in regions[key[0]], key
 

@@ -180,6 +180,7 @@ def hostile(hostile_registry, shared_project, monkeypatch):
         ["nodes", "replace", HOSTILE, "--reason", HOSTILE],
         ["nodes", "sync", "-s", HOSTILE],
         ["nodes", "export", "--rack", HOSTILE],
+        ["watch", "--once"],
         ["burnin", "report"],
         ["burnin", "report", HOSTILE],
         ["burnin", "rejudge"],

@@ -123,9 +123,9 @@ def test_cheapest_offers_come_from_a_price_store_too(cheapest, tmp_path, monkeyp
 
 
 def test_columns_of_a_data_file_are_those_of_its_rows():
-    rows = read_packaged_rows("gpufleet.catalog", "data/prices.csv")
-    columns = ("machine", "usd_per_hour", "source")
-    assert list(read_packaged_columns("gpufleet.catalog", "data/prices.csv", columns)) == [
+    rows = read_packaged_rows("gpufleet.catalog", "data/machine_facts.csv")
+    columns = ("machine", "value", "source")
+    assert list(read_packaged_columns("gpufleet.catalog", "data/machine_facts.csv", columns)) == [
         tuple(row[column] for column in columns) for row in rows
     ]
-    assert rows[0].where == "gpufleet/catalog/data/prices.csv:2"
+    assert rows[0].where == "gpufleet/catalog/data/machine_facts.csv:2"

@@ -97,5 +97,5 @@ def test_plans_are_ranked_by_the_low_end_of_their_ranges(answer_size):
     from gpufleet.sizing.plans.ranking import build_plan_sort_key
 
     plan = answer_size(**DENSE, devices=8, tokens="1e9").plans[0]
-    order = build_plan_sort_key("cost")
-    assert order(plan)[1] == pytest.approx(plan.total_usd * plan.tokens_per_s / plan.tokens_per_s_low)
+    order = build_plan_sort_key("cost", lambda _: 0.0)
+    assert order(plan)[3] == pytest.approx(plan.total_usd * plan.tokens_per_s / plan.tokens_per_s_low)

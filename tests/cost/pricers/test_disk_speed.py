@@ -96,12 +96,12 @@ def test_unknown_iops_of_an_extreme_disk_are_listed(iops, reason):
     assert price(DISK, inputs) == ({"disk": 125}, {"disk:iops": reason})
 
 
-def test_speed_of_a_hyperdisk_beyond_the_included_is_listed_without_a_price():
+def test_speed_of_a_hyperdisk_beyond_the_included_bills():
     fast = {"provisionedIops": 6000, "provisionedThroughput": 400}
     included = {"provisionedIops": 3000, "provisionedThroughput": 140}
     for speed, components in ((fast, {"disk", "disk:iops", "disk:throughput"}), (included, {"disk"})):
-        _, reasons = price(DISK, {**IOWA, "type": "hyperdisk-balanced", "size": 100, **speed})
-        assert set(reasons) == components
+        charges, reasons = price(DISK, {**IOWA, "type": "hyperdisk-balanced", "size": 100, **speed})
+        assert {*charges, *reasons} == components
 
 
 def test_speed_of_a_boot_disk_and_of_a_template_bills():

@@ -131,8 +131,9 @@ def test_machine_of_a_local_zone_has_its_price(is_by_subnet):
         "aws:ec2/instance:Instance", "edge", inputs if is_by_subnet else {**inputs, **zone}, **dependencies
     )
     (low, month, high), gaps = months(subnet, machine)
-    assert low == month == high == Decimal("658.46")  # 0.902 x 730
-    assert gaps == ["no on_demand price for ebs:gp2 in us-west-2-lax-1"]
+    # 0.902 x 730, and 100 GB of a disk whose price is that of a similar region
+    assert Decimal("658.46") < low <= month <= high
+    assert gaps == []
 
 
 @pytest.mark.parametrize(

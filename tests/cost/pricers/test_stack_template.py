@@ -57,8 +57,7 @@ JSON = json.dumps(
 )
 
 
-def price(body, **inputs):
-    type_ = "aws:cloudformation/stack:Stack"
+def price(body, type_="aws:cloudformation/stack:Stack", **inputs):
     stack = StateResource(
         urn=f"urn:pulumi:dev::app::{type_}::pc", type=type_, name="pc", outputs={},
         inputs={"region": "us-east-1", "templateBody": body, **inputs},
@@ -96,3 +95,7 @@ def test_template_that_is_not_readable_has_no_price(body):
     assert bill.charges == ()
     assert len(bill.unpriced_resources) == 1
     assert "\n" not in bill.unpriced_resources[0].reason
+
+
+def test_stack_of_the_native_provider_is_priced_alike():
+    assert price(YAML, "aws-native:cloudformation:Stack").charges

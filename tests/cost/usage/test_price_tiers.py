@@ -279,7 +279,7 @@ def test_unit_price_without_an_amount_is_of_the_first_tier():
     use = replace(make_use(("aws", "us-east-1", "s3:standard:storage"), 0), amount=None)
     entry = resolve_usage_component(use, cost.PriceBook())
     assert entry == UnpricedComponent(
-        "bills by use, 0.023 USD per GiB-month; give amount in the usage file", "use"
+        "bills by use, 0.023 USD per GiB-month; give amount in the usage file", "use", is_by_use=True
     )
 
 

@@ -32,7 +32,7 @@ def test_time_of_a_batch_is_near_the_published_one(row, answer_size):
     elif row["batch"] == "1" and int(row["tokens"]) == SHORT:
         assert 0.8 < ratio < 3  # docs/sizing.md: launch overhead is overestimated
     else:
-        assert 0.75 < ratio < 1.3
+        assert 0.55 < ratio < 1.3  # docs/sizing.md: full batches are predicted too fast
 
 
 @pytest.mark.parametrize(

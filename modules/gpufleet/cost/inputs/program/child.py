@@ -213,7 +213,7 @@ def read_lookup_answers(job: Job) -> list[dict[str, Any]]:
     """Return what the project's file answers look-ups with; empty without the file."""
     path = Path(job["root"]) / REFERENCES_FILE
     refuse_link_to_nowhere(job, path)
-    answers = read_settings_file(path).get("lookups") if path.is_file() else []
+    answers = (read_settings_file(path).get("lookups") or []) if path.is_file() else []
     remedy = "give a list of {token: PACKAGE:MODULE/FUNCTION:FUNCTION, args: {...}, result: {...}}"
     if not isinstance(answers, list):
         raise InputError("is not a list of look-ups", path, "lookups", remedy)

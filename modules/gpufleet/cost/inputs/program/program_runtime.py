@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpufleet.boundary import decode_text, decode_yaml, read_text
+from gpufleet.boundary import decode_text, read_text
 from gpufleet.cost.inputs.program.gitref import read_git_file
 from gpufleet.cost.inputs.program.stack_program import StackProgram
 from gpufleet.engine.project_file import PROJECT_FILE
@@ -28,6 +28,8 @@ class ProgramRuntime:
 
 def read_program_runtime(program: StackProgram, name: str) -> ProgramRuntime | None:
     """Return the settings of a program if it is in the language ``name``; an unreadable file is reported later."""
+    from gpufleet.boundary import decode_yaml  # 60 ms, while the child starts
+
     with suppress(InputError, OSError):
         text = _read_project_file(program)
         document: Any = decode_yaml(text, PROJECT_FILE) if name in text else None
