@@ -30,7 +30,7 @@ def stored_prices(tmp_path, monkeypatch):
 def test_every_date_in_the_store_is_a_point(make_resource):
     points = load_price_history(cost.price_resources([make_resource(inputs=MACHINE)]).charges)
     assert {(day.isoformat(), float(usd)) for _, day, usd in points} >= set(DAYS.items())
-    assert {what for what, _, _ in points} == {"p4d.24xlarge in us-east-1, on demand"}
+    assert "p4d.24xlarge in us-east-1, on demand" in {what for what, _, _ in points}
 
 
 @pytest.mark.usefixtures("stored_prices")

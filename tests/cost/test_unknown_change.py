@@ -608,9 +608,9 @@ def test_rule_of_an_event_counts_through_its_target(compare):
 
 
 def test_group_with_a_price_and_unpriced_disks_is_a_raise_and_unknown(compare):
-    template = resource(
-        "aws:ec2/launchTemplate:LaunchTemplate", {"instanceType": "p4d.24xlarge", "imageId": "ami-1"}, "t"
-    )
+    disk = {"deviceName": "/dev/sdb", "ebs": {"volumeType": "gp3", "snapshotId": "snap-1"}}
+    inputs_of_template = {"instanceType": "p4d.24xlarge", "imageId": "ami-1", "blockDeviceMappings": [disk]}
+    template = resource("aws:ec2/launchTemplate:LaunchTemplate", inputs_of_template, "t")
 
     def sides(desired):
         inputs = {"minSize": 1, "maxSize": 40, "desiredCapacity": desired, "region": "us-east-1",
