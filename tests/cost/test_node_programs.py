@@ -61,9 +61,9 @@ def test_both_refs_of_a_typescript_program_are_priced(make_project, gpufleet):
     (root / "index.ts").write_text(IMPORTS + INSTANCE.format(size='"m5.xlarge"'))
     answer = gpufleet("cost", "diff", "-s", "dev", "--base", "HEAD", "--json", cwd=root)
     document = json.loads(answer.stdout)
-    # m5.large 0.096 and m5.xlarge 0.192 USD an hour, a public address 0.005, for 730 hours.
+    # m5.large 0.096 and m5.xlarge 0.192 USD an hour, a public address 0.005, for 730 hours; 8 GiB of gp3.
     assert document["before"]["usd_per_month"] == 74.37
-    assert document["after"]["usd_per_month"] == 143.81
+    assert document["after"]["usd_per_month"] == 144.45
     assert document["change"]["usd_per_month"] == 70.08
 
 
@@ -95,7 +95,7 @@ export const kubeconfig = cluster.kubeconfig;
         by_item[line["pool"]] += line["usd_per_month"]
     assert by_item["vpc"] == pytest.approx(2 * 0.045 * 730 + 2 * 0.005 * 730, abs=0.02)
     assert by_item["c"] == pytest.approx(0.10 * 730 + 3 * 0.096 * 730 + 60 * 0.10, abs=0.02)
-    assert by_item["m"] == pytest.approx(1.006 * 730, abs=0.02)
+    assert by_item["m"] == pytest.approx(1.006 * 730 + 1.60, abs=0.02)  # and the disk of the image
     assert by_item["s"] == pytest.approx((0.04048 + 2 * 0.004445) * 730, abs=0.02)
 
 
