@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Table, bindparam, delete, insert, select, upd
 from sqlalchemy.dialects import postgresql, sqlite
 
 from gpufleet.nodes import schema
-from gpufleet.nodes.model import OBSERVING_SOURCES
+from gpufleet.nodes.model import is_witness_source
 from gpufleet.nodes.source_report import SourceReport
 
 T = TypeVar("T")
@@ -165,7 +165,7 @@ def find_missing_nodes(connection: Connection, node_ids: Sequence[str]) -> set[s
     present: set[str] = set()
     for batch in split_into_batches(node_ids, MAX_IDS_PER_QUERY):
         for row in connection.execute(select(table).where(table.c.node_id.in_(batch))):
-            if row.source.partition(":")[0] in OBSERVING_SOURCES:
+            if is_witness_source(row.source):
                 continue
             declared_or_made.add(row.node_id)
             if row.missing_since is None:

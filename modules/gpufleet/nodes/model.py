@@ -13,6 +13,12 @@ from gpufleet.nodes.states import BURN_IN_HOLD, USABLE_STATES
 OBSERVING_SOURCES = ("address_book", "ansible", "burn_in", "configuration", "ssh")
 """Sources that only observe nodes: they neither declare nor make them."""
 
+
+def is_witness_source(source: str) -> bool:
+    """Return whether a source, such as ``ssh`` or ``rack:r1``, only observes nodes."""
+    return source.partition(":")[0] in OBSERVING_SOURCES
+
+
 DECLARED_HARDWARE = ("storage_gib", "memory_gib", "drives", "interfaces", "fabric", "nvlinks", "nvswitch")
 """What is declared of a node's hardware next to its machine and accelerators."""
 
@@ -138,13 +144,14 @@ class Node:
         return int(self.slot) if self.slot and self.slot.isdecimal() else self.slot
 
     @property
+    def making_sources(self) -> tuple[SourcePresence, ...]:
+        """Return the sources that declare or make the node, those that have lost it included."""
+        return tuple(seen for seen in self.sources if not is_witness_source(seen.source))
+
+    @property
     def is_missing(self) -> bool:
         """True if every source that declares or makes nodes has since lost this one."""
-        makers = [
-            sighting
-            for sighting in self.sources
-            if sighting.source.partition(":")[0] not in OBSERVING_SOURCES
-        ]
+        makers = self.making_sources
         return bool(makers) and all(seen.missing_since for seen in makers)
 
     @property

@@ -15,7 +15,7 @@ from gpufleet.boundary import Json
 from gpufleet.nodes import bulk_write, schema
 from gpufleet.nodes.bulk_write import MAX_IDS_PER_QUERY, split_into_batches
 from gpufleet.nodes.merge import FIELDS, merge_sourced_values
-from gpufleet.nodes.model import OBSERVING_SOURCES, NodeObservation, SourcedValue
+from gpufleet.nodes.model import NodeObservation, SourcedValue, is_witness_source
 from gpufleet.nodes.source_report import ReportMatch, list_plain_values, list_sourced_values
 
 _Key = tuple[str, str]  # node id, source
@@ -102,9 +102,7 @@ class RegistryUpdate:
     def _is_settled(self, node_id: str, source: str, observation: NodeObservation) -> bool:
         """Return True if a report repeats its source's last values and no other source's rank depends on it."""
         presence_row = self._presence.get((node_id, source))
-        declaring_sources = [
-            name for name in self._sources_of[node_id] if name.partition(":")[0] not in OBSERVING_SOURCES
-        ]
+        declaring_sources = [name for name in self._sources_of[node_id] if not is_witness_source(name)]
         return (
             presence_row is not None
             and presence_row["missing_since"] is None

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, select
 from gpufleet.boundary import is_identifier
 from gpufleet.nodes import schema
 from gpufleet.nodes.identity import normalize_mac, normalize_serial, normalize_uuid
-from gpufleet.nodes.model import OBSERVING_SOURCES, NodeObservation
+from gpufleet.nodes.model import NodeObservation, is_witness_source
 from gpufleet.nodes.node_index import LiveNode, NodeIndex
 
 DEVICE_TREE = "device_tree"
@@ -150,7 +150,7 @@ class SharedSerials:
         is_declared = False
         for source, key, value in self.connection.execute(query):
             if key in _SERIAL_KEYS:
-                is_declared |= source.partition(":")[0] not in OBSERVING_SOURCES
+                is_declared |= not is_witness_source(source)
             else:
                 values[key.partition(".")[2]] = value
         recent = self.recent.get(node_id)
@@ -165,7 +165,7 @@ def _normalize_board_serial(serial: str | None) -> str | None:
 
 def is_witness(observation: NodeObservation) -> bool:
     """Return whether an observation comes from a source that only observes nodes."""
-    return observation.source.partition(":")[0] in OBSERVING_SOURCES
+    return is_witness_source(observation.source)
 
 
 def _replace_serial(observation: NodeObservation, serial: str | None, shared_serial: str) -> NodeObservation:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from gpufleet.nodes.model import OBSERVING_SOURCES, NodeObservation, SourcedValue
+from gpufleet.nodes.model import NodeObservation, SourcedValue, is_witness_source
 from gpufleet.nodes.node_index import IdentityContradiction
 
 
@@ -68,7 +68,7 @@ def list_plain_values(observation: NodeObservation) -> dict[str, Any]:
 def _identity_values(observation: NodeObservation) -> dict[str, Any]:
     """Return the identity as values with provenance too; a serial that we only declared stays declared."""
     identity = observation.identity
-    witness = observation.source.partition(":")[0] in OBSERVING_SOURCES
+    witness = is_witness_source(observation.source)
     place = {
         "declared.name": observation.name,
         "declared.rack": identity.rack,

@@ -17,7 +17,7 @@ from gpufleet.burnin.checks.memory.read import count_missing_gib
 from gpufleet.drivers import GpuCard, PciDevice, find_card_of_device
 from gpufleet.nodes import Node, SourceConflict, SourcedValue, is_rehearsal_address
 from gpufleet.nodes.expectation import build_expected_hardware
-from gpufleet.nodes.model import OBSERVING_SOURCES, utc_now
+from gpufleet.nodes.model import is_witness_source, utc_now
 from gpufleet.nodes.states import USABLE_STATES
 from gpufleet.operations.node_comparison import ACTION, ROUTINE, ValueClass
 from gpufleet.operations.node_view import NodeFilter, format_age, open_existing_registry
@@ -132,10 +132,11 @@ def _sort_values(values: Iterable[SourcedValue]) -> dict[str, dict[str, SourcedV
     best: dict[str, dict[str, SourcedValue]] = {}
     for value in values:
         aspect, _, field = value.key.partition(".")
-        family = value.source.partition(":")[0]
-        who = "declared" if aspect == "declared" else "node" if family in OBSERVING_SOURCES else "cloud"
-        if who == "cloud" and family == "pulumi":
-            who = "declared"  # the state of the engine: what was made, not what is there now
+        # The engine's state says what was made, not what is there now.
+        if aspect == "declared" or value.source.startswith("pulumi:"):
+            who = "declared"
+        else:
+            who = "node" if is_witness_source(value.source) else "cloud"
         told = best.setdefault(field, {})
         if who not in told or told[who].revision <= value.revision:
             told[who] = value
@@ -143,22 +144,14 @@ def _sort_values(values: Iterable[SourcedValue]) -> dict[str, dict[str, SourcedV
 
 
 def _compare_presence(node: Node) -> Iterator[DriftEntry]:
-    lost = [
-        seen
-        for seen in node.sources
-        if seen.missing_since and seen.source.partition(":")[0] not in OBSERVING_SOURCES
-    ]
-    present = [
-        seen.source
-        for seen in node.sources
-        if not seen.missing_since and seen.source.partition(":")[0] not in OBSERVING_SOURCES
-    ]
+    lost = [seen.source for seen in node.making_sources if seen.missing_since]
+    present = [seen.source for seen in node.making_sources if not seen.missing_since]
     if lost:
         is_taken_back = node.is_missing and bool(node.cloud)
         kind: ValueClass = ROUTINE if is_taken_back and node.state not in USABLE_STATES else ACTION
         yield DriftEntry(
             node.name, "presence", ", ".join(present) or "no longer", "-",
-            f"missing from {', '.join(seen.source for seen in lost)}", kind,
+            f"missing from {', '.join(lost)}", kind,
             f"gpufleet nodes retire {node.name}" if node.is_missing else "pulumi refresh, then gpufleet nodes sync",
         )  # fmt: skip
     elif node.reachable is False and node.state in USABLE_STATES:
