@@ -8,7 +8,8 @@ from gpufleet.errors import CheckFailed, EnvironmentFault, InputError
 from gpufleet.nodes import ReportOutcome
 from gpufleet.nodes.node_index import IdentityContradiction
 from gpufleet.operations.node_probe import NodeProbeReport
-from gpufleet.operations.sync import STALE, SyncOptions, SyncResult
+from gpufleet.operations.source_outcome import STALE
+from gpufleet.operations.sync import SyncOptions, SyncResult
 
 TWICE = IdentityContradiction("serial_twice", "S1", "serial S1 is claimed by a, b", ())
 

@@ -12,6 +12,7 @@ import click
 
 from gpufleet.cli import nodes_compare, nodes_import, nodes_lifecycle, output, terminal
 from gpufleet.cli.group import LazyGroup
+from gpufleet.cli.node_filter import names_argument, pool_option, rack_option, state_option
 
 if TYPE_CHECKING:
     from gpufleet.operations.node_change import NodeChange
@@ -79,10 +80,10 @@ def ingest_run_events(artifacts: Path, as_json: bool) -> None:
 
 
 @nodes_command.command("list")
-@click.argument("names", nargs=-1, metavar="[NODE]...")
-@click.option("--state", help="Only nodes in this state.")
-@click.option("--rack", help="Only nodes of this rack.")
-@click.option("--pool", help="Only nodes of this pool.")
+@names_argument
+@state_option
+@rack_option
+@pool_option
 @click.option("--fold", "as_ranges", is_flag=True, help="One line per state, with node ranges.")
 @output.json_option
 def list_nodes(as_ranges: bool, as_json: bool, **options: Any) -> None:
@@ -108,10 +109,10 @@ def list_nodes(as_ranges: bool, as_json: bool, **options: Any) -> None:
 
 
 @nodes_command.command("targets")
-@click.argument("names", nargs=-1, metavar="[NODE]...")
-@click.option("--state", help="Only nodes in this state.")
-@click.option("--rack", help="Only nodes of this rack.")
-@click.option("--pool", help="Only nodes of this pool.")
+@names_argument
+@state_option
+@rack_option
+@pool_option
 @output.target_option("File to write; replaced at once.", type=click.Path(dir_okay=False, path_type=Path))
 @output.json_flag
 def list_monitoring_targets(out: Path | None, as_json: bool, **options: Any) -> None:

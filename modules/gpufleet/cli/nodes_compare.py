@@ -10,12 +10,9 @@ from typing import Any
 import click
 
 from gpufleet.cli import output
+from gpufleet.cli.node_filter import names_argument, pool_option, rack_option, state_option
 
 EXPORT_FORMATS = ("csv", "hosts", "ssh-config", "slurm", "slurm-gres", "kubernetes")
-names_argument = click.argument("names", nargs=-1, metavar="[NODE]...")
-rack_option = click.option("--rack", help="Only nodes of this rack.")
-pool_option = click.option("--pool", help="Only nodes of this pool.")
-state_option = click.option("--state", help="Only nodes in this state.")
 all_option = click.option("--all", "with_routine", is_flag=True, help="Also what changes by itself.")
 
 

@@ -56,12 +56,17 @@ def record_facts(connection: Connection, node_id: str, text: str, at: datetime) 
     connection.execute(delete(table).where(own, table.c.number < min(numbers)))
 
 
-def load_facts(connection: Connection, node_ids: Iterable[str] | None = None) -> list[RecordedFacts]:
-    """Return the kept answers of some nodes or all, oldest first."""
+def load_facts(
+    connection: Connection, node_ids: Iterable[str] | None = None, changed_since: datetime | None = None
+) -> list[RecordedFacts]:
+    """Return the kept answers of some nodes or all, oldest first; with a moment only of nodes that changed since."""
     table = schema.facts
     query = select(table).order_by(table.c.number)
     if node_ids is not None:
         query = query.where(table.c.node_id.in_(list(node_ids)))
+    if changed_since is not None:
+        changed = select(table.c.node_id).where(table.c.first_at >= changed_since)
+        query = query.where(table.c.node_id.in_(changed))
     return [
         RecordedFacts(row.node_id, row.first_at, row.last_at, _unpack(row.answer))
         for row in connection.execute(query)

@@ -247,11 +247,13 @@ class Registry:
         with self._reading() as connection:
             return conflicts.load_open_conflicts(connection)
 
-    def list_facts(self, nodes: Sequence[str] | None = None) -> Sequence[RecordedFacts]:
-        """Return the kept answers of some nodes (ids, names) or all, oldest first."""
+    def list_facts(
+        self, nodes: Sequence[str] | None = None, changed_since: datetime | None = None
+    ) -> Sequence[RecordedFacts]:
+        """Return the kept answers of some nodes (ids, names) or all, oldest first; or of those that changed since."""
         with self._reading() as connection:
             ids = None if nodes is None else [query.find_node_row(connection, node).id for node in nodes]
-            return fact_log.load_facts(connection, ids)
+            return fact_log.load_facts(connection, ids, changed_since)
 
     def list_history_since(self, since: datetime) -> Sequence[NodeHistoryEntry]:
         """Return what happened to all nodes from a moment on, oldest first."""

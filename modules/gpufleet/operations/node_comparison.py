@@ -152,7 +152,7 @@ def list_changes(registry: Registry, since: datetime, node_filter: NodeFilter) -
         for entry in registry.list_history_since(since)
         if entry.node in nodes
     ]
-    events += _list_changed_answers(nodes, registry.list_facts(), since)
+    events += _list_changed_answers(nodes, registry.list_facts(changed_since=since), since)
     return sorted(events, key=lambda event: (event.at, event.node))
 
 

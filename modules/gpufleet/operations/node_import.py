@@ -25,13 +25,14 @@ from gpufleet.boundary import (
     read_text,
     validate_with_pydantic,
 )
-from gpufleet.errors import CheckFailed, EnvironmentFault, GpufleetError, InputError
+from gpufleet.errors import EnvironmentFault, GpufleetError, InputError
 from gpufleet.fleet import AwsAccount
 from gpufleet.nodes import NodeIdentity, NodeObservation, Registry, ReportOutcome, SourceReport
 from gpufleet.nodes.cloud_api.account import STACK_TAG
 from gpufleet.nodes.cloud_api.instance import CloudInstance, build_instance_report
 from gpufleet.nodes.declaration import KINDS, list_machine_accelerators
 from gpufleet.nodes.model import utc_now
+from gpufleet.operations import source_outcome
 
 MAX_PARALLEL = 8  # regions that are listed at the same time
 TEXT_COLUMNS = ("cloud", "account", "region", "pool", "template", "machine", "address")
@@ -54,48 +55,33 @@ class ImportResult:
     def as_json(self) -> dict[str, Any]:
         """Return the result for programs."""
         return {
-            "sources": [
-                {
-                    "source": each.source,
-                    "nodes": each.node_count,
-                    "created": each.created,
-                    "missing": each.missing,
-                }
-                for each in self.outcomes
-            ],
+            "sources": [source_outcome.outcome_as_json(outcome) for outcome in self.outcomes],
             "without_accelerator": self.left_out,
             "failures": {source: str(error) for source, error in self.failures.items()},
         }
 
     def format_lines(self) -> Iterator[str]:
         """Yield a line for each source with nodes, and what was left out."""
-        for outcome in self.outcomes:
-            if outcome.node_count or outcome.missing:
-                missing = f", missing: {', '.join(outcome.missing)}" if outcome.missing else ""
-                yield f"{outcome.source}: {outcome.node_count} nodes, {len(outcome.created)} new{missing}"
-        empty = sum(not (outcome.node_count or outcome.missing) for outcome in self.outcomes)
-        if empty:
+        shown = [
+            outcome for outcome in self.outcomes if outcome.node_count or outcome.missing or outcome.stale
+        ]
+        yield from map(source_outcome.format_outcome_line, shown)
+        if empty := len(self.outcomes) - len(shown):
             yield f"{empty} {'sources have' if empty > 1 else 'source has'} no nodes"
         if self.left_out:
             yield f"{self.left_out} instances have no accelerator: --all-machines takes them too"
 
     def list_warnings(self) -> Iterator[str]:
         """Yield conflicts, values left out, and failures."""
-        for outcome in self.outcomes:
-            yield from (f"conflict: {conflict.detail}" for conflict in outcome.conflicts)
-            yield from (f"left out: {line}" for line in outcome.bad)
-        yield from (f"{source} failed: {error.text_with_hint}" for source, error in self.failures.items())
+        yield from source_outcome.list_outcome_warnings(self.outcomes)
+        yield from source_outcome.list_failures(self.failures)
 
     def raise_if_incomplete(self) -> None:
         """Raise EnvironmentFault if no source answered, CheckFailed if some did not or contradict others."""
         if self.failures and not self.outcomes:
             raise EnvironmentFault("no source answered; the registry is as it was")
-        if self.failures:
-            raise CheckFailed(
-                f"not imported: {', '.join(self.failures)}; their last good listing remains valid"
-            )
-        if any(outcome.conflicts for outcome in self.outcomes):
-            raise CheckFailed("sources contradict each other; the nodes concerned are on hold")
+        has_conflicts = any(outcome.conflicts for outcome in self.outcomes)
+        source_outcome.raise_for_failures(self.failures, has_conflicts=has_conflicts, done="imported")
 
 
 def import_cloud_instances(
@@ -113,8 +99,9 @@ def import_cloud_instances(
                 fit = [each for each in answer if all_machines or has_accelerator(each)]
                 result.left_out += len(answer) - len(fit)
                 listed[source] = fit
-        known = {node.instance_id: node.name for node in registry.list_nodes() if node.instance_id}
-        taken = {node.name for node in registry.list_nodes() if node.state != "retired"}
+        nodes = registry.list_nodes()
+        known = {node.instance_id: node.name for node in nodes if node.instance_id}
+        taken = {node.name for node in nodes if node.state != "retired"}
         names = choose_names([each for instances in listed.values() for each in instances], known, taken)
         reports = [
             build_instance_report(

@@ -16,10 +16,11 @@ from typing import Any
 
 from gpufleet import engine, fleet, nodes, paths
 from gpufleet.boundary import check_identifier, decode_json_object, make_printable, read_text
-from gpufleet.errors import CheckFailed, GpufleetError
+from gpufleet.errors import GpufleetError
 from gpufleet.nodes import NodeIdentity, NodeObservation, Registry, ReportOutcome, SourceReport
 from gpufleet.nodes.cloud_api.instance import CloudGroup, read_stack_groups
 from gpufleet.nodes.model import utc_now
+from gpufleet.operations import source_outcome
 from gpufleet.operations.member_sync import (
     SimulatedMembers,
     list_cloud_sources,
@@ -29,8 +30,6 @@ from gpufleet.operations.node_probe import NodeProbeReport, find_ssh_login, prob
 from gpufleet.operations.pool_size import PoolSize, compare_pool_sizes
 from gpufleet.operations.stack_state import read_stack_resources
 from gpufleet.progress import report_step
-
-STALE = "stale, changed nothing: another sync read this source later and finished first"
 
 
 @dataclass(frozen=True)
@@ -66,18 +65,7 @@ class SyncResult:
     def as_json(self) -> dict[str, Any]:
         """Return the account for programs."""
         return {
-            "sources": [
-                {
-                    "source": outcome.source,
-                    "nodes": outcome.node_count,
-                    "created": outcome.created,
-                    "missing": outcome.missing,
-                    "conflicts": [conflict.detail for conflict in outcome.conflicts],
-                    "stale": outcome.stale,
-                    "bad": outcome.bad,
-                }
-                for outcome in self.outcomes
-            ],
+            "sources": [source_outcome.outcome_as_json(outcome) for outcome in self.outcomes],
             "groups": [size.as_json() for size in self.pool_sizes],
             "failures": {source: str(error) for source, error in self.failures.items()},
             "unreachable": self.reach.unreachable if self.reach else {},
@@ -85,13 +73,7 @@ class SyncResult:
 
     def format_summary_lines(self) -> Iterator[str]:
         """Yield a line for each source that answered."""
-        for outcome in self.outcomes:
-            if outcome.stale:
-                yield f"{outcome.source}: {STALE}"
-                continue
-            new_text = f", {len(outcome.created)} new" if outcome.created else ""
-            missing_text = f", missing: {', '.join(outcome.missing)}" if outcome.missing else ""
-            yield f"{outcome.source}: {outcome.node_count} nodes{new_text}{missing_text}"
+        yield from map(source_outcome.format_outcome_line, self.outcomes)
         yield from (size.text for size in self.pool_sizes if not size.is_as_declared)
         if self.reach:
             yield f"ssh: {len(self.reach.answered)} answer, {len(self.reach.unreachable)} do not"
@@ -99,25 +81,21 @@ class SyncResult:
     def list_warnings(self) -> Iterator[str]:
         """Yield what a person should know in addition to the summary."""
         yield from self.notes
-        yield from (
-            f"conflict: {conflict.detail}" for report in self.outcomes for conflict in report.conflicts
-        )
-        yield from (f"left out: {line}" for report in self.outcomes for line in report.bad)
+        yield from source_outcome.list_outcome_warnings(self.outcomes)
         if self.reach:
             yield from (
                 f"{node} does not answer: {reason}" for node, reason in self.reach.unreachable.items()
             )
             yield from (f"conflict: {detail}" for detail in self.reach.conflicts)
             yield from (f"left out: {line}" for line in self.reach.bad)
-        for source, error in self.failures.items():
-            yield f"{source} failed: {error.text_with_hint}"
+        yield from source_outcome.list_failures(self.failures)
 
     def raise_if_incomplete(self) -> None:
         """Raise CheckFailed if a source failed or contradicts another: the registry is not complete."""
-        if self.failures:
-            raise CheckFailed(f"not synced: {', '.join(self.failures)}; their last good report remains valid")
-        if any(outcome.conflicts for outcome in self.outcomes) or (self.reach and self.reach.conflicts):
-            raise CheckFailed("sources contradict each other; the nodes concerned are on hold")
+        has_conflicts = any(outcome.conflicts for outcome in self.outcomes) or bool(
+            self.reach and self.reach.conflicts
+        )
+        source_outcome.raise_for_failures(self.failures, has_conflicts=has_conflicts, done="synced")
 
 
 def sync_registry_from_stack(stack: str, options: SyncOptions) -> SyncResult:
