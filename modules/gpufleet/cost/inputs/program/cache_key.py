@@ -30,7 +30,6 @@ from gpufleet.errors import EnvironmentFault
 
 FORMAT = 1
 SOURCE_FILES, SOURCE_BYTES = 5_000, 64 << 20
-SITE_FOLDERS = ("site-packages", "dist-packages")
 BYTECODE = "__pycache__"
 
 
@@ -158,7 +157,7 @@ def _describe_packages(python: Path | None) -> list[str]:
         if str(place) in built_in | roots or place.name == "lib-dynload":
             continue
         described.append(
-            f"{place.name}:{_hash_site_folder(place) if place.name in SITE_FOLDERS else _hash_folder(place)}"
+            f"{place.name}:{_hash_site_folder(place) if place.name in allowlist.SITE_FOLDERS else _hash_folder(place)}"
         )
     return [*settings, *described]
 

@@ -192,10 +192,11 @@ def evaluate_job(job: Job) -> list[dict[str, Any]]:
     configuration, secret_keys = read_stack_configuration(job)
     name = read_project_name(job)
     monitor = load_sibling_module("monitor")
-    monitor.ANSWERS[:] = read_lookup_answers(job)
+    values = read_values_file(job)
+    monitor.ANSWERS[:] = read_lookup_answers(job, values)
     job["unanswered_lookups"] = monitor.UNANSWERED
     recorder = monitor.RecordingMonitor(name, job["stack"], read_provider_settings(job))
-    recorder.stack_outputs = read_stack_reference_outputs(job)
+    recorder.stack_outputs = read_stack_reference_outputs(job, values)
     monitor.install_mock_monitor(recorder, name, job["stack"])
     if runtime == PYTHON:
         load_sibling_module("transform").install_transforms(recorder)
@@ -209,11 +210,16 @@ def evaluate_job(job: Job) -> list[dict[str, Any]]:
     return records
 
 
-def read_lookup_answers(job: Job) -> list[dict[str, Any]]:
-    """Return what the project's file answers look-ups with; empty without the file."""
+def read_values_file(job: Job) -> dict[str, Any]:
+    """Return the project's file of values that only a cloud or another stack knows; empty without it."""
     path = Path(job["root"]) / REFERENCES_FILE
     refuse_link_to_nowhere(job, path)
-    answers = (read_settings_file(path).get("lookups") or []) if path.is_file() else []
+    return read_settings_file(path) if path.is_file() else {}
+
+
+def read_lookup_answers(job: Job, values: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what the project's file of values answers look-ups with."""
+    path, answers = Path(job["root"]) / REFERENCES_FILE, values.get("lookups") or []
     remedy = "give a list of {token: PACKAGE:MODULE/FUNCTION:FUNCTION, args: {...}, result: {...}}"
     if not isinstance(answers, list):
         raise InputError("is not a list of look-ups", path, "lookups", remedy)
@@ -472,11 +478,9 @@ def read_inline_environment(document: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def read_stack_reference_outputs(job: Job) -> dict[str, dict[str, Any]]:
-    """Return the outputs of other stacks by name, from the project's file of values; empty without it."""
-    path = Path(job["root"]) / REFERENCES_FILE
-    refuse_link_to_nowhere(job, path)
-    stacks = (read_settings_file(path).get("stackReferences") or {}) if path.is_file() else {}
+def read_stack_reference_outputs(job: Job, values: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the outputs of other stacks by name, from the project's file of values."""
+    path, stacks = Path(job["root"]) / REFERENCES_FILE, values.get("stackReferences") or {}
     if not isinstance(stacks, dict) or not all(isinstance(outputs, dict) for outputs in stacks.values()):
         remedy = "give the outputs of each stack: {organization/project/stack: {name: value}}"
         raise InputError(

@@ -15,6 +15,7 @@ from google.protobuf import empty_pb2, struct_pb2
 from google.protobuf.json_format import MessageToDict
 from pulumi.runtime import mocks
 from pulumi.runtime.proto import provider_pb2, resource_pb2
+from pulumi.runtime.rpc import UNKNOWN
 from pulumi.runtime.settings import configure
 
 # What look-ups are answered with, from the project's file: token, the arguments that must match, and the result.
@@ -23,7 +24,6 @@ UNANSWERED: list[str] = []  # the tokens of look-ups that got placeholders
 STACK = "pulumi:pulumi:Stack"  # the one type that the engine leaves out of its children's URNs
 STACK_REFERENCE = "pulumi:pulumi:StackReference"
 LOOKUPS = Path(__file__).parent / "data" / "lookups.json"
-UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"  # the engine's text for a string that deployment decides
 SIGNATURE, RESOURCE_REFERENCE = "4dabf18193072939515e22adb298388d", "5cf8f73096256a8f31e491e813e4eb8e"
 GET_RESOURCE = "pulumi:pulumi:getResource"
 # Outputs of remote components that are resources: their packages use the URN of one while they register the next.

@@ -1,8 +1,7 @@
 """Serve the monitor over gRPC, for a program that runs in a process of its own: any language with a Pulumi SDK.
 
-The server listens on a Unix
-socket in the temporary folder of the evaluation. What the program sends is decoded in this process, which is as
-confined as the program, and the records that leave it are judged like a Python program's.
+The server listens on a Unix socket in the temporary folder of the evaluation. What the program sends is decoded in
+this process, which is as confined as the program, and the records that leave it are judged like a Python program's.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from pulumi.runtime.proto import (
     resource_pb2,
     resource_pb2_grpc,
 )
+from pulumi.runtime.rpc import UNKNOWN
 
 from .program import ProgramCommand
 
 MIB = 1 << 20
-UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"  # the engine's text for a string that deployment decides
 ListOutputs = Callable[[str], Iterable[str]]
 MESSAGE_BYTES = 64 * MIB  # of one request; an archive of a function may be in it
 CALLBACK_LIMIT_S = 60

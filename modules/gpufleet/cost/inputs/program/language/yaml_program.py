@@ -19,13 +19,13 @@ from typing import Any
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.struct_pb2 import Struct
 from pulumi.runtime.proto import resource_pb2
+from pulumi.runtime.rpc import UNKNOWN as UNKNOWN_TEXT
 
 from .program import InputError, LanguageProgram
 from .yaml_text import Access, split_interpolation
 from .yaml_text import Path as AccessPath
 
 STACK, STACK_REFERENCE, PROVIDERS = "pulumi:pulumi:Stack", "pulumi:pulumi:StackReference", "pulumi:providers:"
-UNKNOWN_TEXT = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"  # the engine's text for what deployment decides
 SIGNATURE = "4dabf18193072939515e22adb298388d"
 SECRET_MARK, REFERENCE_MARK = "1b47061264138c4ac30d75fd1eb44270", "5cf8f73096256a8f31e491e813e4eb8e"
 ASSET_MARK, ARCHIVE_MARK = "c44067f5952c0a294b673a41bacd8c17", "0def7320c3a5731c473e5ecbe6d01bc7"
