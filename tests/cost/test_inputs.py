@@ -44,7 +44,11 @@ def test_state_is_priced_and_compared(gpufleet, tmp_path):
     }
     result = gpufleet("cost", "estimate", "--state", "-", "--json", cwd=tmp_path, stdin=json.dumps(state))
     assert result.returncode == 0, result.stderr
-    assert "g5.2xlarge" in {line["item"] for line in json.loads(result.stdout)["resources"]}
+    assert [line["item"] for line in json.loads(result.stdout)["resources"]] == [
+        "ebs:gp3",
+        "g5.2xlarge",
+        "public_ipv4",
+    ]
     result = gpufleet(
         "cost", "diff", "--state", "-", "--project", CASES / "programs" / "spot-fleet", "-s", "dev", "--json",
         cwd=tmp_path, stdin=json.dumps(state),

@@ -65,7 +65,7 @@ def test_total_is_the_sum_of_the_resources(program):
 def test_every_region_is_known(program):
     name, _, bill = program
     if name == "remote-eks":
-        pytest.skip("its stack names no region")
+        bill = cost.estimate_stack(PROGRAMS / name, "dev").bill  # the command finds the region of its network
     assert all(charge.region for charge in bill.charges)
     assert not [gap for gap in bill.unpriced_resources if "unknown region" in gap.reason]
 
@@ -79,8 +79,13 @@ def test_machines_without_accelerators_are_priced():
 
 def test_remote_components_are_reported():
     bill = cost.estimate_stack(PROGRAMS / "remote-eks", "dev").bill
-    names = {charge.name for charge in bill.charges} | {gap.name for gap in bill.unpriced_resources}
-    assert {"shared-1", "jobs", "jobs-nodes"} <= names
+    assert {(charge.name, charge.component) for charge in bill.charges} == {
+        ("scratch", "disk"),
+        *((f"shared-{zone}", component) for zone in (1, 2, 3) for component in ("public_ipv4", "gateway")),
+        ("jobs", "control_plane"),
+        *(("jobs-nodes", component) for component in ("disk:root", "machine", "public_ipv4")),
+    }
+    assert bill.unpriced_resources == ()
 
 
 def test_group_with_an_external_size_has_a_warning():

@@ -150,9 +150,14 @@ def test_resource_may_be_passed_as_an_input(evaluate):
 
 def test_remote_component_may_be_passed_to_another(evaluate):
     resources = evaluate(COMPONENTS)
-    assert {name for _, name in resources} >= {"models", "nodes", "scratch"}
+    assert {name for _, name in resources} == {"models", "models-nodes", "nodes", "scratch"}
     bill = cost.price_resources(tuple(resources.values()))
-    assert "disk" in {charge.component for charge in bill.charges}
+    assert [(charge.name, charge.component) for charge in bill.charges] == [("scratch", "disk")]
+    assert {(gap.name, gap.component) for gap in bill.unpriced_resources} == {
+        ("models", "control_plane"),
+        *(("models-nodes", component) for component in ("disk:root", "machine", "public_ipv4")),
+        *(("nodes", component) for component in ("disk:root", "machine")),
+    }
 
 
 def test_hub_and_spokes_with_components_of_another_process_are_evaluated(evaluate):

@@ -17,7 +17,7 @@ from typing import Any
 
 from gpufleet.boundary import decode_json, decode_yaml
 from gpufleet.cost.inputs.program.language import LanguageProgram, yaml_program
-from gpufleet.cost.inputs.program.monitor import RecordingMonitor
+from gpufleet.cost.inputs.program.monitor import UNKNOWN, RecordingMonitor
 
 VERSION = "v1.25.0"
 HERE = Path(__file__).parent
@@ -93,7 +93,7 @@ def evaluate_here(folder: Path) -> dict[str, Any]:
 
 def make_plain(value: Any) -> Any:
     """Return a value of the engine's protocol with the host's words for what is unknown or secret."""
-    if value == yaml_program.UNKNOWN_TEXT:
+    if value == UNKNOWN:
         return "UNKNOWN"
     if isinstance(value, dict):
         if value.get(yaml_program.SIGNATURE) == yaml_program.SECRET_MARK:

@@ -131,9 +131,9 @@ def test_machine_of_a_local_zone_has_its_price(is_by_subnet):
         "aws:ec2/instance:Instance", "edge", inputs if is_by_subnet else {**inputs, **zone}, **dependencies
     )
     (low, month, high), gaps = months(subnet, machine)
-    # 0.902 x 730, and 100 GB of a disk whose price is that of a similar region
-    assert Decimal("658.46") < low <= month <= high
-    assert gaps == []
+    # 0.902 x 730, and 100 GB of a disk whose price is that of a similar region: 0.10 to 0.19 USD
+    expected = (Decimal("668.46"), Decimal("668.46"), Decimal("677.46"))
+    assert ((low, month, high), gaps) == (expected, [])
 
 
 @pytest.mark.parametrize(
