@@ -15,9 +15,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from pulumi.runtime.rpc import UNKNOWN
+
 from gpufleet.boundary import decode_json, decode_yaml
 from gpufleet.cost.inputs.program.language import LanguageProgram, yaml_program
-from gpufleet.cost.inputs.program.monitor import UNKNOWN, RecordingMonitor
+from gpufleet.cost.inputs.program.monitor import RecordingMonitor
 
 VERSION = "v1.25.0"
 HERE = Path(__file__).parent
