@@ -42,7 +42,7 @@ def test_command_runs_in_a_real_shell():
 def test_files_that_one_grep_reads_are_told_apart():
     answer = (
         "=== gpufleet arch\naarch64\n=== gpufleet files\n/etc/os-release:ID=ubuntu\n/etc/os-release:VERSION_ID=24.04\n"
-        "/proc/device-tree/serial-number:10000000c8b2a3ea\n/sys/class/net/eth0/address:02:c8:b2:a3:ea:f2\n"
+        "/sys/firmware/devicetree/base/serial-number:10000000c8b2a3ea\n/sys/class/net/eth0/address:02:c8:b2:a3:ea:f2\n"
         "/proc/net/route:Iface\tDestination\n/proc/net/route:eth0\t00000000\n/etc/shadow:root:x\n"
     )
     facts = parse_probe_answer(answer)

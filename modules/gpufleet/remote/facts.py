@@ -15,16 +15,16 @@ from gpufleet.remote.hardware_facts import HardwareFacts
 INTERFACES = "/sys/class/net/"
 
 FILES = {
-    "os_release": ("/etc/os-release",),
-    "machine_id": ("/etc/machine-id",),
-    "device_tree_serial": ("/proc/device-tree/serial-number",),
-    "device_tree_model": ("/proc/device-tree/model",),
-    "dmi_serial": ("/sys/class/dmi/id/product_serial",),
-    "dmi_board_serial": ("/sys/class/dmi/id/board_serial",),
-    "dmi_uuid": ("/sys/class/dmi/id/product_uuid",),
-    "dmi_model": ("/sys/class/dmi/id/product_name",),
-    "route": ("/proc/net/route",),
-    "interfaces": (f"{INTERFACES}*/address",),
+    "os_release": "/etc/os-release",
+    "machine_id": "/etc/machine-id",
+    "device_tree_serial": "/sys/firmware/devicetree/base/serial-number",  # where /proc/device-tree leads
+    "device_tree_model": "/sys/firmware/devicetree/base/model",
+    "dmi_serial": "/sys/class/dmi/id/product_serial",
+    "dmi_board_serial": "/sys/class/dmi/id/board_serial",
+    "dmi_uuid": "/sys/class/dmi/id/product_uuid",
+    "dmi_model": "/sys/class/dmi/id/product_name",
+    "route": "/proc/net/route",
+    "interfaces": f"{INTERFACES}*/address",
     **hardware_facts.FILES,
 }
 """What is read as it is, by the name of its answer. Every file may be missing."""
@@ -40,10 +40,10 @@ MARK = "=== gpufleet"
 COMMAND = (
     "{ "
     + "; ".join(f"echo '{MARK} {name}'; {command}" for name, command in COMMANDS.items())
-    + f"; echo '{MARK} files'; grep -asH '' {' '.join(path for paths in FILES.values() for path in paths)}"
+    + f"; echo '{MARK} files'; grep -asH '' {' '.join(FILES.values())}"
     + "; } 2>/dev/null | tr -d '\\000'"
 )
-_NAMES = {path: name for name, paths in FILES.items() for path in paths}
+_NAMES = {path: name for name, path in FILES.items()}
 
 
 @dataclass(frozen=True)

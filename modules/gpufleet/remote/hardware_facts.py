@@ -17,7 +17,7 @@ SECTOR_BYTES = 512
 NVIDIA_FIELDS = ("name", "uuid", "serial", "pci.bus_id", "memory.total", "vbios_version")
 PCI_CLASSES = "0x03*|0x12*|0x02*"  # display, processing accelerators, network
 
-FILES = {"nvidia_driver": ("/sys/module/nvidia/version",), "amdgpu_driver": ("/sys/module/amdgpu/version",)}
+FILES = {"nvidia_driver": "/sys/module/nvidia/version", "amdgpu_driver": "/sys/module/amdgpu/version"}
 COMMANDS = {
     "cpus": "grep -c ^processor /proc/cpuinfo",
     "cpu_model": "grep -m1 '^model name' /proc/cpuinfo",

@@ -18,7 +18,10 @@ from gpufleet.cost.money import ZERO
 
 COLUMNS = ("line_item_line_item_type", "line_item_usage_start_date", "line_item_unblended_cost")
 TAG_PREFIX = "resource_tags_"
-OWN_TAGS = ("gpufleet_pool", "gpufleet_stack", "gpufleet_node", "gpufleet_owner", "owner")
+OWN_TAGS = tuple(  # as a report's columns spell them
+    tag.replace("-", "_")
+    for tag in ("gpufleet-pool", "gpufleet-stack", "gpufleet-node", "gpufleet-owner", "owner")
+)
 FIELDS = (
     *COLUMNS,
     "line_item_currency_code",
