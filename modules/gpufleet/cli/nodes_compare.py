@@ -76,7 +76,6 @@ def export_nodes(format_name: str | None, out: Path | None, as_json: bool, **opt
 
     slurm and slurm-gres are lines to include in slurm.conf and gres.conf; kubernetes is commands of kubectl.
     """
-    from gpufleet.boundary import write_text
     from gpufleet.errors import InputError
     from gpufleet.operations import node_export as operation
     from gpufleet.operations import node_view as view
@@ -87,14 +86,8 @@ def export_nodes(format_name: str | None, out: Path | None, as_json: bool, **opt
         )
         raise InputError("the format is missing", where="nodes export", remedy=remedy)
     exported = operation.export_registered_nodes(view.NodeFilter(**options), format_name)
-    if out is not None:
-        write_text(out, exported.text)
-    if as_json:
-        output.print_json({"format": format_name, "text": exported.text, "left_out": list(exported.notes)})
-    elif out is None:
-        output.print_text_block(exported.text.rstrip("\n"))
-    else:
-        output.print_lines(f"wrote {out}", err=True)
+    data = {"format": format_name, "left_out": list(exported.notes)}
+    output.print_export(exported.text, out, as_json=as_json, data=data)
     for note in exported.notes:
         output.print_lines(note, err=True)
 

@@ -88,6 +88,20 @@ def print_result(
         print_text_block(format_text(make_values_printable(value)))
 
 
+def print_export(text: str, out: Path | None, *, as_json: bool, data: dict[str, Any]) -> None:
+    """Print a text for another program, or write it to a file; as JSON it is ``text`` beside ``data``."""
+    from gpufleet.boundary import write_text
+
+    if out is not None:
+        write_text(out, text)
+    if as_json:
+        print_json({**data, "text": text})
+    elif out is None:
+        print_text_block(text.rstrip("\n"))
+    else:
+        print_lines(f"wrote {out}", err=True)
+
+
 def print_data(as_json: bool, data: Any, lines: Iterable[object]) -> None:
     """Print a verb's answer as JSON, or as lines."""
     if as_json:

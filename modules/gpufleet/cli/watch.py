@@ -109,16 +109,8 @@ def export_watch_rules(format_name: str, out: Path | None, as_json: bool) -> Non
     rules are Prometheus alerts and tests their unit tests for promtool; prometheus and alertmanager are examples of
     configuration; dashboard is a Grafana dashboard as JSON.
     """
-    from gpufleet.boundary import write_text
     from gpufleet.operations.site_file import load_watch_policy
     from gpufleet.operations.watch import prometheus
 
     text = prometheus.export_rules(load_watch_policy().rules, format_name)
-    if out is not None:
-        write_text(out, text)
-    if as_json:
-        output.print_json({"format": format_name, "text": text})
-    elif out is None:
-        output.print_text_block(text.rstrip("\n"))
-    else:
-        output.print_lines(f"wrote {out}", err=True)
+    output.print_export(text, out, as_json=as_json, data={"format": format_name})

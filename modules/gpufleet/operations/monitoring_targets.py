@@ -60,7 +60,7 @@ def list_registered_targets(node_filter: node_view.NodeFilter) -> list[TargetGro
 def build_target_groups(node: Node, report: Any) -> list[TargetGroup]:
     """Return the targets of a node, from the newest report of its exporters."""
     return [
-        TargetGroup(f"{_bracket_address(str(node.address))}:{endpoint.port}", _labels(node, endpoint))
+        TargetGroup(f"{bracket_address(str(node.address))}:{endpoint.port}", _labels(node, endpoint))
         for endpoint in read_endpoints(report)
     ]
 
@@ -105,5 +105,6 @@ def _labels(node: Node, endpoint: ExporterEndpoint) -> dict[str, str]:
     return {name: value for name, value in labels.items() if value}
 
 
-def _bracket_address(address: str) -> str:
+def bracket_address(address: str) -> str:
+    """Return an address as a URL has it before its port: one of IPv6 in brackets."""
     return f"[{address}]" if ":" in address else address

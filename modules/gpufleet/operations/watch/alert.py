@@ -15,12 +15,10 @@ from typing import Any
 from gpufleet.boundary import NODE_REPORT, decode_json_object, make_printable
 from gpufleet.errors import InputError
 from gpufleet.operations.watch.finding import Finding
-from gpufleet.operations.watch.rule import normalize_position
+from gpufleet.operations.watch.rule import RULE_LABEL, normalize_position
 from gpufleet.operations.watch.session import WatchSession
 
 VERSION = "4"
-RULE_LABEL = "gpufleet_rule"
-"""The label of our own alerts: the rule of the watch."""
 MAX_ALERTS = 1000
 MAX_LABEL = 200
 STATUSES = ("firing", "resolved")

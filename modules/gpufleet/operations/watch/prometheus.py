@@ -14,7 +14,7 @@ from typing import Any
 from gpufleet.boundary import decode_exposition
 from gpufleet.burnin.kernel_event import classify_xid, load_xid_rows
 from gpufleet.operations.watch.condition import NO_VALUE
-from gpufleet.operations.watch.rule import ANY, WatchRule
+from gpufleet.operations.watch.rule import ANY, RULE_LABEL, WatchRule
 
 RULES_FILE = "gpufleet-rules.yml"
 MEMORY = "1h"
@@ -97,7 +97,7 @@ def _write_rules(rules: Sequence[WatchRule]) -> Iterator[str]:
 
 
 def _list_alert_labels(rule: WatchRule) -> dict[str, str]:
-    return {"gpufleet_rule": rule.rule, "severity": "critical" if rule.action == "act" else "warning"}
+    return {RULE_LABEL: rule.rule, "severity": "critical" if rule.action == "act" else "warning"}
 
 
 def _list_annotations(rule: WatchRule) -> dict[str, str]:
@@ -185,7 +185,7 @@ def _write_alertmanager(_: Sequence[WatchRule]) -> Iterator[str]:
         "route:",
         "  receiver: nobody",
         "  routes:",
-        '    - matchers: [gpufleet_rule!=""]',
+        f'    - matchers: [{RULE_LABEL}!=""]',
         "      receiver: gpufleet",
         "      group_by: [instance]",
         "      group_wait: 5s",
@@ -226,7 +226,7 @@ def build_dashboard(rules: Sequence[WatchRule]) -> dict[str, Any]:
         'count by (state) (count by (instance, state) (up{kind!=""}))',
         (12, 0, 12, 4),
     )
-    alerts = 'ALERTS{alertstate="firing", gpufleet_rule!="", instance=~"$instance"}'
+    alerts = f'ALERTS{{alertstate="firing", {RULE_LABEL}!="", instance=~"$instance"}}'
     add("table", "Findings", alerts, (0, 4, 24, 8), target={"instant": True, "format": "table"})
     plotted = {
         (rule.exporter, rule.metric): rule

@@ -35,6 +35,8 @@ from gpufleet.burnin.pattern_limit import find_pattern_fault
 FILE = "data/rules.yaml"
 SILENCE = "up"
 """The metric that the watch itself makes: 1 for an exporter that answered, 0 for one that did not."""
+RULE_LABEL = "gpufleet_rule"
+"""The label by which an alert of Prometheus names the rule."""
 ANY = "any"
 Action = Literal["act", "record", "off"]
 Measure = Literal["hold", "quarantine"]

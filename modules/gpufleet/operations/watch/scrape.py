@@ -19,6 +19,7 @@ from pathlib import Path
 
 from gpufleet.boundary import Sample, decode_exposition, make_printable
 from gpufleet.errors import InputError
+from gpufleet.operations.monitoring_targets import bracket_address
 
 MAX_BYTES = 16 << 20
 """Bytes of an answer. The largest recorded one (node_exporter's own test, every collector) has 0.3 MB."""
@@ -111,9 +112,8 @@ def _count_seconds_left(deadline: float) -> float:
 
 
 def _build_request(target: ScrapeTarget, options: ScrapeOptions) -> bytes:
-    host = f"[{target.address}]" if ":" in target.address else target.address
     headers = {
-        "Host": f"{host}:{target.port}",
+        "Host": f"{bracket_address(target.address)}:{target.port}",
         "Accept": "text/plain;version=0.0.4",
         "Accept-Encoding": "identity",
         "User-Agent": "gpufleet-watch",
