@@ -22,7 +22,7 @@ def make_node(**changed):
     return Node(**{**plain, **changed})
 
 
-def told(source="ssh", **values):
+def make_values(source="ssh", **values):
     aspect = "declared" if source.startswith(("rack", "pulumi")) else "observed"
     return [SourcedValue(source, f"{aspect}.{key}", value, AT, 1) for key, value in values.items()]
 
@@ -38,7 +38,7 @@ def summary(report):
 def test_node_as_declared_has_no_drift():
     node = make_node(accelerators=CARDS, hardware={"memory_gib": 2048, "storage_gib": 3576, "drives": 2})
     drives = [{"name": f"nvme{i}n1", "gib": 3576.9, "model": "x"} for i in range(3)]
-    report = find(node, told(arch="x86_64", pci=[H100] * 8, memory_gib=2015.3, drives=drives))
+    report = find(node, make_values(arch="x86_64", pci=[H100] * 8, memory_gib=2015.3, drives=drives))
     assert summary(report) == []
     assert not report.needs_action
     assert node_drift.format_drift_lines(report, with_routine=False) == ["1 nodes, nothing to do"]
@@ -50,7 +50,7 @@ def test_missing_card_module_and_drive_are_actions():
         {"name": "nvme0n1", "gib": 3576.9, "model": "x"},
         {"name": "sda", "gib": 447.1, "model": "boot"},
     ]
-    report = find(node, told(arch="x86_64", pci=[H100] * 7, memory_gib=1888.0, drives=drives))
+    report = find(node, make_values(arch="x86_64", pci=[H100] * 7, memory_gib=1888.0, drives=drives))
     assert summary(report) == [
         ("accelerators", "action", "7 x H100 SXM5 80GB"),
         ("drives", "action", "1 of that size"),
@@ -60,7 +60,7 @@ def test_missing_card_module_and_drive_are_actions():
 
 def test_other_card_than_declared_is_an_action():
     a100 = {**H100, "id": "10de:20b2"}
-    report = find(make_node(accelerators=CARDS), told(arch="x86_64", pci=[a100] * 8))
+    report = find(make_node(accelerators=CARDS), make_values(arch="x86_64", pci=[a100] * 8))
     (entry,) = report.entries
     assert (entry.declared, entry.found) == ("8 x H100 SXM5 80GB", "8 x A100 SXM4 80GB")
 
@@ -69,7 +69,7 @@ def test_cards_that_the_driver_does_not_show_are_an_action():
     shown = [{"name": "NVIDIA H100 80GB HBM3"}] * 7
     report = find(
         make_node(accelerators=CARDS),
-        told(arch="x86_64", pci=[H100] * 8, nvidia_driver="570.124.06", nvidia_cards=shown),
+        make_values(arch="x86_64", pci=[H100] * 8, nvidia_driver="570.124.06", nvidia_cards=shown),
     )
     assert summary(report) == [("driver", "action", "7 in nvidia-smi")]
 
@@ -87,7 +87,7 @@ def test_old_answers_are_said():
 
 def test_rehearsed_node_has_the_hardware_of_this_machine():
     node = make_node(accelerators=CARDS, address="198.18.0.4")
-    assert summary(find(node, told(arch="x86_64", pci=[]))) == []
+    assert summary(find(node, make_values(arch="x86_64", pci=[]))) == []
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,9 @@ def test_rehearsed_node_has_the_hardware_of_this_machine():
     ],
 )
 def test_cloud_and_state_are_compared(field, declared, cloud, kind):
-    values = told("pulumi:dev", **{field: declared}) + told("aws:dev:us-east-1", **{field: cloud})
+    values = make_values("pulumi:dev", **{field: declared}) + make_values(
+        "aws:dev:us-east-1", **{field: cloud}
+    )
     report = find(make_node(cloud="aws", pool="train"), values)
     assert [entry.kind for entry in report.entries] == ([kind] if kind else [])
 
@@ -128,5 +130,5 @@ def test_unreachable_node_in_use_and_conflicts_are_actions():
 
 
 def test_hostile_values_of_a_node_are_no_drift():
-    values = told(arch="x86_64", pci="8 cards", memory_gib="much", drives=None, nvidia_cards=7)
+    values = make_values(arch="x86_64", pci="8 cards", memory_gib="much", drives=None, nvidia_cards=7)
     assert [entry.what for entry in find(make_node(accelerators=CARDS), values).entries] == ["accelerators"]

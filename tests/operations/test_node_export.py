@@ -73,7 +73,7 @@ def test_ssh_reads_the_config(tmp_path):
     config = tmp_path / "config"
     config.write_text(export("ssh-config", ssh_arguments=lambda node: proxy if node.cloud else None).text)
 
-    def ask(name):
+    def read_ssh_options(name):
         run = subprocess.run(
             ["ssh", "-G", "-F", config, name], capture_output=True, text=True, check=True, timeout=60
         )
@@ -81,7 +81,7 @@ def test_ssh_reads_the_config(tmp_path):
 
     if shutil.which("ssh") is None:
         pytest.skip("no ssh")
-    server, rented = ask("gpu-1.lab"), ask("cloud-1")
+    server, rented = read_ssh_options("gpu-1.lab"), read_ssh_options("cloud-1")
     assert (server["hostname"], server["user"], server["stricthostkeychecking"]) == (
         "10.0.0.1",
         "root",
